@@ -55,9 +55,12 @@ func runJobs(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	dirs, err := localDirs(c, cfg, site)
+	dirs, denied, err := localDirs(c, cfg, site)
 	if err != nil {
 		return err
+	}
+	for _, err := range denied {
+		warnDenied(c, err)
 	}
 	progress := newBar(c)
 	runs, err := joblist.Read(c.Context, dirs, joblist.Options{Cache: cacheDir(), Progress: progress})

@@ -59,7 +59,7 @@ func earlierOf(c *cli.Context, jobs []*report.Job, found *siteruns.Job) (from jo
 	if err != nil {
 		return from, err
 	}
-	dirs, err := localDirs(c, cfg, found.Site)
+	dirs, _, err := localDirs(c, cfg, found.Site) // findJob has warned
 	if err != nil {
 		return from, err
 	}

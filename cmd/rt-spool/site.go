@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/resource-tracker/rt/internal/localruns"
 	"github.com/resource-tracker/rt/internal/siteruns"
 	"github.com/resource-tracker/rt/site/client"
+	"github.com/resource-tracker/rt/spool"
 )
 
 // siteOf returns the client of the configured site; nil if none is to be asked. --spool selects one
@@ -24,11 +27,21 @@ func siteOf(c *cli.Context, cfg config.Site) (*client.Client, error) {
 	if cfg.URL == "" || c.IsSet("spool") {
 		return nil, nil
 	}
-	site, err := client.New(client.Config{URL: cfg.URL, TokenFile: cfg.TokenFile, CAFile: cfg.CAFile, Timeout: cfg.Timeout.Duration})
+	site, err := client.New(client.Config{URL: cfg.URL, TokenFile: cfg.TokenFile, Munged: cfg.MungeSocket, CAFile: cfg.CAFile, Timeout: cfg.Timeout.Duration})
 	if err != nil {
 		return nil, misconfigured(err)
 	}
+	if isRisk := site.ClearText() && !cfg.AllowHTTP; isRisk {
+		warn(c, fmt.Errorf("the read token crosses the network to %s in clear text: use https, or set site.allow_http where the network is safe", cfg.URL))
+	}
 	return site, nil
+}
+
+func warn(c *cli.Context, err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err) }
+
+// warnDenied names a local spool that this user may not read, and that the site replaces.
+func warnDenied(c *cli.Context, err error) {
+	warn(c, fmt.Errorf("%w: the runs are those of the site only", err))
 }
 
 // findJob finds the runs of a JOB in the local spool and at the site, on the node of --node.
@@ -45,7 +58,11 @@ func findJob(c *cli.Context, job string) (*siteruns.Job, error) {
 	if site == nil || localruns.IsFile(job) {
 		return &siteruns.Job{Entries: local}, localErr
 	}
-	return siteruns.Look(c.Context, site, siteruns.Wanted{Job: job, Node: c.String("node"), Dir: cfg.Spool.Dir, Local: local, LocalErr: localErr})
+	found, err := siteruns.Look(c.Context, site, siteruns.Wanted{Job: job, Node: c.String("node"), Dir: cfg.Spool.Dir, Local: local, LocalErr: localErr})
+	if isDirectory := localruns.IsDenied(localErr) && !errors.Is(localErr, spool.ErrNotFound); err == nil && isDirectory {
+		warnDenied(c, localErr)
+	}
+	return found, err
 }
 
 // fetch makes files of the runs of the site.
@@ -82,13 +99,21 @@ func onlyRun(c *cli.Context) (*siteruns.Job, error) {
 	return found, fetch(c, found)
 }
 
-// localDirs returns the spool directories that exist. Without a site one of them must exist.
-func localDirs(c *cli.Context, cfg config.Config, site *client.Client) ([]string, error) {
-	dirs := spoolDirs(c, cfg.Spool)
+// localDirs returns the spool directories. With a site those that exist and that this user may read;
+// denied has the errors of others.
+func localDirs(c *cli.Context, cfg config.Config, site *client.Client) (dirs []string, denied []error, err error) {
+	dirs = spoolDirs(c, cfg.Spool)
 	if site == nil {
-		return dirs, localruns.CheckExists(dirs[0])
+		return dirs, nil, localruns.CheckExists(dirs[0])
 	}
-	return slices.DeleteFunc(dirs, func(dir string) bool { return errors.Is(localruns.CheckExists(dir), fs.ErrNotExist) }), nil
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool {
+		_, err := os.ReadDir(dir)
+		if localruns.IsDenied(err) {
+			denied = append(denied, fmt.Errorf("list the spool: %w", err))
+		}
+		return localruns.IsDenied(err) || errors.Is(err, fs.ErrNotExist)
+	})
+	return dirs, denied, nil
 }
 
 // joinSite adds the runs of the site to a list.

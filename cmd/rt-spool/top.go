@@ -118,11 +118,18 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error
 		entries, err := localruns.Find(dirs, []string{job})
 		return localruns.Paths(entries), err
 	}
-	if _, err := os.Stat(replay); err == nil || localruns.IsFile(replay) {
+	_, statErr := os.Stat(replay)
+	isFile := replay != "" && (statErr == nil || localruns.IsFile(replay))
+	if isFile {
 		find = func() ([]string, error) { return []string{replay}, nil }
 	}
-	files, err := find()
-	if isAbsent := errors.Is(err, spool.ErrNotFound) || errors.Is(err, fs.ErrNotExist); isAbsent {
+	var files []string
+	if replay == "" || isFile {
+		files, err = find()
+	}
+	isAbsent := errors.Is(err, spool.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || localruns.IsDenied(err)
+	isJobReplay := replay != "" && !isFile // the site may have more of its runs than the local spool
+	if isAbsent || isJobReplay {
 		found, err = findJob(c, cmp.Or(replay, job))
 		if err == nil {
 			err = fetch(c, found)
@@ -138,12 +145,14 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error
 	}
 	if len(files) == 1 {
 		o.Open = files[0]
-		return top.File(files[0]), found, nil
+		src := top.File(files[0])
+		src.IsCopy = found.IsFetched
+		return src, found, nil
 	}
 	if found.Site != nil {
 		dirs = []string{filepath.Dir(files[0])}
 	}
-	return &top.Spooled{Dir: dirs[0], More: dirs[1:], Find: find}, found, nil
+	return &top.Spooled{Dir: dirs[0], More: dirs[1:], Find: find, IsCopy: found.IsFetched}, found, nil
 }
 
 // setAt sets the moment of --at, which needs the start of the run.

@@ -136,10 +136,12 @@ type Serve struct {
 
 // Site is the site service that rt-spool asks for runs of other machines.
 type Site struct {
-	URL       string   `toml:"url"`                                  // base URL of rt-site serve; empty: none is asked
-	TokenFile string   `toml:"token_file" path:"optional"`           // file with a read token on its first line; empty: MUNGE
-	CAFile    string   `toml:"ca_file" path:"optional"`              // PEM certificates trusted in addition to the system's
-	Timeout   Duration `toml:"timeout" default:"30s" in:"100ms 10m"` // limit of one request with its answer
+	URL         string   `toml:"url"`                                  // base URL of rt-site serve; empty: none is asked
+	TokenFile   string   `toml:"token_file" path:"optional"`           // file with a read token on its first line; empty: MUNGE
+	MungeSocket string   `toml:"munge_socket" path:"optional"`         // munged's socket; empty: the default of munge
+	AllowHTTP   bool     `toml:"allow_http"`                           // no warning when the read token is sent in clear text
+	CAFile      string   `toml:"ca_file" path:"optional"`              // PEM certificates trusted in addition to the system's
+	Timeout     Duration `toml:"timeout" default:"30s" in:"100ms 10m"` // limit of one request with its answer
 }
 
 // Energy is the energy that the node measures, and what is computed from it.

@@ -23,7 +23,7 @@ import (
 var ErrDamaged = errors.New("damaged")
 
 // Find returns the runs of the jobs in all directories, or all runs if none is named. Of a job that is
-// in no directory it returns the error of the first one.
+// in no directory it returns the error of the first one, also if that may not be read.
 func Find(dirs, jobs []string) ([]spool.Entry, error) {
 	if len(jobs) == 0 {
 		return listAll(dirs)
@@ -60,7 +60,7 @@ func findJob(dirs []string, job string) ([]spool.Entry, error) {
 	for _, dir := range dirs {
 		found, err := findIn(dir, job)
 		switch {
-		case errors.Is(err, spool.ErrNotFound):
+		case errors.Is(err, spool.ErrNotFound), IsDenied(err): // the others may have it
 			missing = cmp.Or(missing, err)
 		case err != nil:
 			return nil, err

@@ -39,7 +39,8 @@ type Wanted struct {
 
 // Look asks the site for the runs of a job. The error says that there is none in either place.
 func Look(ctx context.Context, c *client.Client, w Wanted) (*Job, error) {
-	isAbsent := errors.Is(w.LocalErr, spool.ErrNotFound) || errors.Is(w.LocalErr, fs.ErrNotExist)
+	isDenied := errors.Is(w.LocalErr, fs.ErrPermission)
+	isAbsent := errors.Is(w.LocalErr, spool.ErrNotFound) || errors.Is(w.LocalErr, fs.ErrNotExist) || isDenied
 	if w.LocalErr != nil && !isAbsent {
 		return nil, w.LocalErr
 	}
@@ -51,7 +52,7 @@ func Look(ctx context.Context, c *client.Client, w Wanted) (*Job, error) {
 		return j, nil
 	case j.Err != nil:
 		return nil, fmt.Errorf("%w; and %w", w.LocalErr, j.Err)
-	case errors.Is(w.LocalErr, fs.ErrPermission):
+	case isDenied:
 		return nil, fmt.Errorf("%w; and there is none at %s", w.LocalErr, c.URL())
 	}
 	node := ""

@@ -24,6 +24,7 @@ import (
 type Config struct {
 	URL       string        // base URL of the service
 	TokenFile string        // file with a read token on its first line; empty: MUNGE
+	Munged    string        // socket of munged, for MUNGE; empty: the default of munge
 	CAFile    string        // PEM certificates that are trusted in addition to the system's; may be empty
 	Timeout   time.Duration // limit of one request with its answer
 }
@@ -33,6 +34,7 @@ type Client struct {
 	http      *http.Client
 	base      string // without a slash at its end
 	timeout   time.Duration
+	hasToken  bool
 	authorize func(*http.Request) error // a function, so that no printing of a Client shows the token
 	limits    limits
 }
@@ -66,7 +68,7 @@ func New(c Config) (*Client, error) {
 			return nil, fmt.Errorf("site.ca_file: %w", err)
 		}
 	}
-	authorize := byMunge
+	authorize := byMunge(c.Munged)
 	if c.TokenFile != "" {
 		token, err := readToken(c.TokenFile)
 		if err != nil {
@@ -81,7 +83,7 @@ func New(c Config) (*Client, error) {
 	return &Client{
 		http: &http.Client{
 			Transport: &http.Transport{
-				Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: conf,
+				Proxy: proxyOf, DialContext: dialer.DialContext, TLSClientConfig: conf,
 				TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 8, ForceAttemptHTTP2: true,
 				// A Transport sends a request again if a kept connection is broken, and munged accepts a credential once.
 				DisableKeepAlives: c.TokenFile == "",
@@ -89,8 +91,29 @@ func New(c Config) (*Client, error) {
 			// A credential is for one address.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		base: strings.TrimRight(c.URL, "/"), timeout: cmp.Or(c.Timeout, 30*time.Second), authorize: authorize, limits: defaultLimits,
+		base: strings.TrimRight(c.URL, "/"), timeout: cmp.Or(c.Timeout, 30*time.Second), hasToken: c.TokenFile != "", authorize: authorize, limits: defaultLimits,
 	}, nil
+}
+
+// proxyOf returns the proxy of the environment for https, which it passes on without seeing it. With http
+// it would read tokens and data.
+func proxyOf(r *http.Request) (*url.URL, error) {
+	if r.URL.Scheme != "https" {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(r)
+}
+
+// ClearText reports whether requests send the read token to another machine without encryption. A MUNGE
+// credential is for one request.
+func (c *Client) ClearText() bool {
+	base, err := url.Parse(c.base)
+	if err != nil || base.Scheme != "http" || base.Hostname() == "localhost" {
+		return false
+	}
+	ip := net.ParseIP(base.Hostname())
+	isLoopback := ip != nil && ip.IsLoopback()
+	return c.hasToken && !isLoopback
 }
 
 func authorities(file string) (*x509.CertPool, error) {

@@ -311,6 +311,43 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+func TestClearText(t *testing.T) {
+	for at, want := range map[string]bool{
+		"https://rt.example.org": false, "http://localhost:1": false, "http://127.0.0.1:1": false, "http://[::1]:1": false,
+		"http://rt.example.org": true, "http://192.0.2.1:8470/rt": true, "http://localhost.example.org": true,
+	} {
+		for _, name := range []string{"", file(t, token)} {
+			c, err := New(Config{URL: at, TokenFile: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if isToken := name != ""; c.ClearText() != (want && isToken) {
+				t.Errorf("%s, token %v: %v", at, isToken, c.ClearText())
+			}
+		}
+	}
+}
+
+// The proxy of the environment passes on https only: with http it would read the token.
+func TestProxy(t *testing.T) {
+	used := false
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		used = true
+		http.Error(w, "no", http.StatusBadGateway)
+	}))
+	defer proxy.Close()
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	t.Setenv("http_proxy", proxy.URL)
+	c, err := New(Config{URL: "http://rt.invalid", TokenFile: file(t, token), Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := all(t, c, Query{}); !IsTemporary(err) || used {
+		t.Errorf("%v; the proxy was used: %v", err, used)
+	}
+}
+
 // A script in the place of munge shows its standard input and its arguments.
 func TestMunge(t *testing.T) {
 	dir := t.TempDir()
@@ -326,8 +363,9 @@ func TestMunge(t *testing.T) {
 		fmt.Fprint(w, `{"jobs":[]}`)
 	}))
 	defer srv.Close()
+	socket := ""
 	ask := func() error {
-		c, err := New(Config{URL: srv.URL + "/rt"})
+		c, err := New(Config{URL: srv.URL + "/rt", Munged: socket})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,6 +380,11 @@ func TestMunge(t *testing.T) {
 	payload, err := os.ReadFile(filepath.Join(dir, "payload"))
 	if want := "rt-site/1\nGET\n" + host + "\n/rt/v1/jobs?limit=500&user=anna"; err != nil || string(payload) != want {
 		t.Errorf("%q, %v, want %q", payload, err, want)
+	}
+	socket, got = "/run/other socket", ""
+	script(`[ $# = 1 ] && [ "$1" = "--socket=/run/other socket" ] && cat >/dev/null && echo MUNGE:y:`)
+	if err := ask(); err != nil || got != "MUNGE MUNGE:y:" {
+		t.Errorf("with a socket: %v, Authorization: %q", err, got)
 	}
 	for text, want := range map[string]string{
 		"cat >/dev/null; echo 'munge: Error: Failed to access \"/run/munge/munge.socket.2\"' >&2; exit 6": "Failed to access",

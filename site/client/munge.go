@@ -19,15 +19,17 @@ const maxCredential = 16 << 10
 // mungeTimeout limits the running time of munge, which waits for munged.
 const mungeTimeout = 10 * time.Second
 
-// byMunge sets a credential of this process's user, which is for this request only: its payload is the
-// request, and munged accepts it once.
-func byMunge(r *http.Request) error {
-	credential, err := munge(r.Context(), Payload(r))
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCredential, err)
+// byMunge returns a function that sets a credential of this process's user, which is for one request only:
+// its payload is the request, and munged accepts it once. socket is that of munged; empty: the default.
+func byMunge(socket string) func(*http.Request) error {
+	return func(r *http.Request) error {
+		credential, err := munge(r.Context(), socket, Payload(r))
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCredential, err)
+		}
+		r.Header.Set("Authorization", "MUNGE "+credential)
+		return nil
 	}
-	r.Header.Set("Authorization", "MUNGE "+credential)
-	return nil
 }
 
 // Payload returns the text that a MUNGE credential of a request encodes.
@@ -40,10 +42,13 @@ func Payload(r *http.Request) string {
 }
 
 // munge returns the credential that the program munge prints for a payload on its standard input.
-func munge(ctx context.Context, payload string) (string, error) {
+func munge(ctx context.Context, socket, payload string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, mungeTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "munge")
+	if socket != "" {
+		cmd.Args = append(cmd.Args, "--socket="+socket)
+	}
 	cmd.WaitDelay = time.Second
 	out, errs := &prefix{}, &prefix{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(payload), out, errs

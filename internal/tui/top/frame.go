@@ -28,6 +28,8 @@ type Job struct {
 	*rt.Run
 	Path string `json:"path"`
 	Live bool   `json:"live"` // its tracker is alive
+	// partial is set if the run has not ended and its tracker is on another machine.
+	partial bool
 	Figures
 
 	// The last minutes for sparklines, in cores and bytes; absent if nothing was read.
@@ -62,7 +64,7 @@ func (j *Job) label() string {
 // state returns the run's state. A run with a dead tracker is neither running nor ended.
 func (j *Job) state() string {
 	switch {
-	case j.State == rt.StateRunning && !j.Live:
+	case j.State == rt.StateRunning && !j.Live && !j.partial:
 		return "abandoned"
 	case j.State != rt.StateRunning && j.Outcome != rt.OutcomeNone:
 		return string(j.Outcome)

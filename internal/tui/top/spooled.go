@@ -27,7 +27,10 @@ type Spooled struct {
 	Dir  string                   // with the runs; with Find the directory to watch
 	More []string                 // further directories, which are shown and watched as well
 	Find func() ([]string, error) // returns the files to show; nil for all of Dir
-	Now  func() time.Time         // nil is time.Now
+	// IsCopy reports whether a file is a copy from another machine, with a tracker that is not on this one;
+	// nil: none is.
+	IsCopy func(path string) bool
+	Now    func() time.Time // nil is time.Now
 
 	changed []time.Time // of Dir and More when they were listed
 	all     bool
@@ -119,10 +122,14 @@ func (s *Spooled) list(all bool, now time.Time) error {
 	s.paths, s.changed, s.all = paths, changed, all
 	s.tapes = make(map[string]*tape, len(paths))
 	for _, p := range paths {
-		s.tapes[p] = cmp.Or(old[p], &tape{path: p})
+		s.tapes[p] = cmp.Or(old[p], s.tape(p))
 		s.tapes[p].looked = false // it may have been delivered since
 	}
 	return nil
+}
+
+func (s *Spooled) tape(path string) *tape {
+	return &tape{path: path, copied: s.IsCopy != nil && s.IsCopy(path)}
 }
 
 // spoolFile is a file of a run.
@@ -180,7 +187,8 @@ func listDir(dir string) (found []spoolFile, err error) {
 // detail returns one run, which is read completely.
 func (s *Spooled) detail(ctx context.Context, ask Ask, now time.Time) (*Detail, error) {
 	if s.open == nil || s.open.path != ask.Open {
-		s.open = &tape{path: ask.Open, whole: true}
+		s.open = s.tape(ask.Open)
+		s.open.whole = true
 	}
 	err := s.open.grow(ctx)
 	if err != nil && !(errors.Is(err, fs.ErrNotExist) && len(s.open.points) > 0) {

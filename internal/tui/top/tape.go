@@ -26,6 +26,7 @@ const (
 // is closed after each read.
 type tape struct {
 	path   string
+	copied bool // from another machine
 	whole  bool // has all readings, and the steps that have ended; otherwise only the last readings
 	seen   fingerprint
 	err    error // of the last attempt to read the file
@@ -227,6 +228,7 @@ func writeOf(p *point) float32  { return p.write }
 func (t *tape) job(now time.Time) Job {
 	run := t.run
 	j := Job{Run: &run, Path: t.path, Live: t.live, Figures: t.last, cores: series(t.points, coresOf), memory: series(t.points, memoryOf)}
+	j.partial = t.copied && run.State == rt.StateRunning
 	run.AllocCPUs = cmp.Or(run.AllocCPUs, t.cpus)
 	j.ElapsedSec = j.elapsed(now).Seconds()
 	return j
