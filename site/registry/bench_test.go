@@ -3,6 +3,8 @@ package registry
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/page"
 )
 
 // benchJobs is the size of the registry in BenchmarkJobs.
@@ -100,6 +103,14 @@ func BenchmarkJobs(b *testing.B) {
 			} {
 				b.Run(q.name, func(b *testing.B) { benchQuery(b, r, q.filter) })
 			}
+			since := "since=" + at(benchJobs-43200).Format(time.DateOnly)
+			for _, path := range []string{
+				"jobs", "jobs?user=user7", "jobs?sort=waste", "jobs?sort=waste&user=user7", "jobs?sort=waste&partition=debug", "jobs?sort=waste&" + since,
+				"jobs?outcome=oom", "jobs?node=n7", "jobs?name=case_12345", "jobs?name=absent", "users?" + since, "accounts?" + since,
+			} {
+				b.Run("page "+path, func(b *testing.B) { benchPage(b, r, path, site.Reader{Operator: true}) })
+				b.Run("page "+path+" of a user", func(b *testing.B) { benchPage(b, r, path, site.Reader{User: "user7"}) })
+			}
 		})
 	}
 }
@@ -129,6 +140,23 @@ func benchQuery(b *testing.B, r *Registry, f site.Filter) {
 	b.ReportMetric(pages[len(pages)*95/100].Seconds()*1e3, "p95-ms")
 	b.ReportMetric(float64(calls), "calls")
 	b.ReportMetric(float64(found), "jobs")
+}
+
+// benchPage makes a page of rt-site. The budget is 300 ms.
+func benchPage(b *testing.B, r *Registry, path string, reader site.Reader) {
+	pages := page.New(page.Config{Registry: r, Fault: func(err error) { b.Error(err) }})
+	var times []time.Duration
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		start := time.Now()
+		pages.ServePage(w, httptest.NewRequest(http.MethodGet, "/"+path, nil), reader)
+		times = append(times, time.Since(start))
+		if w.Code != http.StatusOK {
+			b.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	slices.Sort(times)
+	b.ReportMetric(times[len(times)*95/100].Seconds()*1e3, "p95-ms")
 }
 
 type benchDatabase struct{ name, dsn string }

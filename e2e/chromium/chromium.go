@@ -1,8 +1,10 @@
-package htmlreport
+// Package chromium drives a headless Chromium in tests.
+package chromium
 
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,9 +16,9 @@ import (
 	"time"
 )
 
-// chromium is a headless Chromium that shows one page. It speaks the DevTools protocol over a
+// Browser is a headless Chromium that shows one page. It speaks the DevTools protocol over a
 // pair of pipes: JSON messages that end in a zero byte.
-type chromium struct {
+type Browser struct {
 	t       *testing.T
 	to      *os.File
 	session string
@@ -42,8 +44,8 @@ type reply struct {
 	event
 }
 
-// startChromium starts the browser. The test is skipped if there is none: make test installs it.
-func startChromium(t *testing.T) *chromium {
+// Start starts the browser. The test is skipped if there is none: make test installs it.
+func Start(t *testing.T) *Browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -66,7 +68,7 @@ func startChromium(t *testing.T) *chromium {
 	}
 	fromUs.Close()
 	fromIt.Close()
-	c := &chromium{t: t, to: to, replies: map[int]chan reply{}, loaded: make(chan struct{}, 8)}
+	c := &Browser{t: t, to: to, replies: map[int]chan reply{}, loaded: make(chan struct{}, 8)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -82,17 +84,17 @@ func startChromium(t *testing.T) *chromium {
 		from.Close()
 	})
 	var target struct{ TargetID string }
-	c.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	c.Call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct{ SessionID string }
-	c.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	c.Call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
 	c.session = attached.SessionID
 	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
-		c.call(domain+".enable", map[string]any{}, nil)
+		c.Call(domain+".enable", map[string]any{}, nil)
 	}
 	return c
 }
 
-func (c *chromium) read(from *os.File) {
+func (c *Browser) read(from *os.File) {
 	r := bufio.NewReaderSize(from, 1<<20)
 	for {
 		message, err := r.ReadBytes(0)
@@ -120,7 +122,7 @@ func (c *chromium) read(from *os.File) {
 }
 
 // send sends a request and returns the channel of its reply.
-func (c *chromium) send(method string, params any) chan reply {
+func (c *Browser) send(method string, params any) chan reply {
 	wait := make(chan reply, 1)
 	c.mu.Lock()
 	c.id++
@@ -144,7 +146,8 @@ func (c *chromium) send(method string, params any) chan reply {
 	return wait
 }
 
-func (c *chromium) call(method string, params, result any) {
+// Call calls a method of the protocol, and waits for its result.
+func (c *Browser) Call(method string, params, result any) {
 	c.t.Helper()
 	select {
 	case m := <-c.send(method, params):
@@ -161,19 +164,25 @@ func (c *chromium) call(method string, params, result any) {
 	}
 }
 
-// open shows a file and waits until it is loaded.
-func (c *chromium) open(path string) {
+// Open shows a page and waits until it is loaded.
+func (c *Browser) Open(url string) {
 	c.t.Helper()
-	c.call("Page.navigate", map[string]any{"url": "file://" + path}, nil)
+	c.Call("Page.navigate", map[string]any{"url": url}, nil)
+	c.Loaded()
+}
+
+// Loaded waits until a page is loaded that a key or a click has opened.
+func (c *Browser) Loaded() {
+	c.t.Helper()
 	select {
 	case <-c.loaded:
 	case <-time.After(time.Minute):
-		c.t.Fatalf("chromium does not load %s", path)
+		c.t.Fatal("chromium loads no page")
 	}
 }
 
-// eval returns the value of an expression after the next frames.
-func (c *chromium) eval(expression string, result any) {
+// Eval returns the value of an expression after the next frames.
+func (c *Browser) Eval(expression string, result any) {
 	c.t.Helper()
 	var out struct {
 		Result struct {
@@ -187,7 +196,7 @@ func (c *chromium) eval(expression string, result any) {
 		} `json:"exceptionDetails"`
 	}
 	const settled = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
-	c.call("Runtime.evaluate", map[string]any{"expression": settled + ".then(() => (" + expression + "))", "awaitPromise": true, "returnByValue": true}, &out)
+	c.Call("Runtime.evaluate", map[string]any{"expression": settled + ".then(() => (" + expression + "))", "awaitPromise": true, "returnByValue": true}, &out)
 	if e := out.ExceptionDetails; e != nil {
 		c.t.Fatalf("%s: %s %s", expression, e.Text, e.Exception.Description)
 	}
@@ -198,50 +207,85 @@ func (c *chromium) eval(expression string, result any) {
 	}
 }
 
-// until waits for a condition.
-func (c *chromium) until(condition string) {
+// Until waits for a condition.
+func (c *Browser) Until(condition string) {
 	c.t.Helper()
 	var met bool
-	c.eval(`(async () => { for (const end = performance.now() + 30000; performance.now() < end; await new Promise(requestAnimationFrame)) if (`+condition+`) return true; return false; })()`, &met)
+	c.Eval(`(async () => { for (const end = performance.now() + 30000; performance.now() < end; await new Promise(requestAnimationFrame)) if (`+condition+`) return true; return false; })()`, &met)
 	if !met {
 		c.t.Errorf("it never becomes true that %s", condition)
 	}
 }
 
-func (c *chromium) text(expression string) string {
+// Text returns the value of an expression that is a text.
+func (c *Browser) Text(expression string) string {
 	c.t.Helper()
 	var s string
-	c.eval(expression, &s)
+	c.Eval(expression, &s)
 	return s
 }
 
-func (c *chromium) number(expression string) float64 {
+// Number returns the value of an expression that is a number.
+func (c *Browser) Number(expression string) float64 {
 	c.t.Helper()
 	var v float64
-	c.eval(expression, &v)
+	c.Eval(expression, &v)
 	return v
 }
 
-// key presses a key on the focused element.
-func (c *chromium) key(name string) {
+// Key presses a key on the focused element.
+func (c *Browser) Key(name string) {
 	c.t.Helper()
-	for _, kind := range []string{"rawKeyDown", "keyUp"} {
-		c.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": name, "code": name}, nil)
+	params := map[string]any{"type": "rawKeyDown", "key": name, "code": name}
+	switch name { // these have effects of their own
+	case "Tab":
+		params["windowsVirtualKeyCode"] = 9
+	case "Enter":
+		params["type"], params["text"], params["windowsVirtualKeyCode"] = "keyDown", "\r", 13
+	}
+	c.Call("Input.dispatchKeyEvent", params, nil)
+	params["type"] = "keyUp"
+	delete(params, "text")
+	c.Call("Input.dispatchKeyEvent", params, nil)
+}
+
+// Write types a text into the focused element.
+func (c *Browser) Write(text string) {
+	c.t.Helper()
+	c.Call("Input.insertText", map[string]any{"text": text}, nil)
+}
+
+// Screenshot writes what a window of a size shows as PNG.
+func (c *Browser) Screenshot(path string, width, height int) {
+	c.t.Helper()
+	c.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	c.Eval(`scrollTo(0, 0)`, nil)
+	c.Eval(`new Promise(done => setTimeout(done, 300))`, nil) // the page of a report waits 100 ms after a resize
+	var shot struct{ Data string }
+	c.Call("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	c.Call("Emulation.clearDeviceMetricsOverride", nil, nil)
+	raw, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err == nil {
+		err = os.WriteFile(path, raw, 0o644)
+	}
+	if err != nil {
+		c.t.Fatal(err)
 	}
 }
 
-// mouse sends an event of the left button at a place of the window.
-func (c *chromium) mouse(kind string, x, y float64, clicks int) {
+// Mouse sends an event of the left button at a place of the window.
+func (c *Browser) Mouse(kind string, x, y float64, clicks int) {
 	c.t.Helper()
 	params := map[string]any{"type": kind, "x": x, "y": y, "button": "left", "clickCount": clicks, "buttons": 1}
 	if kind == "mouseMoved" && clicks == 0 {
 		params["button"], params["buttons"] = "none", 0
 	}
-	c.call("Input.dispatchMouseEvent", params, nil)
+	c.Call("Input.dispatchMouseEvent", params, nil)
 }
 
-// faults returns the requests for anything but the file, the errors of the console, and exceptions.
-func (c *chromium) faults(path string) []string {
+// Faults returns the requests for addresses that do not begin with base, the errors of the console, and exceptions.
+// The icons of form fields are data in the browser.
+func (c *Browser) Faults(base string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []string
@@ -255,7 +299,7 @@ func (c *chromium) faults(path string) []string {
 			list = append(list, err.Error())
 		}
 		switch {
-		case e.Method == "Network.requestWillBeSent" && p.Request.URL != "file://"+path:
+		case e.Method == "Network.requestWillBeSent" && !strings.HasPrefix(p.Request.URL, base) && !strings.HasPrefix(p.Request.URL, "data:"):
 			list = append(list, "request for "+p.Request.URL)
 		case e.Method == "Log.entryAdded" && p.Entry.Level == "error":
 			list = append(list, "log: "+p.Entry.Text)

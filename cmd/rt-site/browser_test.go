@@ -1,0 +1,158 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt/e2e/chromium"
+)
+
+var update = flag.Bool("update", false, "write the screenshots of docs/")
+
+// browse shows a page of a new service as the holder of a read token. It returns the address of the service, with
+// the token.
+func browse(t *testing.T, token, path string) (c *chromium.Browser, base string) {
+	t.Helper()
+	c = chromium.Start(t)
+	base = strings.Replace(newPageSite(t)+"/", "http://", "http://any:"+token+"@", 1)
+	c.Open(base + path)
+	return c, base
+}
+
+func noFaults(t *testing.T, c *chromium.Browser, base string) {
+	t.Helper()
+	for _, fault := range c.Faults(base) {
+		t.Error(fault)
+	}
+}
+
+const (
+	labels     = `[...document.querySelectorAll(".jobs tbody th a")].map(a => a.textContent).join(" ")`
+	firstPlot  = `document.querySelector("#plot-cpu .plot")`
+	plotRange  = `JSON.stringify([` + firstPlot + `.plot.u.scales.x.min, ` + firstPlot + `.plot.u.scales.x.max])`
+	isFocusJob = `String(document.activeElement.closest("tbody") !== null)`
+)
+
+// An operator filters and sorts the jobs, opens one, and zooms its plot.
+func TestBrowserJobs(t *testing.T) {
+	c, base := browse(t, "page-all", "jobs")
+	c.Eval(`document.querySelector("[name=user]").focus()`, nil)
+	c.Write("bob")
+	c.Key("Enter")
+	c.Loaded()
+	if got := c.Text(labels); got != "6 4 2" {
+		t.Errorf("the jobs of bob are %s", got)
+	}
+	if got := c.Text(`document.querySelector("[name=user]").value`); got != "bob" {
+		t.Errorf("after the search the form has the user %q", got)
+	}
+	c.Eval(`[...document.querySelectorAll(".jobs thead a")].find(a => a.textContent === "Waste").click()`, nil)
+	c.Loaded()
+	if got := c.Text(`document.querySelector("[aria-sort]").textContent + " " + ` + labels); got != "Waste 6 4 2" {
+		t.Errorf("sorted by waste the jobs of bob are %s", got)
+	}
+	if address := c.Text(`location.search`); !strings.Contains(address, "user=bob") || !strings.Contains(address, "sort=waste") {
+		t.Errorf("the link %s does not keep the filter", address)
+	}
+	c.Eval(`document.querySelector(".jobs tbody th a").click()`, nil)
+	c.Loaded()
+	c.Eval(firstPlot+`.scrollIntoView({block: "center"})`, nil)
+	c.Until(firstPlot + `.plot.u`)
+	all := c.Text(plotRange)
+	var box struct{ X, Y, Width, Height float64 }
+	c.Eval(`(b => ({X: b.x, Y: b.y, Width: b.width, Height: b.height}))(`+firstPlot+`.querySelector(".u-over").getBoundingClientRect())`, &box)
+	y := box.Y + box.Height/2
+	c.Mouse("mouseMoved", box.X+box.Width*0.25, y, 0)
+	c.Mouse("mousePressed", box.X+box.Width*0.25, y, 1)
+	c.Mouse("mouseMoved", box.X+box.Width*0.5, y, 1)
+	c.Mouse("mouseReleased", box.X+box.Width*0.5, y, 1)
+	if c.Text(plotRange) == all {
+		t.Error("dragging does not zoom the plot")
+	}
+	noFaults(t, c, base)
+}
+
+// Without a mouse a user goes from the list to a job, and zooms its plot.
+func TestBrowserKeyboard(t *testing.T) {
+	c, base := browse(t, "page-alice", "jobs?name=train")
+	c.Key("Tab")
+	if got := c.Text(`document.activeElement.className`); got != "skip" {
+		t.Errorf("the first stop of the keyboard is %q: want the link to the content", got)
+	}
+	stops := 1
+	for ; c.Text(isFocusJob) != "true" && stops < 60; stops++ {
+		c.Key("Tab")
+	}
+	if got := c.Text(`document.activeElement.textContent + " " + getComputedStyle(document.activeElement).outlineStyle`); got != "5 solid" {
+		t.Fatalf("after %d stops the focus is on %q", stops, got)
+	}
+	c.Key("Enter")
+	c.Loaded()
+	c.Until(firstPlot)
+	for i := 0; c.Text(`String(document.activeElement.classList.contains("plot"))`) != "true" && i < 80; i++ {
+		c.Key("Tab")
+	}
+	c.Until(`document.activeElement.plot && document.activeElement.plot.u`)
+	const itsRange = `JSON.stringify([document.activeElement.plot.u.scales.x.min, document.activeElement.plot.u.scales.x.max])`
+	all := c.Text(itsRange)
+	c.Key("Home")
+	c.Key("+")
+	if c.Text(itsRange) == all {
+		t.Error("+ does not zoom the plot")
+	}
+	noFaults(t, c, base)
+}
+
+// All pages fit a small screen and a phone, in light and in dark mode. With -update the screenshots of docs/ are written.
+func TestBrowserSizes(t *testing.T) {
+	c, base := browse(t, "page-all", "jobs?name=train")
+	if *update {
+		c.Screenshot("../../docs/site-jobs.png", 1280, 480)
+		c.Open(base + "accounts?since=2026-03-01&account=alice-lab")
+		c.Screenshot("../../docs/site-accounts.png", 1280, 760)
+	}
+	background := map[string]string{}
+	for scheme, width := range map[string]int{"light": 1280, "dark": 390} {
+		c.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+		c.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false}, nil)
+		for _, path := range []string{"jobs", "jobs?name=train", "users?since=2026-03-01", "accounts?since=2026-03-01", "nodes", "job?cluster=c&id=1", "job?cluster=none&id=1"} {
+			c.Open(base + path)
+			if wide := c.Number(`document.documentElement.scrollWidth`); int(wide) > width {
+				t.Errorf("%s is %v pixels wide in a window of %d", path, wide, width)
+			}
+			background[scheme] = c.Text(`getComputedStyle(document.body).backgroundColor`)
+		}
+	}
+	if background["light"] == background["dark"] {
+		t.Errorf("the background is %s in light and dark mode", background["light"])
+	}
+	if *update {
+		c.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
+		c.Open(base + "jobs?name=train")
+		c.Screenshot("../../docs/site-phone-dark.png", 390, 700)
+	}
+	for _, fault := range c.Faults(base) {
+		if !strings.Contains(fault, "404") { // of the job that is not there
+			t.Error(fault)
+		}
+	}
+}
+
+// No text of a user runs a script in a browser.
+func TestBrowserHostileTexts(t *testing.T) {
+	c, base := browse(t, "page-all", "jobs")
+	paths := []string{"jobs", "nodes", "users?since=2026-03-01", "accounts?since=2026-03-01"}
+	for i, text := range payloads {
+		paths = append(paths, fmt.Sprintf("job?cluster=%s&id=%d", url.QueryEscape(text), 100+i))
+	}
+	for _, path := range paths {
+		c.Open(base + path)
+		if got := c.Text(`String(window.hit) + document.querySelectorAll("[onerror], [onload], [onfocus], iframe, a[href^='javascript:']").length`); got != "undefined0" {
+			t.Errorf("%s: a script of a user ran, or has a place: %s", path, got)
+		}
+	}
+	noFaults(t, c, base)
+}
