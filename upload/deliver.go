@@ -30,6 +30,7 @@ type Description interface {
 // Journal stores the events of a delivery and its end.
 type Journal interface {
 	AddEvent(rt.Event) error
+	Events() ([]rt.Event, error)
 	MarkDelivered(at time.Time) error
 }
 

@@ -176,6 +176,8 @@ func (f *fakeRun) MarkDelivered(time.Time) error {
 		return nil
 	})
 }
+func (f *fakeRun) Events() ([]rt.Event, error) { return f.events, nil }
+
 func (f *fakeRun) AddEvent(e rt.Event) error {
 	return f.killer.step(func() error { f.events = append(f.events, e); return nil })
 }

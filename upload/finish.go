@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -39,7 +40,7 @@ func (r *delivery) close(ctx context.Context) error {
 		return err
 	}
 	err := r.finish(ctx, f)
-	if r.mayLackObjects(err) {
+	if r.mayLackObjects(err) && !r.refusedLately(time.Now()) {
 		err = r.finishWithAllObjects(ctx, f, err)
 	}
 	if isRepeated := finishSent(r.reg); isRepeated && lacksRecord(f, err) {
@@ -56,6 +57,21 @@ func (r *delivery) mayLackObjects(err error) bool {
 	return isOwn(err, http.StatusUnprocessableEntity) && r.skipped > 0 && !r.resend && !mayBeClosed
 }
 
+// statusRefusedAgain is the status of the event of a finish that was refused although the receiver has all objects.
+const statusRefusedAgain = "refused again"
+
+// resendPause is the time in which a run is not uploaded again as a whole after that did not help.
+const resendPause = 24 * time.Hour
+
+// refusedLately reports whether the receiver has refused the finish with all objects lately: it does not lack
+// objects, but has another reason.
+func (r *delivery) refusedLately(now time.Time) bool {
+	events, err := r.journal.Events()
+	return err == nil && slices.ContainsFunc(events, func(e rt.Event) bool {
+		return e.Kind == rt.EventDelivery && e.Status == statusRefusedAgain && now.Sub(e.Time) < resendPause
+	})
+}
+
 // finishWithAllObjects uploads all batches again, under the same keys, and repeats the finish, once per
 // attempt. It returns the earlier refusal if the receiver has closed the run.
 func (r *delivery) finishWithAllObjects(ctx context.Context, f Finish, why error) error {
@@ -68,6 +84,9 @@ func (r *delivery) finishWithAllObjects(ctx context.Context, f Finish, why error
 	}
 	if err == nil {
 		err = r.finish(ctx, f)
+	}
+	if isOwn(err, http.StatusUnprocessableEntity) {
+		return errors.Join(err, r.event("batch", statusRefusedAgain, err.Error()))
 	}
 	if isFinished := err == nil && r.note == nil; !isFinished {
 		return err

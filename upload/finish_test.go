@@ -59,6 +59,32 @@ func TestRestoredReceiverGetsItsObjectsAgain(t *testing.T) {
 	}
 }
 
+// A receiver that refuses the finish for another reason gets the whole run again once a day, not at each drain.
+func TestARefusedRunIsUploadedAgainOnceADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, r := &fakeClient{takes: true}, newRun(1, 9)
+		c.fault = func(what string, _ int) error { return pick(what == "record", lost()) }
+		_, _ = drain(t, dirOf(r), c, upload.Options{Tries: 1})
+		once := c.calls["put"]
+		c.fault = func(what string, _ int) error { return pick(what == "finish", own(http.StatusUnprocessableEntity)) }
+		for hour := range 50 {
+			if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 {
+				t.Fatalf("%+v, %v", sum, err)
+			}
+			if want := once * (2 + hour/24); c.calls["put"] != want {
+				t.Fatalf("after %d hours: %d uploads, not %d", hour, c.calls["put"], want)
+			}
+			time.Sleep(time.Hour)
+		}
+		clear(c.objects) // the receiver is restored from a backup
+		c.fault = nil
+		time.Sleep(24 * time.Hour)
+		if sum, err := drain(t, dirOf(r), c, upload.Options{}); err != nil || sum.Delivered != 1 {
+			t.Errorf("%+v, %v", sum, err)
+		}
+	})
+}
+
 func finishSent(r *fakeRun) bool { return !r.reg.FinishIntentAt.IsZero() }
 
 func TestAClosedRunIsNeverRegisteredAgain(t *testing.T) {

@@ -24,7 +24,8 @@ type restorable struct {
 	node delivery.Directory
 	url  string
 	site atomic.Pointer[api.Server]
-	end  func() // of the service
+	lost atomic.Bool // a finish gets no answer
+	end  func()      // of the service
 }
 
 func newRestorable(t *testing.T) *restorable {
@@ -32,7 +33,12 @@ func newRestorable(t *testing.T) *restorable {
 	r := &restorable{node: delivery.Directory{
 		Dir: t.TempDir(), StateDir: t.TempDir(), Retain: time.Hour, Access: func() (spool.Access, error) { return spool.Access{}, nil },
 	}}
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.site.Load().ServeHTTP(w, q) }))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if r.lost.Load() && strings.HasSuffix(q.URL.Path, "/finish") {
+			panic(http.ErrAbortHandler)
+		}
+		r.site.Load().ServeHTTP(w, q)
+	}))
 	t.Cleanup(web.Close)
 	r.url = web.URL
 	return r
@@ -101,8 +107,8 @@ func (r *restorable) drain(t *testing.T, isAgain bool) delivery.Drained {
 	if isAgain {
 		dir.Again = time.Now().Add(-time.Hour)
 	}
-	done, err := dir.Drain(t.Context(), client, store, upload.Options{BatchRows: 30, Live: true})
-	if err != nil {
+	done, err := dir.Drain(t.Context(), client, store, upload.Options{BatchRows: 30, Live: true, Tries: 1})
+	if (err != nil) != r.lost.Load() {
 		t.Fatalf("%+v %v", done, err)
 	}
 	return done
@@ -125,32 +131,38 @@ func TestDeliveryToARestoredSite(t *testing.T) {
 	if done := r.drain(t, false); done.Delivered != 2 {
 		t.Fatalf("%+v", done)
 	}
+	r.track(t, 5)()
+	r.lost.Store(true) // the site dies
+	if done := r.drain(t, false); done.Failed != 1 {
+		t.Fatalf("%+v", done)
+	}
+	r.lost.Store(false)
 	r.end()
 	if status, _, messages := rtSite(t, backup, "claim"); status != 0 {
 		t.Fatal(messages)
 	}
 	r.serve(t, backup)
-	if done := r.drain(t, false); done.Delivered+done.Again != 0 {
+	if done := r.drain(t, false); done.FinishUnconfirmed != 1 || done.Delivered != 1 || done.Again != 0 {
 		t.Errorf("without a request to deliver again: %+v", done)
 	}
 	for range 2 {
-		if done := r.drain(t, true); done.Delivered != 4 || done.Again != 4 || done.Failed+done.FinishUnconfirmed != 0 {
+		if done := r.drain(t, true); done.Delivered != 5 || done.Again != 5 || done.Failed+done.FinishUnconfirmed != 0 {
 			t.Errorf("%+v", done)
 		}
 		if done := r.drain(t, false); done.Delivered+done.Again != 0 {
 			t.Errorf("%+v", done)
 		}
 		status, out, messages := rtSite(t, backup, "verify")
-		if status != 0 || !strings.HasPrefix(out, "checked 4 runs with 21 objects") { // 4 batches, one more of the tracked run, and a record each
+		if status != 0 || !strings.HasPrefix(out, "checked 5 runs with 26 objects") { // 4 batches, one more of the tracked run, and a record each
 			t.Errorf("%d %s%s", status, out, messages)
 		}
 	}
-	if answer := send(r.site.Load(), http.MethodGet, "/runs", testToken, ""); strings.Count(answer.Body.String(), `"finished"`) < 4 {
+	if answer := send(r.site.Load(), http.MethodGet, "/runs", testToken, ""); strings.Count(answer.Body.String(), `"finished"`) < 5 {
 		t.Errorf("%s", answer.Body)
 	}
 	r.end()
 	entries, err := spool.List(r.node.Dir)
-	if err != nil || len(entries) != 4 {
+	if err != nil || len(entries) != 5 {
 		t.Fatal(entries, err)
 	}
 	for _, e := range entries {

@@ -64,6 +64,7 @@ func (n *node) MarkUploaded(number int, at time.Time) error {
 func (n *node) LastSeq() (int64, error)       { return int64(n.rows + 1), nil }
 func (n *node) MarkDelivered(time.Time) error { n.delivered = true; return nil }
 func (n *node) AddEvent(rt.Event) error       { return nil }
+func (n *node) Events() ([]rt.Event, error)   { return nil, nil }
 func (n *node) Close() error                  { return nil }
 
 func (n *node) WriteRecord(_ context.Context, w io.Writer) error {
