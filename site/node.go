@@ -19,7 +19,7 @@ type NodeState struct {
 	Trackers          rt.Opt[int64]     `json:"trackers_alive"`
 	UndeliveredRuns   rt.Opt[int64]     `json:"undelivered_runs"`   // have ended, or lost their tracker
 	UndeliveredBytes  rt.Opt[int64]     `json:"undelivered_bytes"`  // size of their files
-	OldestUndelivered rt.Opt[time.Time] `json:"oldest_undelivered"` // end of the oldest of them, or its last write; absent without any
+	OldestUndelivered rt.Opt[time.Time] `json:"oldest_undelivered"` // end of the oldest of them, or its start if it lost its tracker; absent without any
 	Unreadable        rt.Opt[int64]     `json:"unreadable_files"`   // files of the spool that cannot be read
 
 	LastDrain    rt.Opt[time.Time] `json:"last_drain"`            // end of the last drain

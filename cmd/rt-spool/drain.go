@@ -90,6 +90,7 @@ func runDrain(c *cli.Context) error {
 	done, err := dir.Drain(c.Context, client, putter, o)
 	progress.finish()
 	done.Warnings = warnings
+	done.NodeReport = reportNode(c.Context, cfg, done, err, client)
 	if c.Bool("json") {
 		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, &done))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/spool"
@@ -59,12 +60,13 @@ func writeConfig(dir, endpoint string) error {
 	return os.WriteFile(filepath.Join(dir, "rt.toml"), []byte(text), 0o644)
 }
 
-// cmdRun puts a run into the spool: run JOB NODE [running|live] makes one of four
+// cmdRun puts a run into the spool: run JOB NODE [running|live|here] makes one of four
 // snapshots, in which the job uses 1.5 s of CPU time in 3 s and peaks at 64 MiB. It
-// has ended, lost its tracker, or is tracked until run JOB NODE end takes two more.
+// has ended, lost its tracker, or is tracked until run JOB NODE end takes two more. With here it is
+// a run since the boot of this machine.
 func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: run JOB NODE [running|live]")
+		ts.Fatalf("usage: run JOB NODE [running|live|here]")
 	}
 	var job uint64
 	if _, err := fmt.Sscan(args[0], &job); err != nil {
@@ -86,6 +88,11 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 		},
 		Meta:   rt.Metadata{JobName: "md"},
 		Ending: rt.Ending{State: rt.StateRunning},
+	}
+	if len(args) > 2 && args[2] == "here" {
+		boot, err := host.BootID("/proc")
+		ts.Check(err)
+		run.BootID = boot
 	}
 	w, err := spool.Create(ts.MkAbs("spool"), run, rt.Host{HostName: args[1]}, spool.Options{})
 	ts.Check(err)

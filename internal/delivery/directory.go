@@ -194,6 +194,9 @@ type Drained struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// AnotherRuns: nothing was done because another drain holds the lock.
 	AnotherRuns bool `json:"another_drain_runs"`
+	// NodeReport is "sent" or why the state of the node was not recorded or sent; empty if the receiver
+	// takes no reports.
+	NodeReport string `json:"node_report,omitempty"`
 }
 
 // Drain delivers all ended runs of the directory under its lock, and removes old ones. Its error is

@@ -262,7 +262,7 @@ func (b breaker) update(change func(*breakerState)) (err error) {
 	if st.Failures == 0 {
 		return removeIfThere(b.path)
 	}
-	return writeJSON(b.path, st, 0o600)
+	return writeJSON(b.path, st, 0o644) // rt-spool reads it as another user
 }
 
 // read returns the breaker's file. A file that cannot be read means a closed breaker.

@@ -31,33 +31,33 @@ type answerBody struct {
 
 // parseRegistered parses and checks the answer to POST /runs. All of its values are checked,
 // because they become parts of URLs, keys and headers.
-func parseRegistered(b []byte) (upload.Registered, error) {
+func parseRegistered(b []byte) (got upload.Registered, takesNodes bool, err error) {
 	a, err := parseAnswer(b)
 	if err != nil {
-		return upload.Registered{}, err
+		return got, false, err
 	}
 	if !validID(a.RunID) {
-		return upload.Registered{}, errors.New("run_id is missing, or has other characters than letters, digits, '-', '_', '.'")
+		return got, false, errors.New("run_id is missing, or has other characters than letters, digits, '-', '_', '.'")
 	}
 	prefix := strings.TrimRight(a.UploadURIPrefix, "/")
 	if rest, ok := strings.CutPrefix(prefix, "s3://"); !ok || rest == "" || rest[0] == '/' || !printable(prefix, 1024) {
-		return upload.Registered{}, errors.New("upload_uri_prefix is missing or not s3://bucket/prefix")
+		return got, false, errors.New("upload_uri_prefix is missing or not s3://bucket/prefix")
 	}
 	cred, err := a.credentials()
-	return upload.Registered{RemoteID: a.RunID, UploadURIPrefix: prefix, Record: takesRecord(a.Extensions), Credentials: cred}, err
+	return upload.Registered{RemoteID: a.RunID, UploadURIPrefix: prefix, Record: announces(a.Extensions, "rt.record"), Credentials: cred}, announces(a.Extensions, "rt.node"), err
 }
 
 // maxExtensions limits the list of extensions, in bytes.
 const maxExtensions = 4 << 10
 
-// takesRecord reports whether a list of extensions has version 1 of rt.record: the receiver takes
-// complete records. Extensions that are not known are ignored.
-func takesRecord(list json.RawMessage) bool {
+// announces reports whether a list of extensions has version 1 of one: of rt.record, the receiver takes
+// complete records; of rt.node, reports of nodes. Extensions that are not known are ignored.
+func announces(list json.RawMessage, name string) bool {
 	var versions map[string]json.RawMessage
 	if len(list) > maxExtensions || json.Unmarshal(list, &versions) != nil {
 		return false
 	}
-	return string(versions["rt.record"]) == "1"
+	return string(versions[name]) == "1"
 }
 
 // parseRefreshed parses and checks the answer to POST /runs/{id}/refresh-credentials.

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/upload"
@@ -46,6 +47,8 @@ type Client struct {
 
 	mu      sync.Mutex
 	dialect string // DialectAuto until the receiver has accepted one
+
+	takesNodes atomic.Bool // an answer has announced it
 }
 
 // New checks the configuration and returns a Client.
@@ -108,9 +111,12 @@ func (c *Client) registerAs(ctx context.Context, dialect string, run rt.Run, hos
 	if err != nil {
 		return upload.Registered{}, forbidden(err)
 	}
-	got, err := parseRegistered(answer)
+	got, takesNodes, err := parseRegistered(answer)
 	got.Dialect = dialect
 	got.Record = got.Record && dialect == upload.DialectSpec
+	if takesNodes && dialect == upload.DialectSpec {
+		c.takesNodes.Store(true)
+	}
 	return got, c.invalid(op, err)
 }
 
@@ -134,14 +140,31 @@ func (c *Client) Finish(ctx context.Context, f upload.Finish) error {
 	return err
 }
 
+// TakesNodes reports whether the receiver has announced, in the answer to a registration, that it takes
+// reports of nodes.
+func (c *Client) TakesNodes() bool { return c.takesNodes.Load() }
+
+// PutNode sends the report of a node, a JSON object, to a receiver that takes reports: PUT /nodes. isTaken is
+// false if the receiver takes none any more.
+func (c *Client) PutNode(ctx context.Context, report []byte) (isTaken bool, err error) {
+	_, _, err = c.send(ctx, http.MethodPut, "/nodes", json.RawMessage(report))
+	e, isOurs := errors.AsType[*upload.Error](err)
+	isAbsent := isOurs && e.Status == http.StatusNotFound
+	return !isAbsent, err
+}
+
 // post sends one request and returns the body of a 2xx answer. The caller retries.
 func (c *Client) post(ctx context.Context, path string, body any) (answer []byte, op string, err error) {
-	op = "POST " + c.base + path
+	return c.send(ctx, http.MethodPost, path, body)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body any) (answer []byte, op string, err error) {
+	op = method + " " + c.base + path
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, op, &upload.Error{Op: op, Kind: upload.Permanent, Err: err}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
 	if err != nil {
 		return nil, op, &upload.Error{Op: op, Kind: upload.Permanent, Err: err}
 	}

@@ -327,7 +327,7 @@ func FuzzParseRegistered(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := parseRegistered(b)
+		got, _, err := parseRegistered(b)
 		if err != nil {
 			return
 		}

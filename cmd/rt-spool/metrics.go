@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/urfave/cli/v2"
+
+	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/nodestate"
+	"github.com/resource-tracker/rt/upload"
+)
+
+func metricsCommand() *cli.Command {
+	return &cli.Command{
+		Name:   "metrics",
+		Usage:  "write the state of this node as metrics, for node_exporter's textfile collector",
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "textfile", Usage: "write to `FILE`, which it replaces at once, instead of standard output"}},
+		Action: runMetrics,
+	}
+}
+
+// runMetrics writes what is known also if something cannot be read.
+func runMetrics(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return rtcli.Usage("metrics takes no arguments")
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	state, err := nodeSource(cfg).Read(time.Now())
+	metrics := nodestate.Metrics(state)
+	if file := c.String("textfile"); file != "" {
+		return errors.Join(err, prometheus.WriteToTextfile(file, metrics))
+	}
+	return errors.Join(err, nodestate.Print(c.App.Writer, metrics))
+}
+
+// reportNode records a drain, and reports the state of the node to a receiver that takes reports. A failure changes
+// nothing about the drain.
+func reportNode(ctx context.Context, cfg config.Config, d delivery.Drained, drainErr error, to upload.Client) string {
+	receiver, isOne := to.(nodestate.Receiver)
+	if d.AnotherRuns || !isOne {
+		return ""
+	}
+	isComplete := drainErr == nil || errors.Is(drainErr, upload.ErrDamaged)
+	isSent, err := nodeSource(cfg).AfterDrain(ctx, nodestate.Drained{Complete: isComplete, Delivered: d.Delivered, Lost: d.Lost}, receiver)
+	switch {
+	case err != nil:
+		return err.Error()
+	case isSent:
+		return "sent"
+	}
+	return ""
+}
+
+// nodeSource is where the state of this node is.
+func nodeSource(cfg config.Config) nodestate.Source {
+	return nodestate.Source{
+		Spool: cfg.Spool.Dir, Quota: cfg.Spool.QuotaNode.Bytes, StateDir: cfg.Tracker.StateDir, DisableFile: cfg.Hooks.DisableFile,
+		BreakerFailures: cfg.Hooks.BreakerFailures, BreakerReset: cfg.Hooks.BreakerReset.Duration,
+	}
+}

@@ -1,0 +1,107 @@
+package nodestate
+
+import (
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// figure is one metric of a node.
+type figure struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      rt.Opt[float64]
+}
+
+// Metrics returns a state as metrics of Prometheus. What is not known has no metric.
+func Metrics(n site.NodeState) prometheus.Gatherer {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	labels := prometheus.Labels{"version": n.Version, "schema": strconv.FormatInt(n.Schema.Or(0), 10)}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "rt_build_info", Help: "Version of rt-spool, and of the spool files that it writes.", ConstLabels: labels})
+	info.Set(1)
+	list := prometheus.NewRegistry()
+	list.MustRegister(info)
+	for _, f := range []figure{
+		{"rt_trackers_alive", "Trackers that are running.", gauge, number(n.Trackers)},
+		{"rt_spool_undelivered_runs", "Runs that have ended and are not delivered.", gauge, number(n.UndeliveredRuns)},
+		{"rt_spool_undelivered_bytes", "Size of the files of these runs.", gauge, number(n.UndeliveredBytes)},
+		{"rt_spool_oldest_undelivered_timestamp_seconds", "End of the oldest run that is not delivered.", gauge, instant(n.OldestUndelivered)},
+		{"rt_spool_unreadable_files", "Files of the spool that cannot be read.", gauge, number(n.Unreadable)},
+		{"rt_spool_bytes", "Disk space of the spool.", gauge, number(n.SpoolBytes)},
+		{"rt_spool_limit_bytes", "Disk space of the spool above which runs are thinned.", gauge, number(n.SpoolLimit)},
+		{"rt_spool_filesystem_size_bytes", "Size of the file system of the spool.", gauge, number(n.DiskBytes)},
+		{"rt_spool_filesystem_free_bytes", "Free space of the file system of the spool.", gauge, number(n.DiskFree)},
+		{"rt_drain_last_timestamp_seconds", "End of the last drain.", gauge, instant(n.LastDrain)},
+		{"rt_drain_last_success_timestamp_seconds", "End of the last drain that delivered all ended runs.", gauge, instant(n.LastSuccess)},
+		{"rt_drain_failures_since_success", "Drains since then.", gauge, number(n.FailedDrains)},
+		{"rt_drain_delivered_runs_total", "Runs that were delivered.", counter, number(n.Delivered)},
+		{"rt_drain_lost_runs_total", "Runs with a tracker that died.", counter, number(n.Lost)},
+		{"rt_hook_failures", "Prologs in a row that started no tracker.", gauge, number(n.HookFailures)},
+		{"rt_hook_breaker_open", "Whether the Prologs start no tracker because of failures.", gauge, breakerOpen(n)},
+		{"rt_hooks_disabled", "Whether the file of the kill switch exists.", gauge, truth(n.HooksDisabled)},
+	} {
+		value, ok := f.value.Get()
+		if !ok {
+			continue
+		}
+		list.MustRegister(constant{prometheus.MustNewConstMetric(prometheus.NewDesc(f.name, f.help, nil, nil), f.kind, value)})
+	}
+	return list
+}
+
+// constant is a Collector of one metric.
+type constant struct{ metric prometheus.Metric }
+
+func (c constant) Describe(to chan<- *prometheus.Desc) { to <- c.metric.Desc() }
+func (c constant) Collect(to chan<- prometheus.Metric) { to <- c.metric }
+
+func number(n rt.Opt[int64]) rt.Opt[float64] {
+	if n, ok := n.Get(); ok {
+		return rt.Some(float64(n))
+	}
+	return rt.None[float64]()
+}
+
+// instant is in seconds since 1970.
+func instant(at rt.Opt[time.Time]) rt.Opt[float64] {
+	if at, ok := at.Get(); ok {
+		return rt.Some(float64(at.UnixMilli()) / 1e3)
+	}
+	return rt.None[float64]()
+}
+
+func truth(is rt.Opt[bool]) rt.Opt[float64] {
+	v, ok := is.Get()
+	switch {
+	case !ok:
+		return rt.None[float64]()
+	case v:
+		return rt.Some(1.0)
+	}
+	return rt.Some(0.0)
+}
+
+// breakerOpen is known if the failures are.
+func breakerOpen(n site.NodeState) rt.Opt[float64] {
+	if !n.HookFailures.Valid() {
+		return rt.None[float64]()
+	}
+	return truth(rt.Some(n.BreakerUntil.Valid()))
+}
+
+// Print writes metrics in the text format of Prometheus.
+func Print(w io.Writer, metrics prometheus.Gatherer) error {
+	families, err := metrics.Gather()
+	for _, f := range families {
+		_, writeErr := expfmt.MetricFamilyToText(w, f)
+		err = errors.Join(err, writeErr)
+	}
+	return err
+}
