@@ -66,6 +66,8 @@ help:
 	soak 'memory and CPU time of resource-tracker in ten minutes of an idle machine' \
 	scale 'runs a second and memory of a receiver with SQLite, and with PostgreSQL and MinIO; a registry of a million jobs in both' \
 	install 'into PREFIX=$(PREFIX), below DESTDIR' \
+	packages 'deb and rpm packages of this commit, in build/packages' \
+	test-packages 'the packages in new Debian and RPM root file systems: installed, upgraded, removed, purged; lintian and rpmlint (as root)' \
 	cross 'linux/arm64, with the cross compiler of Debian' \
 	clean 'removes build/' \
 	clean-system 'removes what the tests have created elsewhere on this machine (as root)'
@@ -249,6 +251,26 @@ install:
 	put $(DOCDIR)/docs docs/*.md; put $(DOCDIR)/spool spool/DESIGN.md; put $(DOCDIR)/site site/DESIGN.md; put $(DOCDIR)/upload upload/DESIGN.md; \
 	for d in slurm cron systemd sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
 	put $(LIBEXECDIR) contrib/slurm/hooks/*; chmod 755 $(DESTDIR)$(LIBEXECDIR)/{prolog,epilog,job-summary}
+
+# ----------------------------------------------------------------- packages
+
+# The version of a package: a version without a tag is older than the next one.
+NEXT := $(shell sed -n 's/^var Version = "\(.*\)"/\1/p' version.go)
+PKGVERSION ?= $(if $(VERSION),$(subst -,~,$(VERSION)),$(NEXT)~dev)
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y version.go)
+ARCH := $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
+
+$(TOOLS)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
+	@mkdir -p $(TOOLS)
+	$(GO) build -C tools/nfpm -trimpath -buildvcs=false -ldflags '-s -w' -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
+
+.PHONY: packages test-packages
+packages: $(TOOLS)/nfpm build
+	contrib/packages/build $(BIN) $(PKGVERSION) $(ARCH)
+
+test-packages: $(TOOLS)/nfpm
+	@contrib/lab/need lintian=lintian rpmlint=rpmlint rpm=rpm mmdebstrap=mmdebstrap
+	@contrib/packages/test
 
 # -------------------------------------------------------------------- cross
 
