@@ -95,6 +95,8 @@ type Stored struct {
 type Job struct {
 	Cluster string
 	JobID   uint64 // the scheduler's raw job id
+	// Generation distinguishes jobs with the same id: Slurm uses an id again.
+	Generation int64
 
 	User, Account, Partition string // empty: not known
 	State                    rt.State

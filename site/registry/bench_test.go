@@ -31,8 +31,8 @@ const fill = `WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT 
 		60000000 * i, CASE WHEN i > %[1]d - 10 THEN NULL ELSE 60000000 * i + 1000000 * (i %% 86400) END, 0,
 		3600.0 * (i %% 64), 36.0 * (i %% 64) * (i %% 100), CASE WHEN i > %[1]d - 10 THEN -1 ELSE (i * 7919) %% 100003 END FROM n`
 
-const fillRuns = `INSERT INTO run (id, owner, created, charged, finished, cluster, job_id, attempt, state, outcome, accounted, started, ended, node, stem, metadata, record)
-	SELECT '20260301t120000-' || job_id, 'owner', started, 3000, started, cluster, job_id, 0, state, outcome, 1, started, ended, 'n' || (job_id % 1000), 'job-' || job_id, $1, $2 FROM job`
+const fillRuns = `INSERT INTO run (id, owner, created, charged, finished, cluster, job_id, generation, attempt, state, outcome, accounted, started, ended, node, stem, metadata, record)
+	SELECT '20260301t120000-' || job_id, 'owner', started, 3000, started, cluster, job_id, generation, 0, state, outcome, 1, started, ended, 'n' || (job_id % 1000), 'job-' || job_id, $1, $2 FROM job`
 
 // BenchmarkJobs reads pages of 100 jobs from a registry of a million. The budget is 100 ms.
 func BenchmarkJobs(b *testing.B) {

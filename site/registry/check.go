@@ -21,9 +21,9 @@ func (r *Registry) Check(ctx context.Context) (problems []string, err error) {
 		{"object %s has no run", "SELECT o.run_id || '/' || o.name FROM object o WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r.id = o.run_id)"},
 		{"run %s has another number of objects than its row says", "SELECT r.id FROM run r WHERE r.objects <> (SELECT count(*) FROM object o WHERE o.run_id = r.id)"},
 		{"run %s has no job", `SELECT r.id FROM run r WHERE r.job_id IS NOT NULL AND
-			NOT EXISTS (SELECT 1 FROM job j WHERE j.cluster = r.cluster AND j.job_id = r.job_id)`},
+			NOT EXISTS (SELECT 1 FROM job j WHERE j.cluster = r.cluster AND j.job_id = r.job_id AND j.generation = r.generation)`},
 		{"job %s has no run", `SELECT j.cluster || ':' || j.job_id FROM job j WHERE
-			NOT EXISTS (SELECT 1 FROM run r WHERE r.cluster = j.cluster AND r.job_id = j.job_id)`},
+			NOT EXISTS (SELECT 1 FROM run r WHERE r.cluster = j.cluster AND r.job_id = j.job_id AND r.generation = j.generation)`},
 		{"the use of a quota is wrong: %s", wrongQuotas},
 	} {
 		if check.query == "" {

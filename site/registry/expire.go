@@ -93,10 +93,8 @@ func (r *Registry) removeRun(ctx context.Context, tx transaction, run lockedRun)
 	if err := r.charge(ctx, tx, run.id, run.owner, -freed); err != nil {
 		return nil, err
 	}
-	if run.jobID.Valid {
-		if err := r.refreshJob(ctx, tx, run.cluster.String, run.jobID.Int64); err != nil {
-			return nil, err
-		}
+	if err := r.refreshJob(ctx, tx, run.job); err != nil {
+		return nil, err
 	}
 	slices.Sort(stored)
 	stored = slices.Compact(stored)

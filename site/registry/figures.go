@@ -56,23 +56,22 @@ func (r *Registry) putFigures(ctx context.Context, tx transaction, run lockedRun
 	v := valuesOf(site.FiguresOf(summary))
 	_, err := tx.ExecContext(ctx, "UPDATE run SET core_secs = $1, core_used = $2, gpu_secs = $3, gpu_used = $4, mem_secs = $5, mem_used = $6 WHERE id = $7",
 		v[0], v[1], v[2], v[3], v[4], v[5], run.id)
-	isOfJob := err == nil && run.jobID.Valid
-	if !isOfJob {
+	if err != nil {
 		return err
 	}
-	return r.refreshJob(ctx, tx, run.cluster.String, run.jobID.Int64)
+	return r.refreshJob(ctx, tx, run.job)
 }
 
 // sumOfRuns sums the figures of the runs of a job. A run that was registered twice counts once.
 const sumOfRuns = `SELECT sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used) FROM
 	(SELECT max(core_secs) AS core_secs, max(core_used) AS core_used, max(gpu_secs) AS gpu_secs, max(gpu_used) AS gpu_used,
 		max(mem_secs) AS mem_secs, max(mem_used) AS mem_used
-	FROM run WHERE cluster = $1 AND job_id = $2 AND stem IS NOT NULL GROUP BY stem) AS distinct_run`
+	FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND stem IS NOT NULL GROUP BY stem) AS distinct_run`
 
 // sumFigures stores the sums of the figures of a job and its waste.
-func sumFigures(ctx context.Context, tx transaction, cluster string, jobID int64) error {
+func sumFigures(ctx context.Context, tx transaction, job jobKey) error {
 	var v figureValues
-	if err := tx.QueryRowContext(ctx, sumOfRuns, cluster, jobID).Scan(v.targets()...); err != nil {
+	if err := tx.QueryRowContext(ctx, sumOfRuns, job.cluster, job.id, job.generation).Scan(v.targets()...); err != nil {
 		return err
 	}
 	f := v.figures()
@@ -81,6 +80,6 @@ func sumFigures(ctx context.Context, tx transaction, cluster string, jobID int64
 		waste = int64(min(math.Round(secs), site.MaxID))
 	}
 	_, err := tx.ExecContext(ctx, `UPDATE job SET core_secs = $1, core_used = $2, gpu_secs = $3, gpu_used = $4, mem_secs = $5, mem_used = $6, waste = $7
-		WHERE cluster = $8 AND job_id = $9`, v[0], v[1], v[2], v[3], v[4], v[5], waste, cluster, jobID)
+		WHERE cluster = $8 AND job_id = $9 AND generation = $10`, v[0], v[1], v[2], v[3], v[4], v[5], waste, job.cluster, job.id, job.generation)
 	return err
 }

@@ -161,7 +161,7 @@ func (b *rangeBuilder) add(condition string, rest site.Filter, window int, value
 }
 
 // onNode selects the jobs of the newest runs of a node.
-const onNode = "(cluster, job_id) IN (SELECT cluster, job_id FROM run WHERE node = ? AND job_id IS NOT NULL ORDER BY started DESC LIMIT 4000)"
+const onNode = "(cluster, job_id, generation) IN (SELECT cluster, job_id, generation FROM run WHERE node = ? AND job_id IS NOT NULL ORDER BY started DESC LIMIT 4000)"
 
 // restrict adds the condition that a reader may see the job.
 func (c *conditions) restrict(a site.Access) {

@@ -25,7 +25,7 @@ func (r *Registry) RemoveRun(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := renameJob(ctx, tx, run.cluster.String, run.jobID); err != nil {
+		if err := renameJob(ctx, tx, run.job); err != nil {
 			return err
 		}
 		return putLeftover(ctx, tx, stored)
@@ -98,10 +98,16 @@ func (r *Registry) Rewrite(ctx context.Context, w site.Rewrite) error {
 		if w.Run == nil {
 			return nil
 		}
-		if err := r.putRecord(ctx, tx, run, w.Run); err != nil {
+		now, err := r.putRecord(ctx, tx, run, w.Run)
+		if err != nil {
 			return err
 		}
-		return renameJob(ctx, tx, column(w.Run.Cluster), jobIDOf(w.Run))
+		for _, job := range []jobKey{run.job, now} {
+			if err := renameJob(ctx, tx, job); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/resource-tracker/rt/site"
@@ -87,16 +88,15 @@ func TestRewrite(t *testing.T) {
 	})
 }
 
-// The row of a job has no name of a run that is removed or rewritten, and an old run of a reused id does not
-// replace the names of the newer job.
+// The row of a job has no name of a run that is removed or rewritten.
 func TestForgottenRunsLeaveNoNamesInTheJob(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		row := func() string {
+		jobs := func() string {
 			t.Helper()
-			var text string
-			err := r.db.QueryRow("SELECT owner || ',' || family || ',' || username || ',' || account || ',' || partition || ',' || name FROM job WHERE job_id = 9").Scan(&text)
+			rows, err := r.db.Query("SELECT owner || ',' || family || ',' || username || ',' || account || ',' || partition || ',' || name FROM job WHERE job_id = 9 ORDER BY generation")
+			list, err := collect(rows, err, func(from row) (one string, err error) { return one, from.Scan(&one) })
 			is(t, "job", err, nil)
-			return text
+			return strings.Join(list, " ")
 		}
 		var ids []string
 		for n, step := range []struct {
@@ -105,7 +105,7 @@ func TestForgottenRunsLeaveNoNamesInTheJob(t *testing.T) {
 		}{
 			{"a", "ann", "bio", "long", "fold", 7},
 			{"b", "bob", "chem", "debug", "other", 9},
-			{"a", "amy", "", "batch", "", 9},
+			{"a", "ann", "", "batch", "", 9},
 		} {
 			run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: step.owner, Created: start}
 			is(t, "CreateRun", r.CreateRun(t.Context(), run), nil)
@@ -115,7 +115,7 @@ func TestForgottenRunsLeaveNoNamesInTheJob(t *testing.T) {
 			put(t, r, site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, SHA256: "r", Created: start}, []byte("r"), &record)
 			ids = append(ids, run.ID)
 		}
-		same(t, "job", row(), "a,7,amy,bio,batch,fold")
+		same(t, "jobs", jobs(), "a,7,ann,bio,batch,fold b,9,bob,chem,debug,other")
 		rewrite := func(id string) {
 			t.Helper()
 			old, err := r.Run(t.Context(), id)
@@ -126,13 +126,14 @@ func TestForgottenRunsLeaveNoNamesInTheJob(t *testing.T) {
 			is(t, "Rewrite", r.Rewrite(t.Context(), w), nil)
 		}
 		rewrite(ids[0])
-		same(t, "the old run is rewritten", row(), "a,7,amy,bio,batch,job-x")
+		same(t, "the first run is rewritten", jobs(), "a,9,ann,,batch, b,9,bob,chem,debug,other a,7,user-x,bio,long,job-x")
 		rewrite(ids[2])
-		same(t, "the new run is rewritten", row(), "a,7,user-x,bio,batch,job-x")
+		same(t, "both runs are rewritten", jobs(), "b,9,bob,chem,debug,other a,7,user-x,bio,batch,job-x")
 		is(t, "RemoveRun", r.RemoveRun(t.Context(), ids[0]), nil)
-		same(t, "the old run is removed", row(), "b,9,bob,chem,debug,other")
+		same(t, "the first run is removed", jobs(), "b,9,bob,chem,debug,other a,9,user-x,,batch,job-x")
 		is(t, "RemoveRun", r.RemoveRun(t.Context(), ids[1]), nil)
-		same(t, "one run is left", row(), "a,9,user-x,,batch,job-x")
+		is(t, "RemoveRun", r.RemoveRun(t.Context(), ids[2]), nil)
+		same(t, "no run is left", jobs(), "")
 	})
 }
 

@@ -11,19 +11,34 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// putRecord stores what the record of a run says about it, and the row of its job.
-func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) error {
+// jobKey is the primary key of a job. The zero value is that of no job.
+type jobKey struct {
+	cluster        string
+	id, generation int64
+}
+
+// putRecord stores what the record of a run says about it, and the row of its job, of which it returns the key.
+func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, err error) {
 	text, err := encode(record)
 	if err != nil {
-		return err
+		return job, err
 	}
 	var old int64
 	err = tx.QueryRowContext(ctx, "SELECT coalesce(length(record), 0) FROM run WHERE id = $1", run.id).Scan(&old)
 	if err != nil {
-		return err
+		return job, err
 	}
 	grown := int64(len(text)) - old
+	if err := r.charge(ctx, tx, run.id, run.owner, grown); err != nil {
+		return job, err
+	}
 	jobID := jobIDOf(record)
+	if jobID.Valid {
+		job, err = r.putJob(ctx, tx, run, record)
+		if err != nil {
+			return job, err
+		}
+	}
 	var ended sql.NullInt64
 	if !record.End.IsZero() {
 		ended = sql.NullInt64{Int64: micros(record.End), Valid: true}
@@ -32,29 +47,20 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 	if record.OutcomeSource == "sacct" {
 		accounted = 1
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, attempt = $4, state = $5, outcome = $6, accounted = $7,
-		started = $8, ended = $9, node = $10, stem = $11, charged = charged + $12 WHERE id = $13`,
-		text, column(record.Cluster), jobID, int64(record.Attempt), column(string(record.State)), column(string(record.Outcome)), accounted,
-		micros(record.Start), ended, column(record.Node), stemOf(record), grown, run.id)
+	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, generation = $4, attempt = $5, state = $6, outcome = $7,
+		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13 WHERE id = $14`,
+		text, column(record.Cluster), jobID, sql.NullInt64{Int64: job.generation, Valid: jobID.Valid}, int64(record.Attempt),
+		column(string(record.State)), column(string(record.Outcome)), accounted, micros(record.Start), ended, column(record.Node),
+		stemOf(record), grown, run.id)
 	if err != nil {
-		return err
+		return job, err
 	}
-	if err := r.charge(ctx, tx, run.id, run.owner, grown); err != nil {
-		return err
-	}
-	isOther := run.cluster.String != column(record.Cluster) || run.jobID != jobID
-	if run.jobID.Valid && isOther {
-		if err := r.refreshJob(ctx, tx, run.cluster.String, run.jobID.Int64); err != nil {
-			return err
+	if run.job != job {
+		if err := r.refreshJob(ctx, tx, run.job); err != nil {
+			return job, err
 		}
 	}
-	if !jobID.Valid {
-		return nil
-	}
-	if err := putJob(ctx, tx, run.owner, record); err != nil {
-		return err
-	}
-	return r.refreshJob(ctx, tx, column(record.Cluster), jobID.Int64)
+	return job, r.refreshJob(ctx, tx, job)
 }
 
 // jobIDOf is the id of the job of a record as the database stores it.
@@ -64,18 +70,22 @@ func jobIDOf(record *rt.Run) sql.NullInt64 {
 }
 
 // putJob stores what all runs of a job have in common. An earlier value stays if the record has none, or
-// if it is from a run of another owner: the first owner decides to which user the job belongs.
-func putJob(ctx context.Context, tx transaction, owner string, record *rt.Run) error {
-	n := namesOf(owner, record)
-	_, err := tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, owner, family, username, account, partition, name, state, outcome, started, updated)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '', '', 0, 0)
-		ON CONFLICT (cluster, job_id) DO UPDATE SET
+// if it is from a run of another owner: the first owner decides to which account the job belongs.
+func (r *Registry) putJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (jobKey, error) {
+	job, err := r.lockJob(ctx, tx, run, record)
+	if err != nil {
+		return job, err
+	}
+	n := namesOf(run.owner, record)
+	_, err = tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, generation, owner, family, username, account, partition, name, state, outcome, started, updated)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', 0, 0)
+		ON CONFLICT (cluster, job_id, generation) DO UPDATE SET
 			family = CASE WHEN excluded.family = excluded.job_id OR (job.owner <> excluded.owner AND job.family <> job.job_id)
 				THEN job.family ELSE excluded.family END,
 			username = `+kept("username")+`, account = `+kept("account")+`,
 			partition = `+kept("partition")+`, name = `+kept("name"),
-		column(record.Cluster), jobIDOf(record), owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3])
-	return err
+		job.cluster, job.id, job.generation, run.owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3])
+	return job, err
 }
 
 // kept is the value of a column of a job that is there: the new one from a run of the same owner, else
@@ -115,11 +125,12 @@ func (n *jobNames) add(later jobNames, jobID int64) {
 
 // renameJob computes the owner and the names of a job from the records of its runs, in the order in which they
 // were registered, so that no name of a record stays that is gone. It reads all of these records.
-func renameJob(ctx context.Context, tx transaction, cluster string, jobID sql.NullInt64) error {
-	if !jobID.Valid {
+func renameJob(ctx context.Context, tx transaction, key jobKey) error {
+	if key == (jobKey{}) {
 		return nil
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT owner, record FROM run WHERE cluster = $1 AND job_id = $2 ORDER BY id", cluster, jobID.Int64)
+	rows, err := tx.QueryContext(ctx, "SELECT owner, record FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 ORDER BY id",
+		key.cluster, key.id, key.generation)
 	list, err := collect(rows, err, func(from row) (n jobNames, err error) {
 		var owner string
 		var text []byte
@@ -129,7 +140,7 @@ func renameJob(ctx context.Context, tx transaction, cluster string, jobID sql.Nu
 		record, err := decode[rt.Run](text)
 		isDamaged := err != nil || record == nil
 		if isDamaged { // it is reported where the run itself is read
-			record = &rt.Run{Identity: rt.Identity{JobID: rt.Some(uint64(jobID.Int64))}}
+			record = &rt.Run{Identity: rt.Identity{JobID: rt.Some(uint64(key.id))}}
 		}
 		return namesOf(owner, record), nil
 	})
@@ -138,10 +149,10 @@ func renameJob(ctx context.Context, tx transaction, cluster string, jobID sql.Nu
 	}
 	job := list[0]
 	for _, later := range list[1:] {
-		job.add(later, jobID.Int64)
+		job.add(later, key.id)
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE job SET owner = $1, family = $2, username = $3, account = $4, partition = $5, name = $6 WHERE cluster = $7 AND job_id = $8",
-		job.owner, job.family, job.text[0], job.text[1], job.text[2], job.text[3], cluster, jobID.Int64)
+	_, err = tx.ExecContext(ctx, "UPDATE job SET owner = $1, family = $2, username = $3, account = $4, partition = $5, name = $6 WHERE cluster = $7 AND job_id = $8 AND generation = $9",
+		job.owner, job.family, job.text[0], job.text[1], job.text[2], job.text[3], key.cluster, key.id, key.generation)
 	return err
 }
 
@@ -156,10 +167,14 @@ type part struct {
 }
 
 // refreshJob computes the row of a job from its runs, or removes it with the last of them.
-func (r *Registry) refreshJob(ctx context.Context, tx transaction, cluster string, jobID int64) error {
+func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) error {
+	if key == (jobKey{}) {
+		return nil
+	}
 	// The lock makes a second transaction for the same job wait, so that it sees the runs of the first.
 	var one int64
-	err := tx.QueryRowContext(ctx, "SELECT job_id FROM job WHERE cluster = $1 AND job_id = $2"+r.writer.lock(), cluster, jobID).Scan(&one)
+	err := tx.QueryRowContext(ctx, "SELECT job_id FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+r.writer.lock(),
+		key.cluster, key.id, key.generation).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -167,7 +182,8 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, cluster strin
 		return err
 	}
 	rows, err := tx.QueryContext(ctx, `SELECT attempt, state, outcome, accounted, min(started), max(ended) FROM run
-		WHERE cluster = $1 AND job_id = $2 GROUP BY attempt, state, outcome, accounted ORDER BY attempt DESC`, cluster, jobID)
+		WHERE cluster = $1 AND job_id = $2 AND generation = $3 GROUP BY attempt, state, outcome, accounted ORDER BY attempt DESC`,
+		key.cluster, key.id, key.generation)
 	parts, err := collect(rows, err, func(from row) (p part, err error) {
 		return p, from.Scan(&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended)
 	})
@@ -175,16 +191,16 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, cluster strin
 		return err
 	}
 	if len(parts) == 0 {
-		_, err = tx.ExecContext(ctx, "DELETE FROM job WHERE cluster = $1 AND job_id = $2", cluster, jobID)
+		_, err = tx.ExecContext(ctx, "DELETE FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3", key.cluster, key.id, key.generation)
 		return err
 	}
 	job := summarise(parts)
-	_, err = tx.ExecContext(ctx, "UPDATE job SET state = $1, outcome = $2, started = $3, ended = $4, updated = $5 WHERE cluster = $6 AND job_id = $7",
-		string(job.state), string(job.outcome), job.started, job.ended, micros(time.Now()), cluster, jobID)
+	_, err = tx.ExecContext(ctx, "UPDATE job SET state = $1, outcome = $2, started = $3, ended = $4, updated = $5 WHERE cluster = $6 AND job_id = $7 AND generation = $8",
+		string(job.state), string(job.outcome), job.started, job.ended, micros(time.Now()), key.cluster, key.id, key.generation)
 	if err != nil {
 		return err
 	}
-	return sumFigures(ctx, tx, cluster, jobID)
+	return sumFigures(ctx, tx, key)
 }
 
 // certainty ranks the outcomes that the nodes of one job recorded, because one node can know more

@@ -111,7 +111,7 @@ func scanJob(from row) (j site.Job, err error) {
 	var started, waste int64
 	var ended sql.NullInt64
 	var figures figureValues
-	to := []any{&started, &j.JobID, &j.Cluster, &j.User, &j.Account, &j.Partition, &j.State, &j.Outcome, &ended, &waste}
+	to := []any{&started, &j.JobID, &j.Cluster, &j.Generation, &j.User, &j.Account, &j.Partition, &j.State, &j.Outcome, &ended, &waste}
 	err = from.Scan(append(to, figures.targets()...)...)
 	j.Start, j.Figures = moment(started), figures.figures()
 	if ended.Valid {
@@ -123,7 +123,7 @@ func scanJob(from row) (j site.Job, err error) {
 	return j, err
 }
 
-const jobColumns = "started, job.job_id, job.cluster, username, account, partition, state, outcome, ended, waste, " + figureColumns
+const jobColumns = "started, job.job_id, job.cluster, job.generation, username, account, partition, state, outcome, ended, waste, " + figureColumns
 
 // order is the order of a list: its columns, as text for ORDER BY, and placeholders for their values.
 type order struct{ columns, clause, values string }
@@ -164,7 +164,7 @@ func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit 
 	}
 	slices.SortFunc(jobs, func(a, b site.Job) int { return compare(placeOf(b, by), placeOf(a, by)) })
 	// A job can be in the range of a user and in that of an account.
-	jobs = slices.CompactFunc(jobs, func(a, b site.Job) bool { return placeOf(a, by) == placeOf(b, by) })
+	jobs = slices.CompactFunc(jobs, func(a, b site.Job) bool { return placeOf(a, by) == placeOf(b, by) && a.Generation == b.Generation })
 	if end != nil { // later jobs have not all been found
 		jobs = slices.DeleteFunc(jobs, func(j site.Job) bool { return compare(placeOf(j, by), *end) < 0 })
 	}
@@ -207,8 +207,8 @@ func (r *Registry) search(ctx context.Context, one indexRange, window, limit int
 		all.add("("+orders[by].columns+") >= "+orders[by].values, last.values(by)...)
 	}
 	// The inner query reads an index alone.
-	inner := "SELECT cluster AS found_cluster, job_id AS found_id FROM job" + all.clause() + orders[by].clause + " LIMIT " + all.value(limit+1)
-	query := "SELECT " + jobColumns + " FROM (" + inner + ") AS found, job WHERE job.cluster = found_cluster AND job.job_id = found_id"
+	inner := "SELECT cluster AS found_cluster, job_id AS found_id, generation AS found_generation FROM job" + all.clause() + orders[by].clause + " LIMIT " + all.value(limit+1)
+	query := "SELECT " + jobColumns + " FROM (" + inner + ") AS found, job WHERE job.cluster = found_cluster AND job.job_id = found_id AND job.generation = found_generation"
 	rows, err := r.db.QueryContext(ctx, query, all.args...)
 	jobs, err = collect(rows, err, scanJob)
 	if err != nil {

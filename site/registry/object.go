@@ -43,7 +43,8 @@ func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, re
 		if err != nil {
 			return err
 		}
-		return r.putRecord(ctx, tx, run, record)
+		_, err = r.putRecord(ctx, tx, run, record)
+		return err
 	})
 	if err != nil {
 		return "", err

@@ -39,8 +39,8 @@ type extended struct {
 
 func (e extended) Scan(to ...any) error { return e.row.Scan(append(to, e.more...)...) }
 
-// isVisible reports whether a reader may see a run. The record of the run decides: the id of a job can be used
-// again, so that the row of the job can be about another user. A run with neither user nor account in its
+// isVisible reports whether a reader may see a run. The record of the run decides: a row of
+// a job can have runs without a user. A run with neither user nor account in its
 // record is for operators only.
 func (h heldRun) isVisible(a *site.Access) bool {
 	if a == nil {
@@ -59,8 +59,8 @@ func (h heldRun) isVisible(a *site.Access) bool {
 // returns those that the reader may see, and the id after which to continue, empty at the end.
 func (r *Registry) JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
 	rows, err := r.db.QueryContext(ctx, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+` FROM run r WHERE r.id IN
-		(SELECT id FROM run WHERE cluster = $1 AND job_id = $2 AND id > $3 ORDER BY id LIMIT $4) ORDER BY r.id`,
-		job.Cluster, int64(job.JobID), after, limit)
+		(SELECT id FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND id > $4 ORDER BY id LIMIT $5) ORDER BY r.id`,
+		job.Cluster, int64(job.JobID), job.Generation, after, limit)
 	found, err := collect(rows, err, scanHeld)
 	if len(found) == limit {
 		next = found[limit-1].ID

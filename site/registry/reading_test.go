@@ -129,8 +129,10 @@ func TestAccessToRunsOfOneJob(t *testing.T) {
 		for user, want := range map[string]string{"alice": "n0 n4", "bob": "n1 n3", "carol": ""} {
 			access := &site.Access{Users: []string{user}}
 			var nodes []string
-			for _, run := range jobRuns(t, r, site.Job{Cluster: "c", JobID: 9}, access) {
-				nodes = append(nodes, run.Record.Node)
+			for generation := range int64(2) {
+				for _, run := range jobRuns(t, r, site.Job{Cluster: "c", JobID: 9, Generation: generation + 1}, access) {
+					nodes = append(nodes, run.Record.Node)
+				}
 			}
 			same(t, "runs that "+user+" sees", strings.Join(nodes, " "), want)
 		}

@@ -161,15 +161,14 @@ type lockedRun struct {
 	objects   int64
 	state     sql.NullString
 	finish    *site.Finish
-	cluster   sql.NullString
-	jobID     sql.NullInt64
+	job       jobKey // zero: of no job
 }
 
 func (r *Registry) lockRun(ctx context.Context, tx transaction, id string) (lockedRun, error) {
 	run := lockedRun{id: id}
 	var finish []byte
-	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, state, finish, cluster, job_id FROM run WHERE id = $1"+r.writer.lock(), id).
-		Scan(&run.owner, &run.charged, &run.objects, &run.state, &finish, &run.cluster, &run.jobID)
+	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, state, finish, coalesce(cluster, ''), coalesce(job_id, 0), coalesce(generation, 0) FROM run WHERE id = $1"+r.writer.lock(), id).
+		Scan(&run.owner, &run.charged, &run.objects, &run.state, &finish, &run.job.cluster, &run.job.id, &run.job.generation)
 	if err == nil {
 		run.finish, err = decode[site.Finish](finish)
 	}
@@ -221,10 +220,11 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 		if err != nil {
 			return err
 		}
-		if err := r.putFigures(ctx, tx, run, f.Summary); err != nil {
+		// The row of the job is the last one that each change locks, see postgresWriter.
+		if err := r.charge(ctx, tx, id, run.owner, charged); err != nil {
 			return err
 		}
-		return r.charge(ctx, tx, id, run.owner, charged)
+		return r.putFigures(ctx, tx, run, f.Summary)
 	})
 	if err != nil {
 		return "", err

@@ -12,6 +12,7 @@ CREATE TABLE run (
     -- From the record, NULL without one. job_id is NULL outside a scheduler.
     cluster     TEXT,
     job_id      BIGINT,
+    generation  BIGINT,          -- with job_id: the row in job
     attempt     BIGINT,
     state       TEXT,
     outcome     TEXT,
@@ -33,9 +34,9 @@ CREATE TABLE run (
     record      BYTEA            -- rt.Run as JSON
 );
 -- A change of a run reads this index alone for the sums of its job.
-CREATE INDEX run_job ON run (cluster, job_id, attempt, state, outcome, accounted, started, ended,
+CREATE INDEX run_job ON run (cluster, job_id, generation, attempt, state, outcome, accounted, started, ended,
     stem, core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used) WHERE job_id IS NOT NULL;
-CREATE INDEX run_node ON run (node, started, cluster, job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX run_node ON run (node, started, cluster, job_id, generation) WHERE job_id IS NOT NULL;
 CREATE INDEX run_owner ON run (owner, id);
 
 CREATE TABLE object (
@@ -56,10 +57,11 @@ CREATE TABLE object (
 CREATE INDEX object_age ON object (class, created);
 CREATE INDEX object_stored ON object (run_id, stored) WHERE stored <> '';
 
--- One row for each job that a record names.
+-- One row for each job that a record names. Slurm can use an id again: generation numbers the jobs with this id.
 CREATE TABLE job (
     cluster   TEXT NOT NULL,
     job_id    BIGINT NOT NULL,
+    generation BIGINT NOT NULL DEFAULT 1,
     owner     TEXT NOT NULL DEFAULT '', -- of the run from which the names are
     family    BIGINT NOT NULL, -- id of the array or heterogeneous job, else job_id
     username  TEXT NOT NULL,
@@ -79,21 +81,21 @@ CREATE TABLE job (
     mem_secs  DOUBLE PRECISION,
     mem_used  DOUBLE PRECISION,
     waste     BIGINT NOT NULL DEFAULT -1, -- what was reserved and not used, in equivalent core-seconds; -1 if not known
-    PRIMARY KEY (cluster, job_id)
+    PRIMARY KEY (cluster, job_id, generation)
 );
 -- The list reads this index alone, without the rows.
-CREATE INDEX job_list ON job (started, job_id, cluster, name, username, account, partition, state, outcome, ended);
-CREATE INDEX job_user ON job (username, started, job_id, cluster);
-CREATE INDEX job_account ON job (account, started, job_id, cluster);
-CREATE INDEX job_outcome ON job (outcome, started, job_id, cluster);
-CREATE INDEX job_state ON job (state, started, job_id, cluster);
-CREATE INDEX job_partition ON job (partition, started, job_id, cluster);
-CREATE INDEX job_family ON job (family, started, job_id, cluster);
-CREATE INDEX job_id ON job (job_id, started, cluster);
+CREATE INDEX job_list ON job (started, job_id, cluster, generation, name, username, account, partition, state, outcome, ended);
+CREATE INDEX job_user ON job (username, started, job_id, cluster, generation);
+CREATE INDEX job_account ON job (account, started, job_id, cluster, generation);
+CREATE INDEX job_outcome ON job (outcome, started, job_id, cluster, generation);
+CREATE INDEX job_state ON job (state, started, job_id, cluster, generation);
+CREATE INDEX job_partition ON job (partition, started, job_id, cluster, generation);
+CREATE INDEX job_family ON job (family, started, job_id, cluster, generation);
+CREATE INDEX job_id ON job (job_id, started, cluster, generation);
 -- The same for the lists that are sorted by waste.
-CREATE INDEX job_waste ON job (waste, started, job_id, cluster, name, username, account, partition, state, outcome, ended) WHERE waste >= 0;
-CREATE INDEX job_user_waste ON job (username, waste, started, job_id, cluster) WHERE waste >= 0;
-CREATE INDEX job_account_waste ON job (account, waste, started, job_id, cluster) WHERE waste >= 0;
+CREATE INDEX job_waste ON job (waste, started, job_id, cluster, generation, name, username, account, partition, state, outcome, ended) WHERE waste >= 0;
+CREATE INDEX job_user_waste ON job (username, waste, started, job_id, cluster, generation) WHERE waste >= 0;
+CREATE INDEX job_account_waste ON job (account, waste, started, job_id, cluster, generation) WHERE waste >= 0;
 
 -- The last report of each node, for each owner of tokens that sends reports of it.
 CREATE TABLE node (
