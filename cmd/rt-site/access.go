@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log"
 	"os"
 	"os/exec"
 
@@ -21,7 +20,7 @@ type access struct {
 }
 
 // newAccess returns the readers of a configuration.
-func newAccess(s config.Serve, logger *log.Logger) (*access, error) {
+func newAccess(s config.Serve) (*access, error) {
 	a := &access{tokenFile: s.ReadTokenFile}
 	isOpen := s.Munge != "off" || s.ProxyHeader != "" || s.ReadTokenFile != ""
 	if !isOpen {
@@ -31,7 +30,7 @@ func newAccess(s config.Serve, logger *log.Logger) (*access, error) {
 		return a, nil
 	}
 	c := auth.Config{
-		ProxyHeader: s.ProxyHeader, ProxyFrom: s.ProxyFrom, Operators: s.Operators, Fault: func(err error) { logger.Print(err) },
+		ProxyHeader: s.ProxyHeader, ProxyFrom: s.ProxyFrom, Operators: s.Operators,
 	}
 	if s.Munge != "off" {
 		program, err := exec.LookPath("unmunge")

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -31,7 +30,6 @@ import (
 type readSite struct {
 	url string // of a listener on loopback
 	ids []string
-	log *bytes.Buffer // read it after close only
 }
 
 // newReadSite starts a service with a configuration, and with the runs of three users.
@@ -41,13 +39,13 @@ func newReadSite(t *testing.T, conf config.Serve, users [3]string) *readSite {
 	if conf.Munge == "" {
 		conf.Munge = "off"
 	}
-	s := &readSite{log: &bytes.Buffer{}}
+	s := &readSite{}
 	var err error
 	s.ids, err = testsite.Fill(t.Context(), conf.Dir, users)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := newAccess(conf, log.New(s.log, "", 0))
+	a, err := newAccess(conf)
 	if err == nil {
 		err = a.read()
 	}
@@ -402,7 +400,7 @@ func TestReadTokensAreRevoked(t *testing.T) {
 	}
 	write(conf.ReadTokenFile, "first\n")
 	write(conf.Coordinators, "")
-	a, err := newAccess(conf, log.New(io.Discard, "", 0))
+	a, err := newAccess(conf)
 	if err == nil {
 		err = a.read()
 	}

@@ -53,7 +53,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	}
 	logger := log.New(stderr, "rt-site: ", log.LstdFlags)
 	files := &secrets{conf: s}
-	files.access, err = newAccess(s, logger)
+	files.access, err = newAccess(s)
 	if err == nil {
 		err = files.read()
 	}

@@ -25,6 +25,9 @@ const retryFull = 5 * time.Minute
 // retryNewer is the Retry-After of a record that a newer version of rt wrote.
 const retryNewer = 5 * time.Minute
 
+// retryAway is the Retry-After of a request while the database cannot be reached.
+const retryAway = 10 * time.Second
+
 // errClientGone means that an answer cannot be sent: the client has closed the connection, or reads it too
 // slowly.
 var errClientGone = errors.New("the client does not read the answer")
@@ -107,6 +110,12 @@ func (s *Server) problemOf(err error) *problem {
 		return &problem{
 			status: http.StatusInsufficientStorage, code: "InsufficientStorage", retry: retryFull,
 			detail: "the receiver's disk is full; it accepts data when there is room",
+		}
+	case errors.Is(err, site.ErrAway):
+		s.conf.Fault(err)
+		return &problem{
+			status: http.StatusServiceUnavailable, code: "ServiceUnavailable", retry: retryAway,
+			detail: "the receiver cannot reach its database now; its log has the error",
 		}
 	case errors.Is(err, context.Canceled), errors.Is(err, errClientGone): // no fault of the receiver
 	default:

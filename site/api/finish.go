@@ -70,14 +70,14 @@ type finishBody struct {
 // parseFinish returns a finish without the checksum of inline data, and its body.
 func (s *Server) parseFinish(t turn, body []byte, id string) (f site.Finish, in finishBody, err error) {
 	var uris []string
-	ended := t.do(func() {
+	failed := t.do(func() {
 		err = json.Unmarshal(body, &in)
 		if err == nil && len(in.DataURIs) > 0 {
 			uris, err = parseURIs(in.DataURIs)
 		}
 	})
-	if ended != nil {
-		return f, in, ended
+	if failed != nil {
+		return f, in, failed
 	}
 	if _, isProblem := errors.AsType[*problem](err); isProblem {
 		return f, in, err
@@ -234,7 +234,7 @@ func (s *Server) unpack(t turn, text string, f *site.Finish, o *site.Object) (pa
 
 func packText(t turn, text string, f *site.Finish, o *site.Object) (packed []byte, err error) {
 	var b bytes.Buffer
-	ended := t.do(func() {
+	failed := t.do(func() {
 		var c site.CSV
 		c.Add([]byte(text))
 		o.Rows, o.Text, o.Header = c.Rows, c.Text, c.Header
@@ -244,5 +244,5 @@ func packText(t turn, text string, f *site.Finish, o *site.Object) (packed []byt
 		_, err = io.WriteString(gz, text)
 		err = errors.Join(err, gz.Close())
 	})
-	return b.Bytes(), errors.Join(ended, err)
+	return b.Bytes(), errors.Join(failed, err)
 }

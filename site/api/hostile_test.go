@@ -368,3 +368,22 @@ func TestAnswersWithoutRoom(t *testing.T) {
 		}
 	}
 }
+
+// While the registry cannot reach its database, the client may try again.
+func TestAnswersWithoutDatabase(t *testing.T) {
+	s := newServer(t, Config{})
+	g := register(t, s)
+	memoryOf(s).fault = func(string) error { return fmt.Errorf("%w: /secret/socket", site.ErrAway) }
+	r := httptest.NewRequest("POST", "/runs", strings.NewReader("{}"))
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	isRetried := w.Header().Get("Retry-After") == "10" && w.Header().Get(HeaderUndone) == ""
+	if w.Code != http.StatusServiceUnavailable || !isRetried || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	object := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n1\n")}
+	if status, answer := put(t, s, object); status != http.StatusServiceUnavailable || !strings.Contains(answer, "<Code>ServiceUnavailable</Code>") {
+		t.Errorf("PUT: %d %s", status, answer)
+	}
+}

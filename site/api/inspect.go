@@ -36,12 +36,12 @@ func inspect(t turn, f io.Reader, limit int64, text io.Writer, o *site.Object) e
 	buf := make([]byte, workUnit)
 	for err == nil {
 		var n int
-		if ended := t.do(func() {
+		if failed := t.do(func() {
 			n, err = fill(gz, buf)
 			_, _ = text.Write(buf[:n]) // a hash
 			c.Add(buf[:n])
-		}); ended != nil {
-			return ended
+		}); failed != nil {
+			return failed
 		}
 		if c.Text > limit || c.Rows > maxRows {
 			return &problem{

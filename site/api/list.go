@@ -197,8 +197,8 @@ func (l *listWriter) text(text string) { _, _ = l.out.WriteString(text) }
 // item writes one item of the array, without the last characters of its JSON.
 func (l *listWriter) item(v any, without int) (err error) {
 	var b []byte
-	if ended := l.do(func() { b, err = marshal(v) }); ended != nil {
-		return ended
+	if failed := l.do(func() { b, err = marshal(v) }); failed != nil {
+		return failed
 	}
 	if err != nil {
 		return err
@@ -213,26 +213,29 @@ func (l *listWriter) item(v any, without int) (err error) {
 	return err
 }
 
-// each calls f with the runs of a job.
-func (l *listWriter) each(job site.Job, f func(runs []site.Run, isFirst bool) error) error {
-	for after, isFirst := "", true; isFirst || after != ""; isFirst = false {
+// each calls f with the runs of a job that the reader may see, until there are no more. The first call can be
+// without runs.
+func (l *listWriter) each(job site.Job, f func(runs []site.Run, isLast bool) error) error {
+	for after, isLast := "", false; !isLast; {
 		runs, next, err := l.server.conf.Registry.JobRuns(l.ctx, job, l.access, after, batchRuns)
+		after, isLast = next, next == ""
 		if err == nil {
-			err = f(runs, isFirst)
+			err = f(runs, isLast)
 		}
 		if err != nil {
 			return err
 		}
-		after = next
 	}
 	return nil
 }
 
 // job writes a job with its runs.
 func (l *listWriter) job(job site.Job) error {
-	comma := ""
-	err := l.each(job, func(runs []site.Run, isFirst bool) error {
+	isBegun, comma := false, ""
+	err := l.each(job, func(runs []site.Run, isLast bool) error {
+		isFirst := !isBegun && (len(runs) > 0 || isLast) // runs have fields that the row of the job lacks
 		if isFirst {
+			isBegun = true
 			if err := l.item(l.viewOf(job, runs), len("}")); err != nil {
 				return err
 			}
@@ -241,8 +244,8 @@ func (l *listWriter) job(job site.Job) error {
 		for _, run := range runs {
 			var b []byte
 			var err error
-			if ended := l.do(func() { b, err = marshal(viewOfRun(run)) }); ended != nil {
-				return ended
+			if failed := l.do(func() { b, err = marshal(viewOfRun(run)) }); failed != nil {
+				return failed
 			}
 			if err != nil {
 				return err

@@ -126,8 +126,8 @@ func (s *Server) readNodes(w http.ResponseWriter, r *http.Request, q reading, _ 
 		nodes = []site.Node{}
 	}
 	var answer []byte
-	if ended := q.do(func() { answer, err = marshal(map[string]any{"nodes": nodes, "next": next}) }); ended != nil {
-		return ended
+	if failed := q.do(func() { answer, err = marshal(map[string]any{"nodes": nodes, "next": next}) }); failed != nil {
+		return failed
 	}
 	if err != nil {
 		return err

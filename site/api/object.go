@@ -113,13 +113,13 @@ func (s *Server) keepCSV(t turn, b *body, o site.Object) error {
 func (s *Server) keepRecord(t turn, b *body, o site.Object) error {
 	var run rt.Run
 	var err error
-	if ended := t.do(func() {
+	if failed := t.do(func() {
 		run, err = s.conf.RunOf(b)
 		if err == nil {
 			err = site.CheckRecordRun(&run)
 		}
-	}); ended != nil {
-		return ended
+	}); failed != nil {
+		return failed
 	}
 	if _, isDisk := errors.AsType[*fs.PathError](err); isDisk {
 		return err

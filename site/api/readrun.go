@@ -69,8 +69,8 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request, q reading, id s
 		v.Finish = &finishView{f.RunStatus, f.ExitCode, f.DataSource, known(f.RecordSum)}
 	}
 	var head []byte
-	if ended := q.do(func() { head, err = marshal(v) }); ended != nil {
-		return ended
+	if failed := q.do(func() { head, err = marshal(v) }); failed != nil {
+		return failed
 	}
 	if err != nil {
 		return errors.New("the metadata of run " + id + " is damaged")

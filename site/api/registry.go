@@ -44,8 +44,8 @@ type Rows interface {
 	Body(ctx context.Context, runID, name string) ([]byte, error)
 }
 
-// Retention removes what is old. The names that its methods return are those of objects in the object
-// store that no row names any more. There is nothing more to remove when n is 0.
+// Retention removes what is old. The names that its methods return, also with an error, are those of objects in the
+// object store that no row names any more. There is nothing more to remove when n is 0.
 type Retention interface {
 	// Expire removes objects of a class of at most limit finished runs.
 	Expire(ctx context.Context, class site.Class, before time.Time, limit int) (stored []string, n int, err error)

@@ -90,14 +90,14 @@ type expireFunc func(ctx context.Context, before time.Time, limit int) (stored [
 // expire calls remove until nothing is left that is older than before.
 func (s *Server) expire(ctx context.Context, before time.Time, remove expireFunc) error {
 	for {
-		stored, n, err := remove(ctx, before, expireBatch)
-		if err != nil {
-			return fmt.Errorf("remove old runs: %w", err)
-		}
+		stored, n, failed := remove(ctx, before, expireBatch)
 		for _, name := range stored {
 			if err := s.remove(ctx, name); err != nil {
-				return fmt.Errorf("remove the objects of old runs: %w", err)
+				return errors.Join(fmt.Errorf("remove the objects of old runs: %w", err), failed)
 			}
+		}
+		if failed != nil {
+			return fmt.Errorf("remove old runs: %w", failed)
 		}
 		if n == 0 {
 			return nil

@@ -74,15 +74,15 @@ func (s *Server) credentials(id, owner string, now time.Time) map[string]string 
 func (s *Server) checkObject(t turn, body []byte, known []string) error {
 	var unknown []string
 	isObject := false
-	ended := t.do(func() {
+	failed := t.do(func() {
 		isObject = bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) && json.Valid(body)
 		if isObject && s.conf.Dialect == DialectLive {
 			unknown = unknownFields(body, known)
 		}
 	})
 	switch {
-	case ended != nil:
-		return ended
+	case failed != nil:
+		return failed
 	case !isObject:
 		return refuse(http.StatusBadRequest, "the request is not a JSON object")
 	case len(unknown) > 0:

@@ -92,8 +92,8 @@ func (v *view) rowsExpired() bool {
 // head returns the view as JSON without the objects and the rows, and without its last brace.
 func (v view) head(t turn) (head []byte, err error) {
 	v.Objects, v.Rows = nil, 0
-	if ended := t.do(func() { head, err = marshal(v) }); ended != nil {
-		return nil, ended
+	if failed := t.do(func() { head, err = marshal(v) }); failed != nil {
+		return nil, failed
 	}
 	if err != nil {
 		return nil, errors.New("its metadata is damaged")
@@ -192,8 +192,8 @@ func (s *Server) item(out *bufio.Writer, t turn, id string, v view, err error) e
 	if err == nil {
 		return v.write(out, head)
 	}
-	if ended := t.ctx.Err(); ended != nil {
-		return ended
+	if failed := t.ctx.Err(); failed != nil {
+		return failed
 	}
 	b, _ := json.Marshal(map[string]string{"id": id, "error": s.problemOf(err).detail}) // strings can be marshalled
 	_, err = out.Write(b)
@@ -272,8 +272,8 @@ func (s *Server) copyCSV(w io.Writer, t turn, o site.Object, header bool) error 
 	buf := make([]byte, workUnit)
 	for err == nil {
 		var n int
-		if ended := t.do(func() { n, err = fill(gz, buf) }); ended != nil {
-			return ended
+		if failed := t.do(func() { n, err = fill(gz, buf) }); failed != nil {
+			return failed
 		}
 		text := buf[:n]
 		if !header {

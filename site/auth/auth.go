@@ -25,9 +25,6 @@ type Config struct {
 
 	Operators    []string     // users, and groups with a @, that see all runs
 	Coordinators Coordinators // of accounts; may be nil
-
-	// Fault receives errors because of which a reader sees less; may be nil.
-	Fault func(error)
 }
 
 // Readers identifies readers. It is safe for concurrent use.
@@ -37,14 +34,10 @@ type Readers struct {
 	operators operators
 	accounts  Coordinators
 	tokens    atomic.Pointer[[]Token]
-	fault     func(error)
 }
 
 // New returns Readers without tokens.
 func New(c Config) (*Readers, error) {
-	if c.Fault == nil {
-		c.Fault = func(error) {}
-	}
 	p, err := newProxy(c.ProxyHeader, c.ProxyFrom)
 	if err != nil {
 		return nil, err
@@ -53,7 +46,7 @@ func New(c Config) (*Readers, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Readers{munge: c.Munge, proxy: p, operators: o, accounts: c.Coordinators, fault: c.Fault}
+	a := &Readers{munge: c.Munge, proxy: p, operators: o, accounts: c.Coordinators}
 	a.SetTokens(nil)
 	return a, nil
 }
@@ -109,7 +102,8 @@ func (a *Readers) Reader(r *http.Request) (site.Reader, error) {
 	return site.Reader{}, fmt.Errorf("%w: the header Authorization has another scheme than MUNGE and Bearer", site.ErrUnknownReader)
 }
 
-// person returns the reader with the name of a user.
+// person returns the reader with the name of a user. A reader of whom not all rights are known is an error: lists
+// without a part of the jobs would look complete.
 func (a *Readers) person(r *http.Request, by, user string) (site.Reader, error) {
 	if !isName(user) {
 		return site.Reader{}, fmt.Errorf("%w: the name of the user is not valid", site.ErrNoReader)
@@ -117,13 +111,13 @@ func (a *Readers) person(r *http.Request, by, user string) (site.Reader, error) 
 	reader := site.Reader{By: by, Name: by + ":" + user, User: user}
 	isOperator, err := a.operators.has(r.Context(), user)
 	if err != nil {
-		a.fault(fmt.Errorf("find the groups of user %s (serve.operators): %w", user, err))
+		return site.Reader{}, fmt.Errorf("find the groups of user %s (serve.operators): %w", user, err)
 	}
 	reader.Operator = isOperator
 	if a.accounts != nil && !isOperator {
 		reader.Accounts, err = a.accounts.Of(r.Context(), user)
 		if err != nil {
-			a.fault(fmt.Errorf("find the accounts that user %s coordinates (serve.coordinators): %w", user, err))
+			return site.Reader{}, fmt.Errorf("find the accounts that user %s coordinates (serve.coordinators): %w", user, err)
 		}
 	}
 	return reader, nil

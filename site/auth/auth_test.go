@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -124,7 +125,7 @@ func TestOperators(t *testing.T) {
 		{[]string{"@daemon"}, "root", false}, {[]string{"@daemon", "@root"}, "root", true}, {[]string{"@root"}, "no-such-user", false},
 		{[]string{"@root"}, "@root", false}, {[]string{"no-such-user"}, "no-such-user", true},
 	} {
-		a := newReaders(t, Config{ProxyHeader: "X-Remote-User", ProxyFrom: []string{"unix"}, Operators: c.operators, Fault: func(err error) { t.Error(err) }})
+		a := newReaders(t, Config{ProxyHeader: "X-Remote-User", ProxyFrom: []string{"unix"}, Operators: c.operators})
 		reader, err := a.Reader(from("@", c.user))
 		if err != nil || reader.Operator != c.want || (reader.Access() == nil) != c.want {
 			t.Errorf("%v: %+v, %v", c, reader, err)
@@ -181,16 +182,34 @@ echo 'biology|'
 	if calls, _ := os.ReadFile(dir + "/calls"); string(calls) != "-nP show account withcoord format=account,coordinators\n" {
 		t.Errorf("calls %q", calls)
 	}
-	var faults []error
-	s = NewSacctmgr(script(t, "#!/bin/sh\necho 'physics|alice'\necho no connection >&2\nexit 1\n"))
-	a := newReaders(t, Config{ProxyHeader: "X-Remote-User", ProxyFrom: []string{"unix"}, Coordinators: s, Fault: func(err error) { faults = append(faults, err) }})
+}
+
+// A reader is refused if the rights cannot be found out. The coordinators that sacctmgr printed stay valid
+// for an hour.
+func TestRightsThatAreNotKnown(t *testing.T) {
+	dir := t.TempDir()
+	s := NewSacctmgr(script(t, "#!/bin/sh\necho x >>"+dir+"/calls\necho 'physics|alice'\necho no connection >&2\nexit 1\n"))
+	a := newReaders(t, Config{ProxyHeader: "X-Remote-User", ProxyFrom: []string{"unix"}, Coordinators: s})
 	for range 3 {
 		reader, err := a.Reader(from("@", "alice"))
-		if err != nil || reader.User != "alice" || len(reader.Accounts) > 0 {
+		isRefused := err != nil && strings.Contains(err.Error(), "no connection")
+		if !isRefused || reader.User != "" || errors.Is(err, site.ErrUnknownReader) || errors.Is(err, site.ErrNoReader) {
 			t.Errorf("sacctmgr fails: %+v, %v", reader, err)
 		}
 	}
-	if len(faults) != 1 || !strings.Contains(faults[0].Error(), "no connection") {
-		t.Errorf("faults: %v", faults)
+	if calls, _ := os.ReadFile(dir + "/calls"); string(calls) != "x\n" {
+		t.Errorf("calls %q", calls)
+	}
+	for age, want := range map[time.Duration]bool{time.Minute: true, 2 * time.Hour: false} {
+		s.all, s.err, s.read, s.until = accounts{"alice": {"physics"}}, nil, time.Now().Add(-age), time.Time{}
+		reader, err := a.Reader(from("@", "alice"))
+		if (err == nil) != want || (len(reader.Accounts) == 1) != want {
+			t.Errorf("sacctmgr fails %s after an answer: %+v, %v", age, reader, err)
+		}
+	}
+	a = newReaders(t, Config{ProxyHeader: "X-Remote-User", ProxyFrom: []string{"unix"}, Operators: []string{"@staff"}})
+	a.operators.of = newLookup(func(string) ([]string, error) { return nil, errors.New("no directory service") })
+	if reader, err := a.Reader(from("@", "alice")); err == nil || reader.User != "" {
+		t.Errorf("the groups are not known: %+v, %v", reader, err)
 	}
 }

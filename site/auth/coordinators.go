@@ -78,22 +78,26 @@ func (f *File) Of(_ context.Context, user string) ([]string, error) {
 	return (*all)[user], nil
 }
 
-// The answer of sacctmgr stays valid for sacctmgrAge. If it fails, it is run again after sacctmgrRetry.
+// The answer of sacctmgr stays valid for sacctmgrAge. If it fails, it is run again after sacctmgrRetry, and the
+// last answer stays valid for sacctmgrStale.
 const (
+	sacctmgrStale = time.Hour
 	sacctmgrAge   = 5 * time.Minute
 	sacctmgrRetry = time.Minute
 	sacctmgrTime  = 10 * time.Second
 	sacctmgrMax   = 16 << 20 // bytes of its output
 )
 
-// Sacctmgr asks Slurm's accounting for the coordinators. While it fails, there are none.
+// Sacctmgr asks Slurm's accounting for the coordinators.
 type Sacctmgr struct {
 	program string
 
 	turn  chan struct{} // held while the program runs
 	mu    sync.Mutex
 	all   accounts
-	until time.Time
+	err   error     // why there are none
+	read  time.Time // when sacctmgr printed them
+	until time.Time // when it is run again
 }
 
 // NewSacctmgr returns the coordinators of the cluster of a program sacctmgr.
@@ -103,8 +107,8 @@ func NewSacctmgr(program string) *Sacctmgr {
 
 // Of implements Coordinators.
 func (s *Sacctmgr) Of(ctx context.Context, user string) ([]string, error) {
-	if all, ok := s.known(); ok {
-		return all[user], nil
+	if all, ok, err := s.known(); ok {
+		return all[user], err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sacctmgrTime)
 	defer cancel()
@@ -114,27 +118,38 @@ func (s *Sacctmgr) Of(ctx context.Context, user string) ([]string, error) {
 	case <-ctx.Done():
 		return nil, errTimeout
 	}
-	if all, ok := s.known(); ok { // another request has run it
-		return all[user], nil
+	if all, ok, err := s.known(); ok { // another request has run it
+		return all[user], err
 	}
 	// Not with the context of the request: a client that leaves would take the answer from the others.
 	run, stop := context.WithTimeout(context.WithoutCancel(ctx), sacctmgrTime)
 	defer stop()
 	all, err := s.run(run)
-	age := sacctmgrAge
-	if err != nil {
-		all, age = nil, sacctmgrRetry
-	}
-	s.mu.Lock()
-	s.all, s.until = all, time.Now().Add(age)
-	s.mu.Unlock()
+	s.keep(all, err)
+	all, _, err = s.known()
 	return all[user], err
 }
 
-func (s *Sacctmgr) known() (accounts, bool) {
+// keep stores an answer. After an error the last one stays, if it is not too old.
+func (s *Sacctmgr) keep(all accounts, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all, time.Now().Before(s.until)
+	now := time.Now()
+	if err == nil {
+		s.all, s.err, s.read, s.until = all, nil, now, now.Add(sacctmgrAge)
+		return
+	}
+	s.until = now.Add(sacctmgrRetry)
+	if now.Sub(s.read) > sacctmgrStale {
+		s.all, s.err = nil, err
+	}
+}
+
+// known returns the last answer, and whether it is not yet time for the next one.
+func (s *Sacctmgr) known() (all accounts, isNew bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all, time.Now().Before(s.until), s.err
 }
 
 func (s *Sacctmgr) run(ctx context.Context) (accounts, error) {

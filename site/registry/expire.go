@@ -33,43 +33,55 @@ func (r *Registry) ExpireRuns(ctx context.Context, before time.Time, limit int) 
 // idTime is the time at the beginning of a run's id.
 const idTime = "20060102t150405"
 
-// expire calls remove for the runs with these ids that are still old, in one transaction. It sorts
-// them, so that two transactions do not wait for each other.
+// expire calls remove for the runs with these ids that are still old. After an error some of them are removed:
+// stored and n are about these.
 func (r *Registry) expire(ctx context.Context, ids []string, before time.Time,
 	remove func(transaction, lockedRun) (stored []string, n int, err error),
 ) (stored []string, n int, err error) {
-	if len(ids) == 0 {
-		return nil, 0, nil
-	}
-	err = r.change(ctx, "remove what is old", func(tx transaction) error {
-		stored, n = nil, 0
-		for _, id := range ids {
-			run, err := r.lockRun(ctx, tx, id)
-			if errors.Is(err, site.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			// After the lock: in PostgreSQL a query does not see what was added while it waited.
-			var one string
-			err = tx.QueryRowContext(ctx, "SELECT r.id FROM run r WHERE "+isOld+" AND r.id = $2", micros(before), id).Scan(&one)
-			if errors.Is(err, sql.ErrNoRows) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			names, removed, err := remove(tx, run)
-			if err != nil {
-				return err
-			}
-			stored, n = append(stored, names...), n+removed
+	return r.inBatches(ctx, "remove what is old", ids, func(tx transaction, id string) ([]string, int, error) {
+		run, err := r.lockRun(ctx, tx, id)
+		if errors.Is(err, site.ErrNotFound) {
+			return nil, 0, nil
 		}
-		return nil
+		if err != nil {
+			return nil, 0, err
+		}
+		// After the lock: in PostgreSQL a query does not see what was added while it waited.
+		var one string
+		err = tx.QueryRowContext(ctx, "SELECT r.id FROM run r WHERE "+isOld+" AND r.id = $2", micros(before), id).Scan(&one)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, 0, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		return remove(tx, run)
 	})
-	if err != nil {
-		return nil, 0, err
+}
+
+// inBatches calls change for each id, in transactions of as many runs as the database has in one, and adds up the
+// results of those that are durable.
+func (r *Registry) inBatches(ctx context.Context, what string, ids []string,
+	change func(tx transaction, id string) (stored []string, n int, err error),
+) (stored []string, n int, err error) {
+	for batch := range slices.Chunk(ids, r.writer.batch()) {
+		var names []string
+		removed := 0
+		err := r.change(ctx, what, func(tx transaction) error {
+			names, removed = nil, 0
+			for _, id := range batch {
+				some, count, err := change(tx, id)
+				if err != nil {
+					return err
+				}
+				names, removed = append(names, some...), removed+count
+			}
+			return nil
+		})
+		if err != nil {
+			return stored, n, err
+		}
+		stored, n = append(stored, names...), n+removed
 	}
 	return stored, n, nil
 }

@@ -26,26 +26,10 @@ func (r *Registry) Expire(ctx context.Context, class site.Class, before time.Tim
 	if err != nil {
 		return nil, 0, fmt.Errorf("look for old objects: %w", fault(err))
 	}
-	if len(ids) == 0 {
-		return nil, 0, nil
-	}
-	slices.Sort(ids) // two transactions do not wait for each other
-	ids = slices.Compact(ids)
-	err = r.change(ctx, "remove old objects", func(tx transaction) error {
-		stored, n = nil, 0
-		for _, id := range ids {
-			names, removed, err := r.expireClass(ctx, tx, id, class, before)
-			if err != nil {
-				return err
-			}
-			stored, n = append(stored, names...), n+removed
-		}
-		return nil
+	slices.Sort(ids)
+	return r.inBatches(ctx, "remove old objects", slices.Compact(ids), func(tx transaction, id string) ([]string, int, error) {
+		return r.expireClass(ctx, tx, id, class, before)
 	})
-	if err != nil {
-		return nil, 0, err
-	}
-	return stored, n, nil
 }
 
 // expireClass removes the old objects of a class of one run.

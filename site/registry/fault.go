@@ -1,8 +1,13 @@
 package registry
 
 import (
+	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"strings"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,18 +23,44 @@ const (
 	pgDeadlock             = "40P01"
 	pgDataCorrupted        = "XX001"
 	pgIndexCorrupted       = "XX002"
+	pgTooManyConns         = "53300"
+	pgConnectionClass      = "08"
+	pgShutdownClass        = "57P" // it stops, has crashed, or starts
 )
 
-// fault marks the error of a full disk with site.ErrFull, and that of a damaged database with
-// site.ErrDamaged.
+// fault marks the error of a full disk with site.ErrFull, that of a damaged database with
+// site.ErrDamaged, and that of a database that does not answer with site.ErrAway.
 func fault(err error) error {
 	switch {
 	case isFull(err):
 		return fmt.Errorf("%w: %w", site.ErrFull, err)
 	case isDamage(err):
 		return fmt.Errorf("%w: %w", site.ErrDamaged, err)
+	case isAway(err):
+		return fmt.Errorf("%w: %w", site.ErrAway, err)
 	}
 	return err
+}
+
+// isAway reports whether the connection to the database is lost or cannot be made, or another process holds
+// the lock of a SQLite file for long.
+func isAway(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	if e, ok := errors.AsType[sqlite3.Error](err); ok {
+		return e.Code == sqlite3.ErrBusy
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == pgTooManyConns || strings.HasPrefix(e.Code, pgConnectionClass) || strings.HasPrefix(e.Code, pgShutdownClass)
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || pgconn.SafeToRetry(err)
 }
 
 func isDamage(err error) bool {

@@ -33,7 +33,8 @@ const (
 // ErrDSN means that the URL of the database must be changed.
 var ErrDSN = errors.New("the database is not given as postgres://USER@HOST:PORT/NAME")
 
-// postgresWriter makes each change in a transaction of its own.
+// postgresWriter makes each change in a transaction of its own. So that two of them do not wait for each other, a
+// transaction changes one run and locks first its row, then the counters of the quotas, then the row of the job.
 type postgresWriter struct{ db *sql.DB }
 
 func openPostgres(ctx context.Context, dsn string, o Options) (*Registry, error) {
@@ -92,6 +93,7 @@ func badDSN(dsn string, err error) error {
 
 func (w *postgresWriter) lock() string      { return " FOR UPDATE" }
 func (w *postgresWriter) shards() uint32    { return 64 }
+func (w *postgresWriter) batch() int        { return 1 }
 func (w *postgresWriter) integrity() string { return "" }  // pg_amcheck(1) is the tool for it
 func (w *postgresWriter) close() error      { return nil } // the registry closes db
 

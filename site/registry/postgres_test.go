@@ -1,13 +1,16 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/resource-tracker/rt/e2e/postgres"
+	"github.com/resource-tracker/rt/site"
 )
 
 var (
@@ -83,4 +86,74 @@ func TestExpireWaitsForAnAddition(t *testing.T) {
 	same(t, "removed runs", <-removed, 0)
 	_, err = r.Run(t.Context(), run.ID)
 	is(t, "Run", err, nil)
+}
+
+// Retention and deliveries of the same jobs do not wait for each other: PostgreSQL would end one of them after
+// a second.
+func TestRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
+	r, err := Open(t.Context(), newDatabase(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const jobs = 4
+	for n := range 80 {
+		putRun(t, r, n, job(uint64(n%jobs+1), 0))
+	}
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for n := range 40 {
+				run := site.Run{ID: fmt.Sprintf("20990301t130000-%025d%d", n, w), Owner: "owner", Created: time.Now()}
+				record := job(uint64(n%jobs+1), 0)
+				o := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: "r", Created: run.Created}
+				err := r.CreateRun(t.Context(), run)
+				if err == nil {
+					_, err = r.PutObject(t.Context(), o, []byte("r"), &record)
+				}
+				if err == nil {
+					_, err = r.FinishRun(t.Context(), run.ID, site.Finish{DataSource: "inline"}, nil, nil)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	removed := 0
+	for removed < 80 {
+		_, n, err := r.ExpireRuns(t.Context(), time.Now().Add(-time.Hour), 10)
+		if err != nil || n == 0 {
+			t.Fatalf("%d runs are removed, %v", removed, err)
+		}
+		removed += n
+	}
+	writers.Wait()
+	checkUsage(t, r)
+	var deadlocks int
+	err = r.db.QueryRow("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").Scan(&deadlocks)
+	is(t, "pg_stat_database", err, nil)
+	same(t, "deadlocks", deadlocks, 0)
+}
+
+// Without its database each method returns site.ErrAway.
+func TestDatabaseIsAway(t *testing.T) {
+	own, err := postgres.Start("fsync=off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(t.Context(), own.URL("postgres"), Options{})
+	if err != nil {
+		t.Fatal(errors.Join(err, own.Close()))
+	}
+	defer r.Close()
+	run := newRun(t, r, 1)
+	is(t, "stop the server", own.Close(), nil)
+	for range 2 { // over connections that are lost, and new ones
+		_, err = r.Run(t.Context(), run.ID)
+		is(t, "Run", err, site.ErrAway)
+		_, _, err = r.Jobs(t.Context(), site.Filter{}, "", 10)
+		is(t, "Jobs", err, site.ErrAway)
+		is(t, "RemoveRun", r.RemoveRun(t.Context(), run.ID), site.ErrAway)
+	}
 }

@@ -48,6 +48,8 @@ type writer interface {
 	lock() string
 	// integrity is a query of the problems of the database file; empty if there is none.
 	integrity() string
+	// batch is the largest number of runs that one transaction removes.
+	batch() int
 	// shards is the number of rows that share the counter of an owner.
 	shards() uint32
 	// broken returns a channel that is closed when no more changes are possible, and then the reason.

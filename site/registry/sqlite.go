@@ -98,6 +98,7 @@ func (w *sqliteWriter) start(ctx context.Context, o Options) error {
 
 func (w *sqliteWriter) lock() string   { return "" }
 func (w *sqliteWriter) shards() uint32 { return 1 }
+func (w *sqliteWriter) batch() int     { return groupMax }
 
 func (w *sqliteWriter) integrity() string {
 	return "SELECT integrity_check FROM pragma_integrity_check"
