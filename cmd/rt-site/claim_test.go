@@ -1,7 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/site/api"
 )
 
 // serveOnce starts the service with a configuration. It ends at once if it must not start, and else is refused at its address, after the
@@ -115,5 +120,30 @@ func TestAnEmptyObjectStore(t *testing.T) {
 	}
 	if status, messages := serveOnce(t, conf); status != 1 || !strings.Contains(messages, "192.0.2.1:1") {
 		t.Errorf("%d %s", status, messages)
+	}
+}
+
+// A service ends when another copy of its database has claimed the objects.
+func TestTheServiceEndsWithoutItsObjects(t *testing.T) {
+	dir := t.TempDir()
+	server, end := open(t, config.Serve{Dir: dir})
+	defer end()
+	path := filepath.Join(dir, "objects", "registry.sha256")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(string(text), " ")
+	if err := os.WriteFile(path, []byte(name+" another\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := &secrets{conf: config.Serve{Dir: dir}, server: server}
+	err = files.serve(t.Context(), ln, log.New(io.Discard, "", 0))
+	if exitStatus(err) != 78 || !errors.Is(err, api.ErrNotOwner) {
+		t.Errorf("%v", err)
 	}
 }
