@@ -74,6 +74,9 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
 	err := app.RunContext(ctx, inOrder(app, args))
+	if problems, ok := errors.AsType[foundProblems](err); ok {
+		return int(problems)
+	}
 	if err != nil {
 		rtcli.Message(stderr, "rt-spool", "%v", err)
 	}
@@ -102,7 +105,7 @@ heterogeneous job (12+1), a step (12.0), the name of
 a run as ls shows it, or the path of a spool file.`,
 		Commands: []*cli.Command{
 			lsCommand(), jobsCommand(), reportCommand(), exportCommand(), importCommand(), topCommand(), liveCommand(), ftdcCommand(),
-			drainCommand(), verifyCommand(), gcCommand(), hostCommand(), metricsCommand(), sonarCommand(), powerapiCommand(),
+			drainCommand(), verifyCommand(), gcCommand(), hostCommand(), doctorCommand(), metricsCommand(), sonarCommand(), powerapiCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			switch verb, of := c.Args().First(), c.Args().Get(1); {

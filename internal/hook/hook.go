@@ -75,6 +75,12 @@ func Epilog(opts Options) {
 	run(opts, stopTracker, func(c config.Hooks) time.Duration { return c.StopTimeout.Duration })
 }
 
+// Limits returns the longest time that each hook takes.
+func Limits(c config.Hooks) (prolog, epilog time.Duration) {
+	const more = slack + 3*logTime
+	return c.ReadyTimeout.Duration + more, c.StopTimeout.Duration + more
+}
+
 // run does the hook's work within its configured time. Errors are in the log, and the status
 // is 0 in any case. Each call that can wait for a file system has its own limit. The timer
 // limits all other waits: it is set first and is never stopped, and its function does not wait.

@@ -1,0 +1,180 @@
+// Package doctor checks whether a machine is set up to track jobs and to deliver their records: Slurm,
+// the kernel, the files of rt, the receiver, the GPUs. Each check states what it found, what that
+// means, and how to fix it.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt/internal/config"
+)
+
+// Status is the result of a check.
+type Status string
+
+// The statuses. Unknown is the status of a check that could not be done, for example without root.
+const (
+	OK      Status = "ok"
+	Unknown Status = "unknown"
+	Warning Status = "warning"
+	Failure Status = "failure"
+)
+
+// Check is one check with its result.
+type Check struct {
+	Name    string `json:"name"`
+	Status  Status `json:"status"`
+	Finding string `json:"finding"`           // what was found
+	Meaning string `json:"meaning,omitempty"` // what follows; empty if the check is ok
+	Fix     string `json:"fix,omitempty"`     // the command or the line that fixes it
+}
+
+// Role is what a machine does for rt.
+type Role string
+
+// The roles.
+const (
+	Node     Role = "node"     // runs jobs
+	Login    Role = "login"    // users read reports there
+	Receiver Role = "receiver" // runs rt-site serve
+)
+
+// Doctor has the inputs of the checks. A test replaces them.
+type Doctor struct {
+	Root       string // of the file system, "/" except in tests
+	Admin      uint32 // the user id that must own hooks and directories: 0 except in tests
+	ConfigFile string // the file that was read
+	ConfigErr  error  // why it could not be read; Config has the defaults then
+	Config     config.Config
+	Programs   []string // directories that may have rt-prolog and rt-tracker
+	SlurmConf  string   // SLURM_CONF of the environment
+	EnvToken   string   // SENTINEL_API_TOKEN of the environment: the token for the receiver if there is no file
+	Version    string   // output of --version of this program
+
+	PrologLimit, EpilogLimit time.Duration // the longest time that a hook takes
+
+	Command func(ctx context.Context, name string, args ...string) ([]byte, error) // returns standard output
+	HTTP    func(caFile string) (*http.Client, error)
+	Space   func(dir string) (Space, error)   // of the file system of a directory
+	Breaker func(dir string) (Breaker, error) // of the hooks' state directory
+	Now     func() time.Time
+
+	checks []Check
+}
+
+// Space is the room on a file system.
+type Space struct {
+	Free    uint64 // bytes that the spool's user may write
+	Network bool   // the file system is on another machine
+	Memory  bool   // the file system is in memory, such as a tmpfs
+}
+
+// Breaker is the state of the circuit breaker of the Prologs.
+type Breaker struct {
+	Failures int       // Prologs in a row that started no tracker
+	Until    time.Time // no tracker is started before; zero if the breaker is closed
+}
+
+// FindRole returns the role that the configuration and the installed programs suggest.
+func (d *Doctor) FindRole() Role {
+	switch {
+	case d.exists(d.Config.Serve.Dir):
+		return Receiver
+	case d.program("rt-prolog") != "":
+		return Node
+	}
+	return Login
+}
+
+// Run does the checks of a role. It changes nothing on the machine.
+func (d *Doctor) Run(ctx context.Context, role Role) []Check {
+	d.checks = nil
+	d.checkConfig()
+	switch role {
+	case Node:
+		d.checkSlurm(ctx)
+		d.checkKernel()
+		d.checkPrograms(ctx)
+		d.checkSwitches()
+		d.checkSpool()
+		d.checkGPU()
+		d.checkDelivery(ctx)
+	case Login:
+		d.checkSite(ctx)
+	case Receiver:
+		d.checkReceiver(ctx)
+	}
+	return d.checks
+}
+
+// Worst returns the worst status of the checks. A check that could not be done counts as ok.
+func Worst(checks []Check) Status {
+	worst := OK
+	for _, c := range checks {
+		isWorse := c.Status == Failure || (worst == OK && c.Status == Warning)
+		if isWorse {
+			worst = c.Status
+		}
+	}
+	return worst
+}
+
+func (d *Doctor) ok(name, format string, args ...any) {
+	d.checks = append(d.checks, Check{Name: name, Status: OK, Finding: fmt.Sprintf(format, args...)})
+}
+
+// unknown adds a check that could not be done, and why.
+func (d *Doctor) unknown(name string, err error) {
+	d.checks = append(d.checks, Check{Name: name, Status: Unknown, Finding: fmt.Sprintf("not checked: %v", err), Fix: "run rt-spool doctor as root"})
+}
+
+func (d *Doctor) warn(name, finding, meaning, fix string) {
+	d.checks = append(d.checks, Check{name, Warning, finding, meaning, fix})
+}
+
+func (d *Doctor) fail(name, finding, meaning, fix string) {
+	d.checks = append(d.checks, Check{name, Failure, finding, meaning, fix})
+}
+
+// okUnless adds an ok check if no check of this name has been added since the number n of checks.
+func (d *Doctor) okUnless(n int, name, format string, args ...any) {
+	for _, c := range d.checks[n:] {
+		if c.Name == name {
+			return
+		}
+	}
+	d.ok(name, format, args...)
+}
+
+// path returns a path below the root of the file system.
+func (d *Doctor) path(name string) string { return filepath.Join(d.Root, name) }
+
+func (d *Doctor) exists(name string) bool {
+	if name == "" {
+		return false
+	}
+	_, err := os.Stat(d.path(name))
+	return err == nil
+}
+
+// read returns the content of a file without leading and trailing blanks.
+func (d *Doctor) read(name string) (string, error) {
+	text, err := os.ReadFile(d.path(name))
+	return strings.TrimSpace(string(text)), err
+}
+
+// program returns the path of an installed program of rt, empty if there is none.
+func (d *Doctor) program(name string) string {
+	for _, dir := range d.Programs {
+		if path := filepath.Join(dir, name); d.exists(path) {
+			return path
+		}
+	}
+	return ""
+}

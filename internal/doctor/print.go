@@ -1,0 +1,33 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/resource-tracker/rt"
+)
+
+// titles are the roles as text.
+var titles = map[Role]string{Node: "compute node", Login: "login node", Receiver: "receiver"}
+
+// Print writes the checks for a person: those with a problem have lines with what it means and the fix.
+// Without all, checks that are ok are only counted.
+func Print(w io.Writer, role Role, checks []Check, all bool) error {
+	count := map[Status]int{}
+	for _, c := range checks {
+		count[c.Status]++
+		if c.Status == OK && !all {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%-8s %s: %s\n", c.Status, c.Name, rt.Printable(c.Finding)); err != nil {
+			return err
+		}
+		for _, line := range []string{c.Meaning, c.Fix} {
+			if line != "" {
+				fmt.Fprintf(w, "         %s\n", rt.Printable(line))
+			}
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d checks of a %s: %d ok, %d warnings, %d failures, %d not checked\n", len(checks), titles[role], count[OK], count[Warning], count[Failure], count[Unknown])
+	return err
+}

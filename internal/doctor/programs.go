@@ -1,0 +1,142 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt/internal/config"
+)
+
+// checkConfig reports an error of rt.toml, which has the line.
+func (d *Doctor) checkConfig() {
+	if d.ConfigErr != nil {
+		d.fail("rt.config", d.ConfigErr.Error(), "the hooks start no tracker, and nothing is delivered; the checks below use the defaults", "correct the line, see rt.toml(5)")
+		return
+	}
+	if !d.exists(d.ConfigFile) {
+		d.ok("rt.config", "%s does not exist: everything has its default", d.ConfigFile)
+		return
+	}
+	if problem, fix := d.unsafe(d.ConfigFile); problem != "" {
+		d.fail("rt.config", problem, "another user can run programs as root: tracker.path names one", fix)
+		return
+	}
+	d.ok("rt.config", "%s has no error", d.ConfigFile)
+}
+
+// checkPrograms checks the programs of the hooks and their versions.
+func (d *Doctor) checkPrograms(ctx context.Context) {
+	_, own, _ := strings.Cut(d.Version, " ")
+	for _, program := range []string{"rt-prolog", "rt-epilog", "rt-tracker"} {
+		name := "rt." + program
+		file := d.program(program)
+		if program == "rt-tracker" && d.Config.Tracker.Path != "" {
+			file = d.Config.Tracker.Path
+		}
+		if file == "" || !d.exists(file) {
+			d.fail(name, fmt.Sprintf("%s is not installed in %s", program, strings.Join(d.Programs, " or ")), "no job of this node is tracked", "make install")
+			continue
+		}
+		before := len(d.checks)
+		d.checkExecutable(name, file)
+		out, err := d.Command(ctx, file, "--version")
+		_, found, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+		switch {
+		case len(d.checks) > before:
+		case err != nil:
+			d.fail(name, fmt.Sprintf("%s --version: %v", file, err), "no job of this node is tracked", "make install")
+		case found != own:
+			d.warn(name, fmt.Sprintf("%s is %s, rt-spool is %s", program, found, own), "the programs are of different versions; the older one may not know the files of the other", "make install")
+		default:
+			d.ok(name, "%s %s", file, found)
+		}
+	}
+}
+
+// checkSwitches checks what keeps the hooks from starting trackers.
+func (d *Doctor) checkSwitches() {
+	file := d.Config.Hooks.DisableFile
+	switch {
+	case d.exists(file):
+		d.warn("rt.kill_switch", file+" exists", "the hooks do nothing: no job of this node is tracked", "rm "+file)
+	default:
+		d.ok("rt.kill_switch", "%s does not exist", file)
+	}
+	d.checkBreaker()
+	d.checkStateDir()
+}
+
+func (d *Doctor) checkBreaker() {
+	const name = "rt.breaker"
+	if !d.exists(d.Config.Tracker.StateDir) {
+		d.ok(name, "closed: no Prolog has run since the boot")
+		return
+	}
+	b, err := d.Breaker(d.path(d.Config.Tracker.StateDir))
+	remove := fmt.Sprintf("rm %s/breaker@*.json, after the cause in the log is fixed", d.Config.Tracker.StateDir)
+	switch {
+	case err != nil:
+		d.unknown(name, err)
+	case b.Until.After(d.Now()):
+		d.fail(name, fmt.Sprintf("open until %s after %d failures in a row", b.Until.Format(time.RFC3339), b.Failures), "the Prologs start no tracker", remove)
+	case b.Failures > 0:
+		d.warn(name, fmt.Sprintf("%d failures in a row", b.Failures), fmt.Sprintf("trackers do not start; after %d failures the Prologs pause", d.Config.Hooks.BreakerFailures), remove)
+	default:
+		d.ok(name, "closed")
+	}
+}
+
+// checkStateDir checks the directory in which Prolog and Epilog find each other. The Prolog creates it.
+func (d *Doctor) checkStateDir() {
+	const name = "rt.state_dir"
+	dir := d.Config.Tracker.StateDir
+	st, err := os.Stat(d.path(dir))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.ok(name, "the first Prolog creates %s", dir)
+	case err != nil:
+		d.unknown(name, err)
+	case !st.IsDir():
+		d.fail(name, dir+" is not a directory", "the hooks cannot start a tracker", "rm "+dir)
+	default:
+		before := len(d.checks)
+		if problem, fix := d.unsafe(dir); problem != "" {
+			d.fail(name, problem, "the Epilog runs as root and signals the process that a file there names", fix)
+		}
+		d.okUnless(before, name, "%s", dir)
+	}
+}
+
+// user returns the user id of spool.user from /etc/passwd, where the hooks read it.
+func (d *Doctor) user() (uid string, err error) {
+	all, err := config.Accounts(d.path("/etc/passwd"))
+	if err != nil {
+		return "", err
+	}
+	for fields := range all {
+		if fields[0] == d.Config.Spool.User {
+			return fields[2], nil
+		}
+	}
+	return "", nil
+}
+
+// checkLog checks that messages of the hooks arrive.
+func (d *Doctor) checkLog() {
+	const name = "rt.log"
+	target := d.Config.Log.Target
+	switch {
+	case target != "syslog" && !d.exists(path.Dir(target)):
+		d.warn(name, path.Dir(target)+" does not exist", "errors of hooks and trackers are lost", "install -d "+path.Dir(target))
+	case target == "syslog" && !d.exists("/dev/log"):
+		d.warn(name, "no syslog daemon listens at /dev/log", "errors of hooks and trackers are written to the fallback file of rt-prolog(8)", "start a syslog daemon, or set log.target in rt.toml to a file")
+	default:
+		d.ok(name, "%s", target)
+	}
+}

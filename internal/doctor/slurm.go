@@ -1,0 +1,264 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+func (d *Doctor) checkSlurm(ctx context.Context) {
+	s, err := d.settings(ctx)
+	switch {
+	case s.values == nil:
+		d.fail("slurm.config", fmt.Sprintf("the configuration of Slurm cannot be read: %v", err),
+			"what Slurm does with the hooks is not known", "start slurmctld, or set SLURM_CONF to the path of slurm.conf")
+		return
+	case err != nil:
+		d.warn("slurm.config", fmt.Sprintf("read from %s, because slurmctld gave no answer: %v", s.source, err),
+			"the running daemons may have other settings", "scontrol ping")
+	default:
+		d.ok("slurm.config", "read with %s", s.source)
+	}
+	d.checkVersion(&s)
+	d.checkHook(&s, "Prolog", "rt-prolog", "rt tracks no job on this node")
+	d.checkHook(&s, "Epilog", "rt-epilog", "a tracker ends late, and the exit code of the job is not recorded")
+	d.checkPrologFlags(&s)
+	d.checkPlugins(&s)
+	d.checkTimeout(&s, "PrologTimeout", d.PrologLimit, "hooks.ready_timeout")
+	d.checkTimeout(&s, "EpilogTimeout", d.EpilogLimit, "hooks.stop_timeout")
+}
+
+func (d *Doctor) checkVersion(s *slurmSettings) {
+	const name = "slurm.version"
+	text, found := s.get("SLURM_VERSION")
+	if !found {
+		d.unknown(name, errors.New("slurmctld gave no answer"))
+		return
+	}
+	v, err := parseVersion(text)
+	switch {
+	case err != nil:
+		d.unknown(name, err)
+	case v.before(oldestSlurm):
+		d.fail(name, "Slurm "+text, "rt needs the environment that the hooks of newer versions have", "update Slurm to "+oldestSlurm.String()+" or later")
+	case newestSlurm.before(v):
+		d.warn(name, "Slurm "+text, "rt was tested with versions up to "+newestSlurm.String(), "rt-spool doctor --try")
+	default:
+		d.ok(name, "Slurm %s", text)
+	}
+}
+
+// calls matches a call of a hook in a script: the program itself, or the script that calls it.
+var calls = map[string]*regexp.Regexp{
+	"Prolog": regexp.MustCompile(`(/[^\s"';|&]*/(?:rt-prolog|rt/prolog))\b`),
+	"Epilog": regexp.MustCompile(`(/[^\s"';|&]*/(?:rt-epilog|rt/epilog))\b`),
+}
+
+// checkHook checks that Slurm starts the hook of rt, and that only root can change it.
+func (d *Doctor) checkHook(s *slurmSettings, setting, program, meaning string) {
+	name := "slurm." + strings.ToLower(setting)
+	line := fmt.Sprintf("%s=/usr/local/libexec/rt/%s in slurm.conf, then scontrol reconfigure", setting, strings.ToLower(setting))
+	values := s.list(setting)
+	if len(values) == 0 {
+		d.fail(name, "Slurm has no "+setting, meaning, line)
+		return
+	}
+	before := len(d.checks)
+	var ours []string
+	for _, value := range values {
+		files := d.hookFiles(strings.TrimSpace(value))
+		if len(files) == 0 {
+			d.fail(name, fmt.Sprintf("%s names %s, which does not exist", setting, value), "Slurm drains the node at the next job", line)
+		}
+		for _, file := range files {
+			called, err := d.calledBy(file, setting)
+			switch {
+			case errors.Is(err, fs.ErrPermission):
+				d.unknown(name, err)
+			case err == nil:
+				ours = append(ours, slices.Concat([]string{file}, called)...)
+			}
+		}
+	}
+	if len(ours) == 0 && len(d.checks) == before {
+		d.fail(name, fmt.Sprintf("%s names %s, which does not call %s", setting, strings.Join(values, ","), program), meaning, line)
+	}
+	for _, file := range ours {
+		d.checkExecutable(name, file)
+	}
+	d.okUnless(before, name, "%s", strings.Join(ours, " calls "))
+}
+
+// hookFiles returns the files of one entry of Prolog or Epilog: a file, a pattern or a directory.
+func (d *Doctor) hookFiles(value string) []string {
+	pattern := d.path(value)
+	if st, err := os.Stat(pattern); err == nil && st.IsDir() {
+		pattern = filepath.Join(pattern, "*")
+	}
+	found, _ := filepath.Glob(pattern) // the error is that of a bad pattern, which names no file
+	for i := range found {
+		found[i] = "/" + strings.TrimPrefix(strings.TrimPrefix(found[i], d.Root), "/")
+	}
+	return found
+}
+
+// errNotOurs means that a file calls no hook of rt.
+var errNotOurs = errors.New("calls no hook of rt")
+
+// calledBy returns the programs of rt that a file calls; none if the file is the program itself.
+func (d *Doctor) calledBy(file, setting string) ([]string, error) {
+	if calls[setting].MatchString(file) && strings.HasPrefix(path.Base(file), "rt-") {
+		return nil, nil
+	}
+	text, err := d.read(file)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if m := calls[setting].FindStringSubmatch(line); m != nil {
+			return m[1:], nil
+		}
+	}
+	return nil, errNotOurs
+}
+
+// checkExecutable checks a file that root runs.
+func (d *Doctor) checkExecutable(name, file string) {
+	st, err := os.Stat(d.path(file))
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		d.unknown(name, err)
+		return
+	case err != nil:
+		d.fail(name, fmt.Sprintf("%s does not exist", file), "no job of this node is tracked", "make install")
+		return
+	case st.Mode()&0o111 == 0:
+		d.fail(name, fmt.Sprintf("%s is not executable (mode %04o)", file, st.Mode().Perm()), "Slurm drains the node, or no job is tracked", "chmod 755 "+file)
+	}
+	if problem, fix := d.unsafe(file); problem != "" {
+		d.fail(name, problem, "another user can run programs as root", fix)
+	}
+}
+
+// unsafe returns what lets a user other than root change a file: the file itself, or a directory above it.
+func (d *Doctor) unsafe(file string) (problem, fix string) {
+	for at := file; ; at = path.Dir(at) {
+		st, err := os.Stat(d.path(at))
+		if err != nil {
+			return "", ""
+		}
+		uid := ownerOf(st)
+		isShared := st.Mode().Perm()&0o022 != 0 && st.Mode()&fs.ModeSticky == 0
+		switch {
+		case uid != d.Admin:
+			return fmt.Sprintf("%s belongs to the user id %d, not to root", at, uid), "chown root: " + at
+		case isShared:
+			return fmt.Sprintf("%s can be written by users other than root (mode %04o)", at, st.Mode().Perm()), "chmod go-w " + at
+		}
+		if at == "/" || at == "." {
+			return "", ""
+		}
+	}
+}
+
+func (d *Doctor) checkPrologFlags(s *slurmSettings) {
+	const name = "slurm.prologflags"
+	before := len(d.checks)
+	flags, _ := s.get("PrologFlags")
+	found := "PrologFlags=" + flags
+	const fix = "PrologFlags=Alloc,Contain in slurm.conf, then restart slurmctld and the slurmds"
+	if s.has("PrologFlags", "RunInJob") {
+		d.fail(name, found, "rt-prolog runs in the cgroup of the job and starts no tracker there", fix+": without RunInJob")
+	}
+	hasContain := s.has("PrologFlags", "Contain") || s.has("PrologFlags", "X11") // both imply Alloc
+	switch {
+	case !hasContain && !s.has("PrologFlags", "Alloc"):
+		d.warn(name, found+": no Alloc", "the Prolog of a node runs at the first step there; a node without a step has no record", fix)
+	case !hasContain:
+		d.warn(name, found+": no Contain", "a node has no cgroup of the job until a step runs there", fix)
+	}
+	d.okUnless(before, name, "%s", found)
+}
+
+// checkPlugins checks the plugins and cgroup.conf, which decide what can be read of a job.
+func (d *Doctor) checkPlugins(s *slurmSettings) {
+	proctrack, known := s.get("ProctrackType")
+	switch {
+	case !known:
+		d.ok("slurm.proctracktype", "not set: Slurm's default is proctrack/cgroup")
+	case proctrack != "proctrack/cgroup":
+		d.fail("slurm.proctracktype", "ProctrackType="+proctrack, "a job has no cgroup, so that nothing of it can be read", "ProctrackType=proctrack/cgroup in slurm.conf, then restart the slurmds")
+	default:
+		d.ok("slurm.proctracktype", "ProctrackType=%s", proctrack)
+	}
+	tasks, _ := s.get("TaskPlugin")
+	if s.has("TaskPlugin", "task/cgroup") || s.has("TaskPlugin", "cgroup") {
+		d.ok("slurm.taskplugin", "TaskPlugin=%s", tasks)
+	} else {
+		d.warn("slurm.taskplugin", "TaskPlugin="+tasks+": no task/cgroup", "Slurm sets no limits in the cgroups of jobs: a report shows no limit of memory and CPUs", "TaskPlugin=task/cgroup,task/affinity in slurm.conf")
+	}
+	gather, _ := s.get("JobAcctGatherType")
+	switch strings.TrimPrefix(gather, "jobacct_gather/") {
+	case "cgroup":
+		d.ok("slurm.jobacctgather", "JobAcctGatherType=%s", gather)
+	case "linux":
+		d.ok("slurm.jobacctgather", "JobAcctGatherType=%s", gather)
+	default:
+		d.warn("slurm.jobacctgather", "JobAcctGatherType="+gather, "sacct has no usage to compare with; with cgroup v2 the jobs may have no memory controller", "JobAcctGatherType=jobacct_gather/cgroup in slurm.conf")
+	}
+	d.checkConstraint(s, "ConstrainRAMSpace", "jobs have no memory limit in their cgroup: a report shows no limit, and a job that takes too much memory can end other jobs")
+	d.checkConstraint(s, "ConstrainCores", "jobs are not bound to their CPUs: a job can use the CPUs of others")
+}
+
+// cgroupConf is read if slurmctld gave no answer.
+const cgroupConf = "cgroup.conf"
+
+// checkConstraint checks a setting of cgroup.conf, which scontrol prints after those of slurm.conf.
+func (d *Doctor) checkConstraint(s *slurmSettings, setting, meaning string) {
+	name := "slurm." + strings.ToLower(setting)
+	value, known := s.get(setting)
+	if !known && s.isFile {
+		text, err := d.read(path.Join(path.Dir(s.source), cgroupConf))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.unknown(name, err)
+			return
+		}
+		conf := slurmSettings{values: parseSettings(text)}
+		value, known = conf.get(setting)
+	}
+	switch {
+	case !known && !s.isFile:
+		d.unknown(name, errors.New("scontrol show config prints no settings of cgroup.conf"))
+	case strings.EqualFold(value, "yes"):
+		d.ok(name, "%s=yes", setting)
+	default:
+		d.warn(name, setting+"="+value, meaning, setting+"=yes in cgroup.conf, then restart the slurmds")
+	}
+}
+
+// checkTimeout checks that Slurm does not kill a hook of rt. Slurm 25.05 has one limit for each kind of
+// hook; older versions have one for both.
+func (d *Doctor) checkTimeout(s *slurmSettings, setting string, need time.Duration, key string) {
+	name := "slurm." + strings.ToLower(setting)
+	for _, setting := range []string{setting, "PrologEpilogTimeout"} {
+		limit, isLimit := s.seconds(setting)
+		if isLimit && limit < need {
+			d.fail(name, fmt.Sprintf("%s=%d", setting, int(limit.Seconds())), fmt.Sprintf("the hook takes up to %s; Slurm kills it after %s and drains the node", need, limit),
+				fmt.Sprintf("%s=%d in slurm.conf, or a shorter %s in rt.toml", setting, int((need+time.Second-1)/time.Second), key))
+			return
+		}
+	}
+	d.ok(name, "the hook takes at most %s", need)
+}
