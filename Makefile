@@ -127,7 +127,7 @@ E2E := env RT_BIN=$(abspath $(BIN)) $(GO) test -tags $(TAGS),e2e -count=1 -timeo
 test: export GORACE = atexit_sleep_ms=100
 test: lint build
 	@echo '== tests'
-	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs chromium=chromium fonts-liberation postgresql munged=munge
+	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs chromium=chromium fonts-liberation postgresql munged=munge promtool=prometheus
 	@{ $(UNIT) -shuffle=on $(SLOWEST) ./...; echo "exit $$?"; \
 	   $(E2E) ./e2e ./e2e/delivery; echo "exit $$?"; \
 	 } 2>&1 | $(SUM) -again '$(UNIT)' -again-e2e '$(E2E)'
@@ -240,7 +240,7 @@ demo: build
 install:
 	@for f in $(HOOKS) $(CGO); do [ -x $(BIN)/$$f ] || { echo "make install: $(BIN)/$$f does not exist; run make first, as the user who builds"; exit 1; }; done
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(MANDIR)/man{1,5,8} \
-		$(DESTDIR)$(DOCDIR)/{docs,site,spool,upload,slurm,cron,systemd,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
+		$(DESTDIR)$(DOCDIR)/{docs,site,spool,upload,slurm,cron,systemd,prometheus,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
 	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(BIN)/rt-site $(DESTDIR)$(BINDIR)/
 	install -m 755 $(BIN)/rt-prolog $(BIN)/rt-epilog $(BIN)/rt-tracker $(DESTDIR)$(LIBEXECDIR)/
 	install -m 644 contrib/completions/* $(DESTDIR)$(COMPDIR)/
@@ -249,7 +249,7 @@ install:
 	for s in 1 5 8; do put $(MANDIR)/man$$s man/*.$$s; done; \
 	put $(DOCDIR) contrib/rt.toml README.md CONTRIBUTING.md CHANGELOG.md LICENSE; \
 	put $(DOCDIR)/docs docs/*.md; put $(DOCDIR)/spool spool/DESIGN.md; put $(DOCDIR)/site site/DESIGN.md; put $(DOCDIR)/upload upload/DESIGN.md; \
-	for d in slurm cron systemd sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
+	for d in slurm cron systemd prometheus sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
 	put $(LIBEXECDIR) contrib/slurm/hooks/*; chmod 755 $(DESTDIR)$(LIBEXECDIR)/{prolog,epilog,job-summary}
 
 # ----------------------------------------------------------------- packages
