@@ -23,7 +23,7 @@ import (
 const (
 	maxValue = 2 * maxRecord // bytes of one value or row
 	maxKept  = 32 << 20      // bytes of the rows that one query keeps in memory
-	maxHeap  = 96 << 20      // bytes that SQLite uses in this process
+	maxHeap  = 160 << 20     // bytes that SQLite uses in this process; a file with a full cache takes 0.8 MiB
 	minRow   = 4             // minimum bytes of a row in the file
 	sizeRows = 1 << 16       // rows between two comparisons with the size of the file
 )

@@ -41,6 +41,9 @@ func drainCommand() *cli.Command {
 // the node with jobs, and creates the record of each run in memory.
 const drainGCPercent = 50
 
+// maxConcurrency is that of drain.concurrency: the memory for open spool files has a limit.
+const maxConcurrency = 64
+
 func runDrain(c *cli.Context) error {
 	debug.SetGCPercent(drainGCPercent)
 	cfg, err := load(c)
@@ -139,8 +142,9 @@ func overrideDrain(c *cli.Context, d *config.Drain) error {
 	if c.IsSet("concurrency") {
 		d.Concurrency = c.Int("concurrency")
 	}
-	if d.Jitter.Duration < 0 || d.Deadline.Duration < 0 || d.Concurrency < 1 {
-		return rtcli.Usage("--jitter and --deadline cannot be negative, --concurrency is at least 1")
+	isOutside := d.Concurrency < 1 || d.Concurrency > maxConcurrency
+	if d.Jitter.Duration < 0 || d.Deadline.Duration < 0 || isOutside {
+		return rtcli.Usage("--jitter and --deadline cannot be negative, --concurrency is from 1 to %d", maxConcurrency)
 	}
 	return nil
 }

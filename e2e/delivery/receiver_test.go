@@ -41,6 +41,7 @@ func TestReceiverKilled(t *testing.T) {
 	r := serve(t, s)
 	r.stop(t, syscall.SIGTERM) // from now on it listens on the same port
 	r.start(t)
+	addr := r.addr // the clients read it while start sets it again
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
@@ -50,7 +51,7 @@ func TestReceiverKilled(t *testing.T) {
 	for range clients {
 		work.Go(func() {
 			for ctx.Err() == nil {
-				p := sendRun(ctx, t, r.addr)
+				p := sendRun(ctx, t, addr)
 				mu.Lock()
 				promises = append(promises, p)
 				mu.Unlock()

@@ -93,7 +93,7 @@ type Sentinel struct {
 // Drain is the delivery of the spooled runs.
 type Drain struct {
 	Scope       string   `toml:"scope" default:"job"`                      // figures in a job's rows: of the "job" or of the "node"
-	Concurrency int      `toml:"concurrency" default:"4" in:"1 256"`       // runs delivered at the same time
+	Concurrency int      `toml:"concurrency" default:"4" in:"1 64"`        // runs delivered at the same time
 	Deadline    Duration `toml:"deadline" default:"30m" in:"1s 168h"`      // after this a drain stops; the next one continues
 	Jitter      Duration `toml:"jitter" in:"0s 24h"`                       // limit of the random wait before a drain starts
 	BatchRows   int      `toml:"batch_rows" default:"3600" in:"1 1000000"` // limit of the rows of one uploaded file
