@@ -1,0 +1,152 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// fake is a registry with a job of two nodes, and the reports of it.
+type fake struct {
+	nodes  []site.Node
+	calls  int
+	report error
+}
+
+func (f *fake) Jobs(_ context.Context, filter site.Filter, cursor string, limit int) ([]site.Job, string, error) {
+	f.calls++
+	if filter.Name == "rare" && cursor != "4" { // the search examines a part of the jobs at a time
+		return nil, fmt.Sprint(f.calls), nil
+	}
+	j := site.Job{Cluster: "c", JobID: 7, User: "alice", State: rt.StateEnded, Outcome: rt.OutcomeTimeout, Start: time.Unix(0, 0), End: time.Unix(90061, 0)}
+	j.CoreSecs, j.CoreSecsUsed, j.Waste = rt.Some(7200.0), rt.Some(3600.0), rt.Some[int64](3600)
+	return []site.Job{j}, "", nil
+}
+
+func (f *fake) JobRuns(context.Context, site.Job, *site.Access, string, int) (runs []site.Run, next string, err error) {
+	for n, state := range []rt.State{rt.StateRunning, rt.StateEnded, rt.StateEnded} {
+		record := &rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), Node: fmt.Sprint("n", max(n, 1))}, Ending: rt.Ending{State: state}}
+		runs = append(runs, site.Run{ID: fmt.Sprint("run", n), Record: record, Held: site.Held{RecordBytes: 1}})
+	}
+	return runs, "", nil
+}
+
+func (f *fake) Totals(context.Context, site.Filter, site.Group) ([]site.Total, error) {
+	return nil, errors.New("the database is gone")
+}
+
+func (f *fake) Nodes(context.Context, site.NodeFilter, string, int) ([]site.Node, string, error) {
+	return f.nodes, "", nil
+}
+
+func (f *fake) HTML(_ context.Context, w io.Writer, r site.Report) (string, error) {
+	for _, run := range r.Runs {
+		fmt.Fprintln(w, run.ID)
+	}
+	return "default-src 'none'", f.report
+}
+
+func (f *fake) JSON(context.Context, io.Writer, site.Report) error { return f.report }
+
+// get returns a page of an operator, and what was logged.
+func (f *fake) get(t *testing.T, path string) (status int, body, log string) {
+	t.Helper()
+	p := New(Config{Registry: f, Reports: f, Fault: func(err error) { log += err.Error() }})
+	w := httptest.NewRecorder()
+	p.ServePage(w, httptest.NewRequest(http.MethodGet, path, nil), site.Reader{Operator: true})
+	return w.Code, w.Body.String(), log
+}
+
+// Without a report the page of a job has its tables, and says why.
+func TestJobWithoutReport(t *testing.T) {
+	for _, c := range []struct {
+		err       error
+		want, log string
+	}{
+		{fmt.Errorf("%w: the job is too large", ErrNoReport), "There is no report with plots: the job is too large.", ""},
+		{site.ErrBusy, "load this page again", ""},
+		{errors.New("exit status 1"), "The report cannot be made", "make the report of job 7: exit status 1"},
+	} {
+		status, body, log := (&fake{report: c.err}).get(t, "/job?cluster=c&id=7")
+		hasTables := strings.Contains(body, "time limit") && strings.Contains(body, "1d 1:01:01") && strings.Contains(body, `href="v1/runs/run1/csv"`)
+		if status != 200 || !strings.Contains(body, c.want) || !hasTables || log != c.log {
+			t.Errorf("%v: %d, logged %q: %s", c.err, status, log, body)
+		}
+	}
+	for path, err := range map[string]error{"/report.json": ErrNoReport, "/report.html": ErrNoReport} {
+		if status, _, _ := (&fake{report: err}).get(t, path+"?cluster=c&id=7"); status != 404 {
+			t.Errorf("%s without a report: %d", path, status)
+		}
+	}
+	if status, _, _ := (&fake{report: site.ErrBusy}).get(t, "/report.json?cluster=c&id=7"); status != 503 {
+		t.Errorf("a file while another report is made: %d", status)
+	}
+	if status, _, _ := (&fake{}).get(t, "/job?cluster=other&id=7"); status != 404 {
+		t.Errorf("the job of another cluster: %d", status)
+	}
+}
+
+// A run that was registered twice is once in the report: the registration that has ended.
+func TestReportHasEachRunOnce(t *testing.T) {
+	status, body, _ := (&fake{}).get(t, "/report.html?cluster=c&id=7")
+	if status != 200 || body != "run1\nrun2\n" {
+		t.Errorf("%d %q", status, body)
+	}
+}
+
+// A search that finds nothing at first is continued.
+func TestSearchIsContinued(t *testing.T) {
+	f := &fake{}
+	if _, body, _ := f.get(t, "/jobs?name=rare"); f.calls != 5 || !strings.Contains(body, ">7</a>") {
+		t.Errorf("after %d calls: %s", f.calls, body)
+	}
+}
+
+// An error of the database is logged, and not shown.
+func TestErrorsAreLogged(t *testing.T) {
+	status, body, log := (&fake{}).get(t, "/users")
+	if status != 500 || strings.Contains(body, "database") || log != "make the page /users: the database is gone" {
+		t.Errorf("%d, logged %q: %s", status, log, body)
+	}
+}
+
+// The node with the most urgent problem is the first one.
+func TestNodes(t *testing.T) {
+	now := time.Now()
+	node := func(name string, change func(*site.Node)) site.Node {
+		n := site.Node{NodeState: site.NodeState{Node: name, Time: now}, Reported: now}
+		change(&n)
+		return n
+	}
+	f := &fake{nodes: []site.Node{
+		node("sound", func(n *site.Node) {
+			n.BreakerUntil, n.SpoolBytes, n.SpoolLimit = rt.Some(now.Add(-time.Hour)), rt.Some[int64](5), rt.Some[int64](10)
+		}),
+		node("failing", func(n *site.Node) { n.FailedDrains = rt.Some[int64](2) }),
+		node("silent", func(n *site.Node) { n.Reported = now.Add(-7 * time.Hour) }),
+		node("full", func(n *site.Node) { n.DiskBytes, n.DiskFree = rt.Some[int64](100), rt.Some[int64](5) }),
+		node("off", func(n *site.Node) { n.HooksDisabled = rt.Some(true) }),
+		node("broken", func(n *site.Node) { n.BreakerUntil = rt.Some(now.Add(time.Hour)) }),
+	}}
+	_, body, _ := f.get(t, "/nodes")
+	at := -1
+	for _, want := range []string{">broken</a>", "breaker open", ">off</a>", "hooks are disabled", ">full</a>", "spool 95 % full", ">silent</a>", "no report for 7:", ">failing</a>", "2 failed drains", ">sound</a>"} {
+		next := strings.Index(body, want)
+		if next <= at {
+			t.Errorf("%q is not there, or too early: %s", want, body)
+		}
+		at = next
+	}
+	if _, body, _ := f.get(t, "/nodes?show=problems"); strings.Contains(body, "sound") || !strings.Contains(body, "5 of 6 nodes") {
+		t.Errorf("the nodes with problems: %s", body)
+	}
+}
