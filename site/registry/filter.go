@@ -152,13 +152,16 @@ func (b *rangeBuilder) add(condition string, rest site.Filter, window int, value
 		one.add("started < ?", micros(b.filter.Until))
 	}
 	if b.filter.Sort == site.ByWaste {
-		one.add("waste >= 0")
+		one.add(knownWaste)
 	}
 	if b.filter.Node != "" {
 		one.add(onNode, column(b.filter.Node))
 	}
 	b.all = append(b.all, one)
 }
+
+// knownWaste selects the jobs of which the waste is known.
+const knownWaste = "waste >= 0"
 
 // onNode selects the jobs of the newest runs of a node.
 const onNode = "(cluster, job_id, generation) IN (SELECT cluster, job_id, generation FROM run WHERE node = ? AND job_id IS NOT NULL ORDER BY started DESC LIMIT 4000)"

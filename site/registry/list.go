@@ -204,6 +204,8 @@ func (r *Registry) search(ctx context.Context, one indexRange, window, limit int
 		}
 	}
 	if last != nil {
+		// SQLite uses one lower bound of a column in an index: it must be that of the window.
+		all.where = slices.DeleteFunc(all.where, func(condition string) bool { return condition == knownWaste })
 		all.add("("+orders[by].columns+") >= "+orders[by].values, last.values(by)...)
 	}
 	// The inner query reads an index alone.

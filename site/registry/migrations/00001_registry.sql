@@ -93,9 +93,9 @@ CREATE INDEX job_partition ON job (partition, started, job_id, cluster, generati
 CREATE INDEX job_family ON job (family, started, job_id, cluster, generation);
 CREATE INDEX job_id ON job (job_id, started, cluster, generation);
 -- The same for the lists that are sorted by waste.
-CREATE INDEX job_waste ON job (waste, started, job_id, cluster, generation, name, username, account, partition, state, outcome, ended) WHERE waste >= 0;
-CREATE INDEX job_user_waste ON job (username, waste, started, job_id, cluster, generation) WHERE waste >= 0;
-CREATE INDEX job_account_waste ON job (account, waste, started, job_id, cluster, generation) WHERE waste >= 0;
+CREATE INDEX job_waste ON job (waste, started, job_id, cluster, generation, name, username, account, partition, state, outcome, ended);
+CREATE INDEX job_user_waste ON job (username, waste, started, job_id, cluster, generation);
+CREATE INDEX job_account_waste ON job (account, waste, started, job_id, cluster, generation);
 
 -- The last report of each node, for each owner of tokens that sends reports of it.
 CREATE TABLE node (
