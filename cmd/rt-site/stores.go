@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/internal/durable"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/objects"
@@ -38,7 +39,15 @@ func (st *stores) close() error {
 
 // openStores opens the registry and the object store. With PostgreSQL and S3 the directory is not used.
 func openStores(ctx context.Context, s config.Serve) (*stores, error) {
-	return openWith(ctx, s, registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes})
+	o := registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes}
+	if s.PrivacyKeyFile != "" {
+		key, err := delivery.ReadKey(s.PrivacyKeyFile)
+		if err != nil {
+			return nil, misconfigured(fmt.Errorf("serve.privacy_key_file: %w", err))
+		}
+		o.Pseudonym = func(user string) string { return delivery.UserPseudonym(key, user) }
+	}
+	return openWith(ctx, s, o)
 }
 
 func openWith(ctx context.Context, s config.Serve, o registry.Options) (st *stores, err error) {

@@ -115,12 +115,14 @@ type Serve struct {
 	TLSCert   string `toml:"tls_cert" path:"optional"`                                  // PEM file; empty: plain HTTP
 	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file
 
-	Munge         string   `toml:"munge" default:"off"`             // who reads: "off", "on" or the path of munged's socket
-	ReadTokenFile string   `toml:"read_token_file" path:"optional"` // file with the tokens of readers, one per line
-	ProxyHeader   string   `toml:"proxy_header"`                    // header in which a proxy names the user; empty: none
-	ProxyFrom     []string `toml:"proxy_from" default:""`           // addresses and networks of the proxy, or "unix"
-	Operators     []string `toml:"operators" default:""`            // users, and groups with @, that read all runs
-	Coordinators  string   `toml:"coordinators"`                    // "sacctmgr", or the path of a file; empty: none
+	Munge          string `toml:"munge" default:"off"`              // who reads: "off", "on" or the path of munged's socket
+	ReadTokenFile  string `toml:"read_token_file" path:"optional"`  // file with the tokens of readers, one per line
+	PrivacyKeyFile string `toml:"privacy_key_file" path:"optional"` // file with the key of the nodes' pseudonyms; empty: none
+
+	ProxyHeader  string   `toml:"proxy_header"`          // header in which a proxy names the user; empty: none
+	ProxyFrom    []string `toml:"proxy_from" default:""` // addresses and networks of the proxy, or "unix"
+	Operators    []string `toml:"operators" default:""`  // users, and groups with @, that read all runs
+	Coordinators string   `toml:"coordinators"`          // "sacctmgr", or the path of a file; empty: none
 
 	MaxObject      int      `toml:"max_object_mib" default:"64" in:"1 256"`    // MiB of one uploaded file, compressed
 	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time, a quarter of them for one token; others wait

@@ -92,6 +92,11 @@ func (p *Privacy) pseudonym(k kind, name string) string {
 	return string(k) + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum))
 }
 
+// UserPseudonym returns the pseudonym of a user with a key.
+func UserPseudonym(key []byte, user string) string {
+	return (&Privacy{Key: key}).pseudonym(kindUser, user)
+}
+
 // Disguise is a Privacy applied to one run: it replaces the names of the run in the run itself and in
 // other texts about it. A new Disguise of the same run gives the same texts.
 type Disguise struct {

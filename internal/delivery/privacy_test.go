@@ -498,3 +498,13 @@ func TestReadKey(t *testing.T) {
 	refused(dir, "directory")
 	refused("/dev/null", "privacy.key_file")
 }
+
+// The site computes the name under which a node delivers the runs of a user.
+func TestUserPseudonymIsThatOfARun(t *testing.T) {
+	key := []byte("0123456789abcdef")
+	p := Privacy{Users: Pseudonym, Key: key}
+	run := p.Disguise(rt.Run{Allocation: rt.Allocation{User: "alice"}}).Run()
+	if got := UserPseudonym(key, "alice"); got != run.User || got == "alice" {
+		t.Errorf("%s, and the run has %s", got, run.User)
+	}
+}

@@ -75,7 +75,7 @@ func (r *Registry) ranges(f site.Filter) []indexRange {
 		b.addAccounts(rest, both(f.Accounts, f.Access.Accounts), r.windows.other)
 		return b.all
 	}
-	isUsers := len(f.Users) > 0 && len(f.Users) <= maxValues
+	isUsers := len(f.Users) > 0 && len(f.Users) <= 2*maxValues // with their pseudonyms
 	isAccounts := len(f.Accounts) > 0 && len(f.Accounts) <= maxValues
 	isPartitions := len(f.Partitions) > 0 && len(f.Partitions) <= maxValues
 	rest := f

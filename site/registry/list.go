@@ -39,6 +39,7 @@ const maxValues = 16
 // in the filter selects the jobs that the call examines, at most 4,000. The search for a part of
 // a name has no index of its own. It ignores case.
 func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.Job, next string, err error) {
+	f.Users, f.Access = r.wanted(f), r.reach(f.Access)
 	jobs, next, err = r.page(ctx, f, after, max(limit, 1))
 	if err != nil {
 		return nil, "", fmt.Errorf("list the jobs: %w", fault(err))

@@ -58,6 +58,7 @@ func (h heldRun) isVisible(a *site.Access) bool {
 // JobRuns reads at most limit runs of a job after an id, the oldest first, without their metadata. It
 // returns those that the reader may see, and the id after which to continue, empty at the end.
 func (r *Registry) JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
+	access = r.reach(access)
 	rows, err := r.db.QueryContext(ctx, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+` FROM run r WHERE r.id IN
 		(SELECT id FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND id > $4 ORDER BY id LIMIT $5) ORDER BY r.id`,
 		job.Cluster, int64(job.JobID), job.Generation, after, limit)
@@ -81,7 +82,7 @@ func (r *Registry) JobRuns(ctx context.Context, job site.Job, access *site.Acces
 // VisibleRun returns a run, or site.ErrNotFound if there is none or the reader may not see it.
 func (r *Registry) VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error) {
 	h, err := scanHeld(r.db.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+" FROM run r WHERE r.id = $1", id))
-	if err == nil && !h.isVisible(access) {
+	if err == nil && !h.isVisible(r.reach(access)) {
 		err = sql.ErrNoRows
 	}
 	if err == nil {

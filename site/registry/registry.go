@@ -27,6 +27,9 @@ type Options struct {
 	Quota      int64 // bytes of all runs; 0: no limit
 	OwnerQuota int64 // bytes of the runs of one owner; 0: no limit
 	Conns      int   // most connections to PostgreSQL; 0: 24
+	// Pseudonym is the name under which nodes with the key of the site deliver the runs of a user; may be nil. Users
+	// see these runs too.
+	Pseudonym func(user string) string
 	// Existing refuses a database without the tables of this version, instead of creating or migrating them.
 	Existing bool
 }
