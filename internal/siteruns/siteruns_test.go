@@ -308,7 +308,7 @@ func TestEarlier(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Run.JobID != rt.Some[uint64](12) {
 		t.Errorf("%d runs, %v", len(list), err)
 	}
-	if want := "/v1/jobs?cluster=c&job_name=md&limit=500&until=2026-03-01T13%3A01%3A00Z&user=anna"; len(s.asked) != 1 || s.asked[0] != want {
+	if want := "/v1/jobs?cluster=c&job_name=md&limit=1000&until=2026-03-01T13%3A01%3A00Z&user=anna"; len(s.asked) != 1 || s.asked[0] != want {
 		t.Errorf("asked for %q, want %q", s.asked, want)
 	}
 }

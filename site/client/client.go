@@ -41,7 +41,7 @@ type Client struct {
 
 // limits bound what a service can make a Client read.
 type limits struct {
-	page       int64 // bytes of one page of a list
+	page       int64 // bytes of one job of a list, and of what is between two jobs
 	runs       int   // runs of a list
 	emptyPages int   // pages without a run in succession
 	record     int64 // bytes of a record
@@ -228,7 +228,7 @@ func (c *Client) once(ctx context.Context, at string, read func(*http.Response) 
 }
 
 // bounded returns a reader of an answer that fails after limit bytes.
-func bounded(r io.Reader, limit int64) io.Reader {
+func bounded(r io.Reader, limit int64) *boundedReader {
 	return &boundedReader{r: r, left: limit, limit: limit}
 }
 

@@ -84,7 +84,7 @@ func TestPages(t *testing.T) {
 	if err != nil || !slices.Equal(nodes, []string{"n1", "n2", ""}) {
 		t.Errorf("%q, %v", nodes, err)
 	}
-	const first = "/v1/jobs?job_id=12&limit=500&since=2026-03-01T12%3A00%3A00Z&user=anna&user=bert"
+	const first = "/v1/jobs?job_id=12&limit=1000&since=2026-03-01T12%3A00%3A00Z&user=anna&user=bert"
 	want := []string{first, "/v1/jobs?cursor=b&" + first[9:], "/v1/jobs?cursor=c&" + first[9:]}
 	if !slices.Equal(asked, want) {
 		t.Errorf("asked %q, want %q", asked, want)
@@ -130,6 +130,18 @@ func TestHostileLists(t *testing.T) {
 				t.Error("the error is temporary")
 			}
 		})
+	}
+}
+
+// The limit of the bytes is for one job, not for a page: wide jobs make large pages.
+func TestLargePage(t *testing.T) {
+	job := `{"runs":[{"node":"n1"}],"cluster":"` + strings.Repeat("x", 1<<20) + `"}`
+	client := asking(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"jobs":[`+strings.Repeat(job+",", 9)+job+`]}`)
+	})
+	client.limits = limits{page: 2 << 20, runs: 2000, emptyPages: 20}
+	if nodes, err := all(t, client, Query{}); err != nil || len(nodes) != 10 {
+		t.Errorf("%d runs, %v", len(nodes), err)
 	}
 }
 
@@ -378,7 +390,7 @@ func TestMunge(t *testing.T) {
 		t.Errorf("%v, Authorization: %q", err, got)
 	}
 	payload, err := os.ReadFile(filepath.Join(dir, "payload"))
-	if want := "rt-site/1\nGET\n" + host + "\n/rt/v1/jobs?limit=500&user=anna"; err != nil || string(payload) != want {
+	if want := "rt-site/1\nGET\n" + host + "\n/rt/v1/jobs?limit=1000&user=anna"; err != nil || string(payload) != want {
 		t.Errorf("%q, %v, want %q", payload, err, want)
 	}
 	socket, got = "/run/other socket", ""

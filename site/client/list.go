@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -55,7 +54,7 @@ type Run struct {
 }
 
 // jobsPerPage is the number of jobs that a page may have.
-const jobsPerPage = 500
+const jobsPerPage = 1000 // the most that the service takes
 
 // most values of a list and bytes of a text that the service takes.
 const (
@@ -141,7 +140,7 @@ func (c *Client) jobs(ctx context.Context, query url.Values, yield func(*Job, er
 
 // readPage passes the jobs of a page to each, one after the other: a page can be larger than what is
 // kept of it. It returns the cursor of the next page, empty for none.
-func readPage(r io.Reader, each func(*Job) error) (next string, err error) {
+func readPage(r *boundedReader, each func(*Job) error) (next string, err error) {
 	dec := json.NewDecoder(r)
 	hasJobs := false
 	err = members(dec, func(name string) error {
@@ -153,6 +152,7 @@ func readPage(r io.Reader, each func(*Job) error) (next string, err error) {
 				if err := dec.Decode(j); err != nil {
 					return err
 				}
+				r.left = r.limit // a page of wide jobs may be large; its runs are counted
 				return each(j)
 			})
 		case "next":
