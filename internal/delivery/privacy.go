@@ -28,7 +28,8 @@ func (d Disclosure) hides() bool { return d == Pseudonym || d == None }
 
 // Privacy decides which names leave a node when a run is delivered. The zero value sends all of
 // them. Names of hosts, clusters, accounts, partitions and QOS and the ids of jobs and runs always leave,
-// except for the name of the user in one of an account, a partition or a QOS.
+// except for an account, a partition or a QOS that has the name of the user. One that contains this name, such as
+// alice-lab, is of many users and leaves: it must be the same in the runs of all of them.
 type Privacy struct {
 	Users       Disclosure // names of users and their groups; their numbers leave only if this is Plain
 	Jobs        Disclosure // names of jobs
@@ -103,9 +104,8 @@ type Disguise struct {
 	*Privacy
 	run    rt.Run
 	names  []hidden       // that do not leave, the longest first
-	users  []hidden       // those of users
 	texts  []hidden       // names, and the words of the command: for events and the reports of other programs
-	public []string       // labels that leave, except for the names of users
+	public []string       // labels that leave
 	paths  map[string]int // numbers of the paths of mounts that do not leave
 }
 
@@ -134,7 +134,7 @@ func (p *Privacy) Disguise(run rt.Run) *Disguise {
 		if uid, ok := run.UID.Get(); ok {
 			d.add(kindUser, strconv.FormatUint(uid, 10))
 		}
-		d.users = slices.Clone(d.names)
+		d.public = slices.DeleteFunc(d.public, d.isName)
 		d.add(kindGroup, run.Group)
 	}
 	if p.Jobs.hides() {
@@ -147,7 +147,7 @@ func (p *Privacy) Disguise(run rt.Run) *Disguise {
 	if p.Commands == None {
 		d.texts = append(d.texts, commandWords(&run)...)
 	}
-	for _, list := range [...][]hidden{d.names, d.users, d.texts} {
+	for _, list := range [...][]hidden{d.names, d.texts} {
 		sortByLength(list)
 	}
 	return d
@@ -220,13 +220,18 @@ func (d *Disguise) name(k kind, value string) string {
 	return d.label(value)
 }
 
+// isName reports whether a label, or its part after the last slash as of CLUSTER/PARTITION, is one of the names.
+func (d *Disguise) isName(label string) bool {
+	last := path.Base(label)
+	return slices.ContainsFunc(d.names, func(h hidden) bool { return len(h.name) == len(last) && h.beginsWith(last, len(last)) })
+}
+
 // label returns a text as it leaves; empty if it is a name that does not leave.
 func (d *Disguise) label(value string) string {
-	names := d.names
 	if slices.Contains(d.public, value) {
-		names = d.users
+		return value
 	}
-	out := d.replace(value, names)
+	out := d.replace(value, d.names)
 	if out == gone {
 		return ""
 	}

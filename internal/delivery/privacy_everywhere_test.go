@@ -63,7 +63,7 @@ func markedRun(onlyTags bool, start time.Time) rt.Run {
 		Identity: rt.Identity{Cluster: "lab", JobID: rt.Some[uint64](1), Step: "0", Node: "n1", BootID: "another", Start: start},
 		Allocation: rt.Allocation{
 			Scheduler: "slurm", User: "qzxuser@example.org", UID: rt.Some[uint64](47114711), GID: rt.Some[uint64](47124712), Group: "qzxgroup",
-			Account: "qzxuser", Partition: "main", QOS: "of-qzxuser", Reservation: "qzxuser_7", WorkDir: "/scratch/qzxdir/run",
+			Account: "qzxuser", Partition: "main", QOS: "QZXUSER", Reservation: "qzxuser_7", WorkDir: "/scratch/qzxdir/run",
 			Comment: "qzx comment", Constraints: "qzxjob-1.sh", Licenses: "/scratch/qzxdir/run",
 		},
 		Ending: rt.Ending{State: rt.StateRunning},

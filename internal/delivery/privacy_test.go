@@ -21,7 +21,7 @@ import (
 type class int
 
 const (
-	stays class = iota // always as it is
+	stays class = iota // always as it is, also with a name in it
 	label              // a text in which names are replaced
 	ofUser
 	uid
@@ -35,8 +35,8 @@ const (
 var classOf = map[string]class{
 	"Cluster": stays, "JobID": stays, "ArrayJobID": stays, "ArrayTaskID": stays, "HetJobID": stays, "HetJobOffset": stays,
 	"Step": stays, "Node": stays, "Attempt": stays, "SLUID": stays, "BootID": stays, "Start": stays,
-	"Scheduler": stays, "User": ofUser, "UID": uid, "GID": uid, "Group": ofUser, "Account": label, "Partition": label,
-	"QOS": label, "Reservation": label, "NodeList": stays, "NumNodes": stays, "AllocCPUs": stays, "AllocMem": stays,
+	"Scheduler": stays, "User": ofUser, "UID": uid, "GID": uid, "Group": ofUser, "Account": stays, "Partition": stays,
+	"QOS": stays, "Reservation": label, "NodeList": stays, "NumNodes": stays, "AllocCPUs": stays, "AllocMem": stays,
 	"GPUs": stays, "WorkDir": ofDirectory, "Comment": ofCommand, "Constraints": label, "Licenses": label,
 	"StepTasks": stays, "JobStart": stays, "JobEndLimit": stays,
 	"Meta.JobName": ofJob, "Meta.ProjectName": label, "Meta.StageName": label, "Meta.TaskName": label, "Meta.Team": label,
@@ -118,6 +118,15 @@ func privacy(how Disclosure) *Privacy {
 
 var secrets = []string{"alice", "deep_fold", "secret", "physicists", "47114711", "47124712"}
 
+// withoutShared returns the tags that do not have the account, the partition or the QOS of a run.
+func withoutShared(tags map[string]string, run *rt.Run) map[string]string {
+	tags = maps.Clone(tags)
+	maps.DeleteFunc(tags, func(_, value string) bool {
+		return slices.Contains([]string{run.Account, run.Partition, run.QOS}, value)
+	})
+	return tags
+}
+
 // Each field of a run has a class. What does not leave is nowhere in the run.
 func TestEveryFieldHasAClass(t *testing.T) {
 	original := fullRun(t)
@@ -138,6 +147,10 @@ func TestEveryFieldHasAClass(t *testing.T) {
 			}
 			if how == Plain || c == stays {
 				return
+			}
+			tags, isTags := v.Interface().(map[string]string)
+			if isTags {
+				v = reflect.ValueOf(withoutShared(tags, &original))
 			}
 			for _, secret := range secrets {
 				if strings.Contains(fmt.Sprint(v.Interface()), secret) {
@@ -169,7 +182,7 @@ func TestTagsOfARun(t *testing.T) {
 	slurm.SetJobName(&run, "deep_fold", true)
 	for _, how := range []Disclosure{Pseudonym, None} {
 		got := privacy(how).Disguise(run).Run()
-		for key, value := range got.Meta.Tags {
+		for key, value := range withoutShared(got.Meta.Tags, &run) {
 			hasSecret := slices.ContainsFunc([]string{"alice", "deep_fold", "physicists", "47114711", "47124712"}, func(s string) bool { return strings.Contains(key+value, s) })
 			if hasSecret || value == "" {
 				t.Errorf("%s: %s = %s", how, key, value)
@@ -403,6 +416,38 @@ func TestPublicLabels(t *testing.T) {
 	run.Account, run.Meta.ProjectName = "alice", "alice"
 	if got := p.Disguise(run).Run(); got.Account != "" || got.Meta.ProjectName != "" {
 		t.Errorf("%+v, %+v", got.Allocation, got.Meta)
+	}
+}
+
+// An account with a part that is the name of one of its users is the same in the runs of all of them, so that its
+// coordinators see all of its jobs.
+func TestAccountsOfManyUsers(t *testing.T) {
+	for _, user := range []string{"alice", "bob", `LAB\Alice`} {
+		for _, how := range []Disclosure{Pseudonym, None} {
+			run := rt.Run{Identity: rt.Identity{Cluster: "lab"}, Allocation: rt.Allocation{
+				Scheduler: "slurm", User: user, Account: "alice-lab", Partition: "def_alice", QOS: "alice.high", Reservation: "alice-lab-1", Comment: "of alice-lab, def_alice",
+			}}
+			slurm.Describe(&run)
+			p := privacy(how)
+			p.Commands = Plain
+			got := p.Disguise(run).Run()
+			tags := got.Meta.Tags
+			texts := []string{got.Account, got.Partition, got.QOS, got.Meta.ProjectName, got.Meta.Executor, tags["slurm_account"], tags["slurm_partition"], tags["slurm_qos"]}
+			want := []string{"alice-lab", "def_alice", "alice.high", "alice-lab", "lab/def_alice", "alice-lab", "def_alice", "alice.high"}
+			if diff := cmp.Diff(want, texts); diff != "" {
+				t.Errorf("%s, %s: %s", user, how, diff)
+			}
+			if isIn := strings.Contains(got.Reservation+got.Comment, "alice"); isIn != (user == "bob") {
+				t.Errorf("%s, %s: %q, %q", user, how, got.Reservation, got.Comment)
+			}
+		}
+	}
+	run := rt.Run{Identity: rt.Identity{Cluster: "lab"}, Allocation: rt.Allocation{Scheduler: "slurm", User: "alice", Account: "Alice", Partition: "alice"}}
+	slurm.Describe(&run)
+	got := privacy(Pseudonym).Disguise(run).Run()
+	user := UserPseudonym(siteKey, "alice")
+	if got.Account != user || got.Partition != user || got.Meta.ProjectName != user || got.Meta.Executor != "lab/"+user {
+		t.Errorf("an account of one user: %+v, %+v", got.Allocation, got.Meta)
 	}
 }
 
