@@ -32,11 +32,19 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	}
 	bar := newBar(stderr, false)
 	f := upkeep.Forgetter{
-		User: o.user, DryRun: o.dryRun,
+		Users: []string{o.user}, DryRun: o.dryRun,
 		Problem: func(run string, err error) { cli.Message(stderr, "rt-site", "run %s: %v", run, err) },
 		Checked: func(int) { bar.add() },
 	}
 	what := "delete the runs of"
+	isHidden := !o.pseudonym && cfg.Serve.PrivacyKeyFile != ""
+	if isHidden {
+		key, err := delivery.ReadKey(cfg.Serve.PrivacyKeyFile)
+		if err != nil {
+			return misconfigured(fmt.Errorf("serve.privacy_key_file: %w", err))
+		}
+		f.Users = append(f.Users, delivery.UserPseudonym(key, o.user))
+	}
 	if o.pseudonym {
 		what = "put pseudonyms into the runs of"
 		temp, err := os.MkdirTemp("", "rt-site-")
@@ -95,7 +103,7 @@ func undone(done upkeep.Forgotten) error {
 func report(w io.Writer, what, name string, done upkeep.Forgotten) {
 	fmt.Fprintf(w, "%s %s: %d runs with %d objects, %d bytes\n", what, rt.Printable(name), done.Runs, done.Objects, done.Bytes)
 	if done.Runs+done.Failed+done.Unread == 0 {
-		fmt.Fprintln(w, "if the nodes send pseudonyms (privacy.users), give the pseudonym as NAME")
+		fmt.Fprintln(w, "if the nodes send pseudonyms (privacy.users), set serve.privacy_key_file, or give the pseudonym as NAME")
 	}
 	if done.Records > 0 {
 		fmt.Fprintf(w, "%d records could not be rewritten and were removed\n", done.Records)

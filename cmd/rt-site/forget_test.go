@@ -214,10 +214,36 @@ func TestForgetRefuses(t *testing.T) {
 	if status, _, messages := rtSite(t, dir, "forget", "--user", "alice", "--pseudonym"); status != 78 || !strings.Contains(messages, "privacy.key_file") {
 		t.Errorf("%d %q", status, messages)
 	}
-	if status, out, messages := rtSite(t, dir, "--config", conf, "forget", "--user", "carol"); status != 0 || !strings.Contains(out, "give the pseudonym as NAME") {
+	if status, out, messages := rtSite(t, dir, "--config", conf, "forget", "--user", "carol"); status != 0 || !strings.Contains(out, "set serve.privacy_key_file, or give the pseudonym as NAME") {
 		t.Errorf("%d %q %q", status, out, messages)
 	}
 	if status, out, _ := rtSite(t, dir, "verify"); status != 0 || !strings.HasPrefix(out, "checked 2 runs with 2 objects") {
+		t.Errorf("%d %q", status, out)
+	}
+}
+
+// With the key of the nodes forget also finds the runs that have the pseudonym of the user.
+func TestForgetRunsUnderThePseudonym(t *testing.T) {
+	dir, conf := newSite(t)
+	if status, out, messages := rtSite(t, dir, "--config", conf, "forget", "--user", "alice", "--pseudonym"); status != 0 {
+		t.Fatal(status, out, messages)
+	}
+	text, err := os.ReadFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withKey := filepath.Join(t.TempDir(), "rt.toml")
+	if err := os.WriteFile(withKey, bytes.Replace(text, []byte("[privacy]\nkey_file"), []byte("[serve]\nprivacy_key_file"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ conf, want string }{
+		{conf, "delete the runs of alice: 0 runs"}, {withKey, "delete the runs of alice: 1 runs with 1 objects"}, {withKey, "delete the runs of alice: 0 runs"},
+	} {
+		if status, out, messages := rtSite(t, dir, "--config", test.conf, "forget", "--user", "alice"); status != 0 || !strings.HasPrefix(out, test.want) || messages != "" {
+			t.Errorf("%d %q %q, want %q", status, out, messages, test.want)
+		}
+	}
+	if status, out, _ := rtSite(t, dir, "verify"); status != 0 || !strings.HasPrefix(out, "checked 1 runs with 1 objects") {
 		t.Errorf("%d %q", status, out)
 	}
 }

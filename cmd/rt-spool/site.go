@@ -116,7 +116,7 @@ func localDirs(c *cli.Context, cfg config.Config, site *client.Client) (dirs []s
 	return dirs, denied, nil
 }
 
-// joinSite adds the runs of the site to a list.
+// joinSite adds the runs of the site to a list, and the names that the users have there to the filter.
 func joinSite(c *cli.Context, site *client.Client, runs *joblist.Runs, f *joblist.Filter) error {
 	if site == nil {
 		return nil
@@ -127,5 +127,6 @@ func joinSite(c *cli.Context, site *client.Client, runs *joblist.Runs, f *joblis
 		return err
 	}
 	runs.Join(figures)
+	f.Users = siteruns.Users(q, figures)
 	return nil
 }

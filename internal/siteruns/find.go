@@ -148,6 +148,22 @@ func Figures(ctx context.Context, c *client.Client, q client.Query) (out []*repo
 	return out, nil
 }
 
+// Users returns the users of a query and the names under which the figures of its answer have them: a site can
+// have runs under the pseudonyms of these users.
+func Users(q client.Query, figures []*report.RunFigures) []string {
+	users := slices.Clone(q.Users)
+	if !q.SelectsUsers() {
+		return users
+	}
+	for _, f := range figures {
+		if f.Run.User != "" {
+			users = append(users, f.Run.User)
+		}
+	}
+	slices.Sort(users)
+	return slices.Compact(users)
+}
+
 // figures returns the figures that came with the run, and true. A run that has not ended has none, and
 // those that are of another run are not used: then the figures are what the list says.
 func (r *Run) figures() (d *report.DeliveredFigures, isDelivered bool) {

@@ -293,6 +293,21 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// A site that has runs under pseudonyms selects them by the name of the user: the list shows them too.
+func TestUsers(t *testing.T) {
+	figures := []*report.RunFigures{{Run: report.RunPart{User: "user-x"}}, {Run: report.RunPart{}}, {Run: report.RunPart{User: "anna"}}}
+	many := strings.Split(strings.Repeat("bob,", 17)+"anna", ",")
+	for _, test := range []struct{ asked, want []string }{
+		{[]string{"anna"}, []string{"anna", "user-x"}},
+		{nil, nil},
+		{many, many}, // the site does not select by so many users
+	} {
+		if got := Users(client.Query{Users: test.asked}, figures); !slices.Equal(got, test.want) {
+			t.Errorf("%q: %q, want %q", test.asked, got, test.want)
+		}
+	}
+}
+
 // The earlier runs of a job are those of its exact name that have ended. No record is asked for.
 func TestEarlier(t *testing.T) {
 	s := &service{}

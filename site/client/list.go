@@ -97,6 +97,9 @@ func (q *Query) values() url.Values {
 	return v
 }
 
+// SelectsUsers reports whether the service selects the jobs by their users.
+func (q *Query) SelectsUsers() bool { return fits(q.Users) }
+
 func fits(values []string) bool {
 	for _, text := range values {
 		if text == "" || len(text) > mostText {

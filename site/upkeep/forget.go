@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/resource-tracker/rt"
@@ -45,8 +46,8 @@ type Forgetter struct {
 		Objects
 		Store
 	}
-	User   string
-	DryRun bool // changes nothing
+	Users  []string // the name of the user, and others under which the runs can be
+	DryRun bool     // changes nothing
 	// Rewrite returns the texts of a run with pseudonyms. record is the complete record, nil if there is
 	// none. nil: runs are removed.
 	Rewrite func(run site.Run, record []byte) (Rewritten, error)
@@ -132,7 +133,7 @@ func (f *Forgetter) try(ctx context.Context, id string, done *Forgotten) error {
 	if errors.Is(err, site.ErrNotFound) {
 		return nil
 	}
-	if err != nil || !isOf(run, f.User) {
+	if err != nil || !isOf(run, f.Users) {
 		return err
 	}
 	objects, err := f.Registry.Objects(ctx, id)
@@ -168,10 +169,10 @@ func (d *Forgotten) add(run site.Run, objects []site.Object, removed bool) {
 	}
 }
 
-// isOf reports whether a run is of a user, as its record or its registration says.
-func isOf(run site.Run, user string) bool {
-	isInRecord := run.Record != nil && run.Record.User == user
-	return isInRecord || UserOf(run.Metadata) == user
+// isOf reports whether a run is of one of these users, as its record or its registration says.
+func isOf(run site.Run, users []string) bool {
+	isInRecord := run.Record != nil && slices.Contains(users, run.Record.User)
+	return isInRecord || slices.Contains(users, UserOf(run.Metadata))
 }
 
 // UserOf returns the user in a registration; empty if there is none.

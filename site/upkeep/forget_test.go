@@ -93,7 +93,7 @@ func (s *store) forget(t *testing.T, left int, rewrite func(site.Run, []byte) (R
 	defer kill(nil)
 	f := &failing{s, left, kill}
 	return (&Forgetter{
-		Registry: f, Objects: f, User: "alice", Rewrite: rewrite, Checked: func(int) {},
+		Registry: f, Objects: f, Users: []string{"alice"}, Rewrite: rewrite, Checked: func(int) {},
 		Problem: func(run string, err error) { t.Errorf("run %s: %v", run, err) },
 	}).Forget(ctx)
 }
@@ -172,7 +172,7 @@ func TestForgetDryRun(t *testing.T) {
 		s.fill(t, n, user)
 	}
 	f := &failing{s, 1, func(error) { t.Error("it changed something") }}
-	done, err := (&Forgetter{Registry: f, Objects: f, User: "alice", DryRun: true, Checked: func(int) {}}).Forget(t.Context())
+	done, err := (&Forgetter{Registry: f, Objects: f, Users: []string{"alice"}, DryRun: true, Checked: func(int) {}}).Forget(t.Context())
 	if err != nil || done.Runs != 2 || done.Objects != 6 || done.Bytes == 0 || done.Unfinished != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -267,7 +267,7 @@ func TestForgetGoesOn(t *testing.T) {
 			}
 			problems := map[string]int{}
 			b := &broken{s, ids[0], stored}
-			f := &Forgetter{Registry: b, Objects: b, User: "alice", Rewrite: rewrite, Checked: func(int) {}}
+			f := &Forgetter{Registry: b, Objects: b, Users: []string{"alice"}, Rewrite: rewrite, Checked: func(int) {}}
 			f.Problem = func(run string, err error) {
 				if !errors.Is(err, errBroken) {
 					t.Errorf("run %s: %v", run, err)
@@ -313,7 +313,7 @@ func TestAMissingRecordKeepsItsRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	problems := 0
-	f := &Forgetter{Registry: s, Objects: s, User: "alice", Rewrite: rewritten, Checked: func(int) {}}
+	f := &Forgetter{Registry: s, Objects: s, Users: []string{"alice"}, Rewrite: rewritten, Checked: func(int) {}}
 	f.Problem = func(run string, err error) {
 		problems++
 		if run != id || !errors.Is(err, site.ErrNotFound) {
@@ -347,7 +347,7 @@ func TestUserOf(t *testing.T) {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
-	if !isOf(site.Run{Record: &rt.Run{Allocation: rt.Allocation{User: "a"}}}, "a") {
+	if !isOf(site.Run{Record: &rt.Run{Allocation: rt.Allocation{User: "a"}}}, []string{"b", "a"}) {
 		t.Error("the user of the record is not looked at")
 	}
 }
