@@ -32,7 +32,10 @@ BINDIR     ?= $(PREFIX)/bin
 LIBEXECDIR ?= $(PREFIX)/libexec/rt
 MANDIR     ?= $(PREFIX)/share/man
 DOCDIR     ?= $(PREFIX)/share/doc/rt
-COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
+BASHDIR    ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR     ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR    ?= $(PREFIX)/share/fish/vendor_completions.d
+COMPLETIONS ?= $(BIN)/completions
 # The files of the checkout have the default paths; the installed files have those of the
 # installation.  In two steps, so that a path below /usr/local is not replaced twice.
 PATHS      := -e 's|/usr/local/libexec/rt|@LIBEXECDIR@|g' -e 's|/usr/local/bin|@BINDIR@|g' \
@@ -77,6 +80,7 @@ build:
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) $(GOBUILD) -ldflags '$(LDFLAGS)' -o $(BIN)/ $(HOOKS:%=./cmd/%)
 	CGO_ENABLED=1 $(GO) $(GOBUILD) -tags $(TAGS) -ldflags '$(LDFLAGS_CGO)' -o $(BIN)/ $(CGO:%=./cmd/%)
+	@$(GO) run -C tools ./completions '$(abspath $(BIN))' '$(abspath $(BIN)/completions)'
 
 # -------------------------------------------------------------------- tests
 
@@ -238,12 +242,14 @@ demo: build
 
 # It builds nothing and needs no Go: another user, such as root, can run it after make.
 install:
-	@for f in $(HOOKS) $(CGO); do [ -x $(BIN)/$$f ] || { echo "make install: $(BIN)/$$f does not exist; run make first, as the user who builds"; exit 1; }; done
+	@for f in $(HOOKS) $(CGO) $(if $(filter $(BIN)/completions,$(COMPLETIONS)),completions); do [ -x $(BIN)/$$f ] || { echo "make install: $(BIN)/$$f does not exist; run make first, as the user who builds"; exit 1; }; done
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(MANDIR)/man{1,5,8} \
-		$(DESTDIR)$(DOCDIR)/{docs,site,spool,upload,slurm,cron,systemd,prometheus,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
+		$(DESTDIR)$(DOCDIR)/{docs,site,spool,upload,slurm,cron,systemd,prometheus,sysusers.d,tmpfiles.d} $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
 	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(BIN)/rt-site $(DESTDIR)$(BINDIR)/
 	install -m 755 $(BIN)/rt-prolog $(BIN)/rt-epilog $(BIN)/rt-tracker $(DESTDIR)$(LIBEXECDIR)/
-	install -m 644 contrib/completions/* $(DESTDIR)$(COMPDIR)/
+	install -m 644 $(COMPLETIONS)/bash/* $(DESTDIR)$(BASHDIR)/
+	install -m 644 $(COMPLETIONS)/zsh/* $(DESTDIR)$(ZSHDIR)/
+	install -m 644 $(COMPLETIONS)/fish/* $(DESTDIR)$(FISHDIR)/
 	install -m 644 docs/*.png $(DESTDIR)$(DOCDIR)/docs/
 	@set -e; put() { to=$$1; shift; for f; do sed $(PATHS) "$$f" | install -m 644 /dev/stdin "$(DESTDIR)$$to/$${f##*/}"; done; }; \
 	for s in 1 5 8; do put $(MANDIR)/man$$s man/*.$$s; done; \
@@ -266,6 +272,7 @@ $(TOOLS)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
 
 .PHONY: packages test-packages
 packages: $(TOOLS)/nfpm build
+	@rm -rf build/packages
 	contrib/packages/build $(BIN) $(PKGVERSION) $(ARCH)
 
 test-packages: $(TOOLS)/nfpm

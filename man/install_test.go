@@ -27,6 +27,8 @@ func TestInstall(t *testing.T) {
 			"Epilog=/usr/libexec/rt/epilog\n":     "/usr/share/man/man8/rt-epilog.8",
 			"](slurm/INSTALL.md)":                 "/usr/share/doc/rt/README.md",
 			"complete -o filenames -F _rt_spool":  "/usr/share/bash-completion/completions/rt-spool",
+			"#compdef rt-site\n":                  "/usr/share/zsh/site-functions/_rt-site",
+			"complete -c resource-tracker ":       "/usr/share/fish/vendor_completions.d/resource-tracker.fish",
 		}},
 		{"below the default", []string{"PREFIX=/usr/local/rt", "LIBEXECDIR=/opt/rt/lib"}, map[string]string{
 			"\n/opt/rt/lib/rt-prolog \"$@\"\n":            "/opt/rt/lib/prolog",
