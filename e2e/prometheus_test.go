@@ -1,6 +1,10 @@
 package e2e
 
 import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -11,6 +15,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/nodestate"
 	rtsite "github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/metrics"
 )
 
 // promtool runs Prometheus' tool for rules and metrics.
@@ -33,9 +38,9 @@ func TestAlertRules(t *testing.T) {
 	promtool(t, "", "test", "rules", "../contrib/prometheus/rt.test.yml")
 }
 
-// TestMetricsOfANode checks the metrics of a node of which everything is known, and that the alerts use no
+// TestMetrics checks the metrics of a node of which everything is known and of a service, and that the alerts use no
 // others.
-func TestMetricsOfANode(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	one, now := rt.Some[int64](1), rt.Some(time.Unix(1_800_000_000, 0))
 	var text strings.Builder
 	err := nodestate.Print(&text, nodestate.Metrics(rtsite.NodeState{
@@ -47,17 +52,47 @@ func TestMetricsOfANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	promtool(t, text.String(), "check", "metrics")
+	promtool(t, siteMetrics(t), "check", "metrics")
 	rules, err := os.ReadFile("../contrib/prometheus/rt.rules.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := regexp.MustCompile(`\brt_[a-z_]+\b`).FindAllString(string(rules), -1)
+	checkNames(t, "rt.rules.yml", string(rules), text.String()+siteMetrics(t))
+}
+
+// noNodes are a site of which no node has reported.
+type noNodes struct{}
+
+func (noNodes) NodeAges(context.Context) ([]rtsite.NodeAge, error) { return nil, nil }
+
+// siteMetrics returns the metrics of a service that has answered a request.
+func siteMetrics(t *testing.T) string {
+	t.Helper()
+	m := metrics.New()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	m.Counting(http.NotFoundHandler(), func(*http.Request) string { return "other" }).ServeHTTP(httptest.NewRecorder(), r)
+	_, _ = m.CountingStore(nowhere{}).Get(t.Context(), "a")
+	m.Answering(noNodes{}).ServeHTTP(w, r)
+	return w.Body.String()
+}
+
+// nowhere is an object store without objects.
+type nowhere struct{ metrics.Store }
+
+func (nowhere) Get(context.Context, string) (io.ReadCloser, error) { return nil, rtsite.ErrNotFound }
+
+// checkNames checks that a file uses no metrics of rt that do not exist.
+func checkNames(t *testing.T, file, text, exposition string) {
+	t.Helper()
+	names := regexp.MustCompile(`\brt_[a-z_]+\b`).FindAllString(text, -1)
 	if len(names) < 10 {
-		t.Errorf("the rules have %d metrics", len(names))
+		t.Errorf("%s has %d metrics", file, len(names))
 	}
 	for _, name := range names {
-		if !strings.Contains(text.String(), "\n"+name+" ") {
-			t.Errorf("the rules use %s, which rt-spool metrics does not write", name)
+		isThere := strings.Contains(exposition, "\n"+name+" ") || strings.Contains(exposition, "\n"+name+"{")
+		if !isThere {
+			t.Errorf("%s uses %s, which neither rt-spool metrics nor rt-site writes", file, name)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func newReadSite(t *testing.T, conf config.Serve, users [3]string) *readSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := openStores(t.Context(), conf)
+	st, err := openStores(t.Context(), conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

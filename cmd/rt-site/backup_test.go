@@ -109,7 +109,7 @@ func (l *loaded) step(ctx context.Context) error {
 // newLoaded opens a site and delivers some runs.
 func newLoaded(t *testing.T, conf config.Serve) *loaded {
 	t.Helper()
-	st, err := openStores(t.Context(), conf)
+	st, err := openStores(t.Context(), conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func runs(t *testing.T, st *stores) []string {
 // restored checks that a restored site has no damage, has the first runs of the original.
 func restored(t *testing.T, conf config.Serve, first []string) {
 	t.Helper()
-	st, err := openStores(t.Context(), conf)
+	st, err := openStores(t.Context(), conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func TestTheServiceEndsWithoutItsObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := &secrets{conf: config.Serve{Dir: dir}, server: server}
-	err = files.serve(t.Context(), ln, log.New(io.Discard, "", 0))
+	err = files.serve(t.Context(), ln, server, log.New(io.Discard, "", 0))
 	if exitStatus(err) != 78 || !errors.Is(err, api.ErrNotOwner) {
 		t.Errorf("%v", err)
 	}

@@ -139,7 +139,7 @@ func newSite(t *testing.T) (dir, conf string) {
 			t.Fatal(err)
 		}
 	}
-	st, err := openStores(t.Context(), config.Serve{Dir: dir})
+	st, err := openStores(t.Context(), config.Serve{Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestForget(t *testing.T) {
 			if status, out, messages := rtSite(t, dir, "verify"); status != 0 {
 				t.Errorf("%d %q %q", status, out, messages)
 			}
-			st, err := openStores(t.Context(), config.Serve{Dir: dir})
+			st, err := openStores(t.Context(), config.Serve{Dir: dir}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

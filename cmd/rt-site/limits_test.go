@@ -18,7 +18,7 @@ import (
 // open opens a service with its stores, as serve does. closeAll ends it.
 func open(t *testing.T, conf config.Serve) (s *api.Server, closeAll func()) {
 	t.Helper()
-	st, err := openStores(t.Context(), conf)
+	st, err := openStores(t.Context(), conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestServeReloadsItsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.conf.Dir = filepath.Join(dir, "data")
-	st, err := openStores(t.Context(), s.conf)
+	st, err := openStores(t.Context(), s.conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func newRestorable(t *testing.T) *restorable {
 // serve starts a service that takes complete records.
 func (r *restorable) serve(t *testing.T, dir string) {
 	t.Helper()
-	st, err := openStores(t.Context(), config.Serve{Dir: dir})
+	st, err := openStores(t.Context(), config.Serve{Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

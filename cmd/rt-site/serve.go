@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"github.com/resource-tracker/rt/internal/sitereport"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
+	"github.com/resource-tracker/rt/site/metrics"
 	"github.com/resource-tracker/rt/site/page"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/runrecord"
@@ -61,7 +64,8 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		return misconfigured(err)
 	}
 	debug.SetMemoryLimit(memoryLimit)
-	st, err := openStores(ctx, s)
+	counts := metrics.New()
+	st, err := openStores(ctx, s, counts.DatabaseFailed)
 	if err != nil {
 		return err
 	}
@@ -74,7 +78,8 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	})
 	files.server, err = api.New(ctx, api.Config{
 		Pages:    page.New(page.Config{Registry: st.registry, Reports: reports, Fault: func(err error) { logger.Print(err) }}),
-		Registry: st.registry, Objects: heldObjects{st.objects, st.registry}, Temp: st.temp,
+		Registry: st.registry, Objects: heldObjects{counts.CountingStore(st.objects), st.registry}, Temp: st.temp,
+		Metrics: counts.Answering(st.registry), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, CredentialLife: s.CredentialLife.Duration,
 		RunOf: runOf, Readers: files.access.api(),
@@ -100,12 +105,26 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		defer recovery.Handle(func(err error) { broken <- err })
 		broken <- st.registry.Wait(ctx)
 	}()
-	err = files.serve(ctx, ln, logger)
+	err = files.serve(ctx, ln, counts.Counting(files.server, files.server.Route), logger)
 	stop()
 	if ended := <-broken; ended != nil {
 		err = errors.Join(fmt.Errorf("the registry makes no more changes: %w", ended), err)
 	}
 	return errors.Join(err, files.server.Close())
+}
+
+// outcomeOf returns the outcome in the summary of a finish, or else what its status says.
+func outcomeOf(f site.Finish) rt.Outcome {
+	var summary struct {
+		Run struct {
+			Outcome rt.Outcome `json:"outcome"`
+		} `json:"run"`
+	}
+	err := json.Unmarshal(f.Summary, &summary)
+	if err != nil || summary.Run.Outcome == rt.OutcomeNone {
+		return rt.Outcome(f.RunStatus)
+	}
+	return summary.Run.Outcome
 }
 
 // runOf returns the run of a complete record.
@@ -119,7 +138,7 @@ func runOf(record io.Reader) (rt.Run, error) {
 
 // serve receives until ctx is done or the object store is lost to another copy of the registry, reloads its
 // files and removes old runs.
-func (s *secrets) serve(ctx context.Context, ln net.Listener, logger *log.Logger) error {
+func (s *secrets) serve(ctx context.Context, ln net.Listener, handler http.Handler, logger *log.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	report := func(err error) { logger.Print(err) }
@@ -135,7 +154,7 @@ func (s *secrets) serve(ctx context.Context, ln net.Listener, logger *log.Logger
 			cancel()
 		}
 	})
-	err := api.Serve(ctx, ln, s.server, shutdown, logger)
+	err := api.Serve(ctx, ln, handler, shutdown, logger)
 	cancel()
 	background.Wait()
 	return errors.Join(notOwner(lost), err)

@@ -37,9 +37,10 @@ func (st *stores) close() error {
 	return errors.Join(failed...)
 }
 
-// openStores opens the registry and the object store. With PostgreSQL and S3 the directory is not used.
-func openStores(ctx context.Context, s config.Serve) (*stores, error) {
-	o := registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes}
+// openStores opens the registry and the object store. With PostgreSQL and S3 the directory is not used. failed
+// receives the kinds of the errors of the database.
+func openStores(ctx context.Context, s config.Serve, failed func(kind string)) (*stores, error) {
+	o := registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes, Failed: failed}
 	if s.PrivacyKeyFile != "" {
 		key, err := delivery.ReadKey(s.PrivacyKeyFile)
 		if err != nil {

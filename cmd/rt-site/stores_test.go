@@ -58,7 +58,7 @@ func TestObjectsOfAnotherSite(t *testing.T) {
 // Pseudonyms are put in the place of names also if the quota is full.
 func TestForgetWithAFullQuota(t *testing.T) {
 	dir, conf := newSite(t)
-	st, err := openStores(t.Context(), config.Serve{Dir: dir})
+	st, err := openStores(t.Context(), config.Serve{Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,9 @@ func (s *Server) finish(w http.ResponseWriter, t turn, run site.Run, body []byte
 	if err != nil {
 		return err
 	}
+	if run.Finish == nil {
+		s.conf.Finished(f)
+	}
 	reply(w, http.StatusOK, map[string]string{"run_id": run.ID, "run_status": f.RunStatus})
 	return nil
 }

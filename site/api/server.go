@@ -29,6 +29,8 @@ type Config struct {
 	Tokens   []Token // each permits to register runs, and to read and finish those of its owner
 	Readers  Readers // who may use the paths below /v1, and the pages; nil: no one
 	Pages    Pages   // nil: there are none
+	// Metrics answers GET /metrics of operators; nil: there are none.
+	Metrics http.Handler
 
 	Bucket string // name of the bucket; "rt" when empty
 	Prefix string // of all keys in it, without slashes at its ends; "runs" when empty
@@ -50,6 +52,8 @@ type Config struct {
 	// RunOf returns the run of a complete record; nil: complete records are not accepted. Its error wraps
 	// site.ErrNewer if a newer version of rt wrote the record.
 	RunOf func(record io.Reader) (rt.Run, error)
+	// Finished receives the finish of a run that was not finished before; may be nil.
+	Finished func(site.Finish)
 	// Fault receives the errors of registry and object store for which a request is answered with
 	// 500; may be nil.
 	Fault func(error)
@@ -106,14 +110,17 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if c.Fault == nil {
 		c.Fault = func(error) {}
 	}
+	if c.Finished == nil {
+		c.Finished = func(site.Finish) {}
+	}
 	if c.Dialect == DialectLive {
 		c.RunOf = nil
 	}
 	switch {
 	case len(c.Tokens) == 0:
 		return nil, errors.New("the receiver needs at least one token: without it no client can register a run")
-	case !nameOfBucket.MatchString(c.Bucket) || slices.Contains([]string{"runs", nodesPath, readRoot}, c.Bucket):
-		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and not \"runs\", \"nodes\" or \"v1\"", c.Bucket)
+	case !nameOfBucket.MatchString(c.Bucket) || slices.Contains([]string{"runs", nodesPath, readRoot, metricsPath}, c.Bucket):
+		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and not \"runs\", \"nodes\", \"metrics\" or \"v1\"", c.Bucket)
 	case strings.Trim(c.Prefix, "/") != c.Prefix || strings.Contains(c.Prefix, ".."):
 		return nil, fmt.Errorf("the receiver's prefix %q: no slashes at its ends and no dots in a row", c.Prefix)
 	case c.MaxObject > maxTokenLarge<<10:
@@ -182,6 +189,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.HasPrefix(r.URL.Path, "/"+readRoot+"/") {
 		if err := s.serveReading(w, r); err != nil {
+			s.failWith(w, err)
+		}
+		return
+	}
+	if s.isMetrics(r) {
+		if err := s.serveMetrics(w, r); err != nil {
 			s.failWith(w, err)
 		}
 		return

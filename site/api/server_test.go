@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
 )
 
 const token = "tok-0123456789abcdef"
@@ -212,6 +213,36 @@ func TestDataHasOneHeaderAndAFinishedRunStays(t *testing.T) {
 	for _, path := range []string{first, "/rt/runs/" + g.RunID + "/000009.csv.gz"} {
 		if status, answer := put(t, s, signedPut{g: g, path: path, body: packed(t, "a,b\n9,9\n")}); status != 409 {
 			t.Errorf("%s after the finish: %d %s", path, status, answer)
+		}
+	}
+}
+
+// A repeated finish is no other run.
+func TestARunIsFinishedOnce(t *testing.T) {
+	var finished []string
+	s := newServer(t, Config{Finished: func(f site.Finish) { finished = append(finished, f.RunStatus) }})
+	g := register(t, s)
+	for range 2 {
+		if status, body := api(t, s, "POST", "/runs/"+g.RunID+"/finish", `{"run_status":"failed","data_source":"inline","data_csv":"a\n1\n"}`); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	if len(finished) != 1 || finished[0] != "failed" {
+		t.Errorf("the finished runs are %q", finished)
+	}
+}
+
+// The name of the purpose of a request is one of a few.
+func TestRoutes(t *testing.T) {
+	s := newServer(t, Config{Metrics: http.NotFoundHandler()})
+	for request, want := range map[string]string{
+		"PUT /rt/runs/x/1": "object", "GET /v1/jobs": "read", "GET /v1/runs/any": "read", "GET /v1/any": "other", "GET /metrics": "metrics", "PUT /nodes": "node",
+		"POST /runs": "register", "GET /runs": "list", "GET /runs/x/data": "list", "POST /runs/x/finish": "finish", "POST /runs/x/refresh-credentials": "refresh",
+		"GET /": "other", "GET /any": "other", "POST /runs/x/any": "other", "GET /runs/x/data/y": "other",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if got := s.Route(httptest.NewRequest(method, path, nil)); got != want {
+			t.Errorf("%s is %s: want %s", request, got, want)
 		}
 	}
 }

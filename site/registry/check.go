@@ -31,7 +31,7 @@ func (r *Registry) Check(ctx context.Context) (problems []string, err error) {
 		}
 		rows, err := r.db.QueryContext(ctx, check.query+fmt.Sprintf(" LIMIT %d", maxChecked))
 		found, err := collect(rows, err, func(from row) (text string, err error) { return text, from.Scan(&text) })
-		err = fault(err)
+		err = r.fault(err)
 		if errors.Is(err, site.ErrDamaged) {
 			found, err = append(found, err.Error()), nil
 		}

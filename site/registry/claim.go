@@ -19,7 +19,7 @@ const maxClaims = 100
 func (r *Registry) Claims(ctx context.Context) ([]string, error) {
 	value, err := r.secret(ctx, claimSetting)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("read the claims to the object store: %w", fault(err))
+		return nil, fmt.Errorf("read the claims to the object store: %w", r.fault(err))
 	}
 	return strings.Fields(string(value)), nil
 }

@@ -22,7 +22,7 @@ func (r *Registry) ExpireRuns(ctx context.Context, before time.Time, limit int) 
 		micros(before), before.UTC().Format(idTime), limit)
 	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
 	if err != nil {
-		return nil, 0, fmt.Errorf("look for old runs: %w", fault(err))
+		return nil, 0, fmt.Errorf("look for old runs: %w", r.fault(err))
 	}
 	return r.expire(ctx, ids, before, func(tx transaction, run lockedRun) (stored []string, n int, err error) {
 		stored, err = r.removeRun(ctx, tx, run)

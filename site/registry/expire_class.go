@@ -24,7 +24,7 @@ func (r *Registry) Expire(ctx context.Context, class site.Class, before time.Tim
 		WHERE r.finished < $1 AND o.class = $2 AND o.created < $1 ORDER BY o.created LIMIT $3`, micros(before), string(class), limit)
 	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
 	if err != nil {
-		return nil, 0, fmt.Errorf("look for old objects: %w", fault(err))
+		return nil, 0, fmt.Errorf("look for old objects: %w", r.fault(err))
 	}
 	slices.Sort(ids)
 	return r.inBatches(ctx, "remove old objects", slices.Compact(ids), func(tx transaction, id string) ([]string, int, error) {

@@ -42,6 +42,35 @@ func fault(err error) error {
 	return err
 }
 
+// fault is the function fault, and reports an error of the database itself to Options.Failed.
+func (r *Registry) fault(err error) error {
+	err = fault(err)
+	kind := kindOf(err)
+	if kind != "" && r.options.Failed != nil {
+		r.options.Failed(kind)
+	}
+	return err
+}
+
+// kindOf names what is wrong with a database; empty for an error that is not one of the database.
+func kindOf(err error) string {
+	_, isSQLite := errors.AsType[sqlite3.Error](err)
+	_, isPostgres := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return ""
+	case errors.Is(err, site.ErrFull):
+		return "full"
+	case errors.Is(err, site.ErrDamaged):
+		return "damaged"
+	case errors.Is(err, site.ErrAway):
+		return "away"
+	case isSQLite, isPostgres, errors.Is(err, site.ErrUnclear):
+		return "other"
+	}
+	return ""
+}
+
 // isAway reports whether the connection to the database is lost or cannot be made, or another process holds
 // the lock of a SQLite file for long.
 func isAway(err error) bool {

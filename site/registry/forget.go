@@ -48,7 +48,7 @@ func (r *Registry) Leftover(ctx context.Context, after string, limit int) ([]str
 	rows, err := r.db.QueryContext(ctx, "SELECT stored FROM leftover WHERE stored > $1 ORDER BY stored LIMIT $2", after, limit)
 	names, err := collect(rows, err, func(from row) (name string, err error) { return name, from.Scan(&name) })
 	if err != nil {
-		return nil, fmt.Errorf("list the objects to delete: %w", fault(err))
+		return nil, fmt.Errorf("list the objects to delete: %w", r.fault(err))
 	}
 	return names, nil
 }
@@ -197,7 +197,7 @@ func (r *Registry) Audits(ctx context.Context) ([]string, error) {
 	rows, err := r.db.QueryContext(ctx, "SELECT at || ' ' || who || ': ' || what FROM audit ORDER BY at")
 	lines, err := collect(rows, err, func(from row) (line string, err error) { return line, from.Scan(&line) })
 	if err != nil {
-		return nil, fmt.Errorf("read the table audit: %w", fault(err))
+		return nil, fmt.Errorf("read the table audit: %w", r.fault(err))
 	}
 	return lines, nil
 }

@@ -65,7 +65,8 @@ func TestFullDisk(t *testing.T) {
 			dsn := database.dsn(t, dir)
 			filler := filepath.Join(dir, "filler")
 			is(t, "filler", os.WriteFile(filler, make([]byte, 1<<20), 0o600), nil)
-			r, err := Open(t.Context(), dsn, Options{})
+			failures := map[string]int{}
+			r, err := Open(t.Context(), dsn, Options{Failed: func(kind string) { failures[kind]++ }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,6 +108,9 @@ func TestFullDisk(t *testing.T) {
 				checkUsage(t, r)
 			}
 			fill()
+			if failures["full"] != 1 || len(failures) != 1 {
+				t.Errorf("the errors by kind are %v: want one, full", failures)
+			}
 			full := stored
 			for range 20 {
 				if err := put(); err != nil && !errors.Is(err, site.ErrFull) {

@@ -31,7 +31,7 @@ func (r *Registry) Held(ctx context.Context) (until time.Time, err error) {
 		until, err = time.Parse(time.RFC3339Nano, string(value))
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read the hold: %w", fault(err))
+		return time.Time{}, fmt.Errorf("read the hold: %w", r.fault(err))
 	}
 	return until, nil
 }

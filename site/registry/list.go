@@ -42,7 +42,7 @@ func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit 
 	f.Users, f.Access = r.wanted(f), r.reach(f.Access)
 	jobs, next, err = r.page(ctx, f, after, max(limit, 1))
 	if err != nil {
-		return nil, "", fmt.Errorf("list the jobs: %w", fault(err))
+		return nil, "", fmt.Errorf("list the jobs: %w", r.fault(err))
 	}
 	return jobs, next, nil
 }

@@ -79,7 +79,7 @@ func (r *Registry) Nodes(ctx context.Context, f site.NodeFilter, after string, l
 	rows, err := r.db.QueryContext(ctx, query, c.args...)
 	nodes, err = collect(rows, err, scanNode)
 	if err != nil {
-		return nil, "", fmt.Errorf("list the nodes: %w", fault(err))
+		return nil, "", fmt.Errorf("list the nodes: %w", r.fault(err))
 	}
 	if len(nodes) > limit {
 		nodes = nodes[:limit]
@@ -136,7 +136,7 @@ func (r *Registry) NodeAges(ctx context.Context) ([]site.NodeAge, error) {
 		return a, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the ages of the nodes: %w", fault(err))
+		return nil, fmt.Errorf("read the ages of the nodes: %w", r.fault(err))
 	}
 	return ages, nil
 }

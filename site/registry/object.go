@@ -145,7 +145,7 @@ func (r *Registry) Objects(ctx context.Context, runID string) ([]site.Object, er
 	rows, err := r.db.QueryContext(ctx, "SELECT "+objectColumns+" FROM object WHERE run_id = $1 ORDER BY name", runID)
 	objects, err := collect(rows, err, scanObject)
 	if err != nil {
-		return nil, fmt.Errorf("list the objects of run %s: %w", runID, fault(err))
+		return nil, fmt.Errorf("list the objects of run %s: %w", runID, r.fault(err))
 	}
 	return objects, nil
 }
@@ -172,7 +172,7 @@ func (r *Registry) Body(ctx context.Context, runID, name string) ([]byte, error)
 		err = sql.ErrNoRows
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read object %s of run %s: %w", name, runID, fault(notFound(err)))
+		return nil, fmt.Errorf("read object %s of run %s: %w", name, runID, r.fault(notFound(err)))
 	}
 	if body == nil {
 		body = []byte{}

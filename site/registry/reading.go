@@ -74,7 +74,7 @@ func (r *Registry) JobRuns(ctx context.Context, job site.Job, access *site.Acces
 		runs = append(runs, h.Run)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("list the runs of job %d: %w", job.JobID, fault(err))
+		return nil, "", fmt.Errorf("list the runs of job %d: %w", job.JobID, r.fault(err))
 	}
 	return runs, next, nil
 }
@@ -89,7 +89,7 @@ func (r *Registry) VisibleRun(ctx context.Context, id string, access *site.Acces
 		err = r.countRows(ctx, &h)
 	}
 	if err != nil {
-		return site.Run{}, fmt.Errorf("read run %s: %w", id, fault(notFound(err)))
+		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.fault(notFound(err)))
 	}
 	return h.Run, nil
 }

@@ -30,6 +30,8 @@ type Options struct {
 	// Pseudonym is the name under which nodes with the key of the site deliver the runs of a user; may be nil. Users
 	// see these runs too.
 	Pseudonym func(user string) string
+	// Failed receives the kind of each error of the database: away, full, damaged or other; may be nil.
+	Failed func(kind string)
 	// Existing refuses a database without the tables of this version, instead of creating or migrating them.
 	Existing bool
 }
@@ -141,7 +143,7 @@ func (r *Registry) Wait(ctx context.Context) error {
 // change makes a change; what names it in an error.
 func (r *Registry) change(ctx context.Context, what string, f func(transaction) error) error {
 	if err := r.writer.change(ctx, f); err != nil {
-		return fmt.Errorf("%s: %w", what, fault(err))
+		return fmt.Errorf("%s: %w", what, r.fault(err))
 	}
 	return nil
 }
@@ -164,7 +166,7 @@ func (r *Registry) Secret(ctx context.Context, name string, bytes int) ([]byte, 
 		value, err = r.secret(ctx, name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, fault(err))
+		return nil, fmt.Errorf("%s: %w", what, r.fault(err))
 	}
 	if len(value) != bytes {
 		return nil, fmt.Errorf("%s: it has %d bytes, not %d", what, len(value), bytes)

@@ -35,7 +35,7 @@ const runColumns = "id, owner, created, metadata, finish, finished, record, expi
 func (r *Registry) Run(ctx context.Context, id string) (site.Run, error) {
 	run, err := scanRun(r.db.QueryRowContext(ctx, "SELECT "+runColumns+" FROM run WHERE id = $1", id))
 	if err != nil {
-		return site.Run{}, fmt.Errorf("read run %s: %w", id, fault(notFound(err)))
+		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.fault(notFound(err)))
 	}
 	return run, nil
 }
@@ -50,7 +50,7 @@ func (r *Registry) RunHead(ctx context.Context, id string) (site.Run, error) {
 		run.Finish, err = decode[site.Finish](finish)
 	}
 	if err != nil {
-		return site.Run{}, fmt.Errorf("read run %s: %w", id, fault(notFound(err)))
+		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.fault(notFound(err)))
 	}
 	return run, nil
 }
@@ -60,7 +60,7 @@ func (r *Registry) Runs(ctx context.Context, after string, limit int) ([]site.Ru
 	rows, err := r.db.QueryContext(ctx, "SELECT "+runColumns+" FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 	runs, err := collect(rows, err, scanRun)
 	if err != nil {
-		return nil, fmt.Errorf("list the runs: %w", fault(err))
+		return nil, fmt.Errorf("list the runs: %w", r.fault(err))
 	}
 	return runs, nil
 }
@@ -70,7 +70,7 @@ func (r *Registry) RunIDs(ctx context.Context, after string, limit int) ([]strin
 	rows, err := r.db.QueryContext(ctx, "SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
 	if err != nil {
-		return nil, fmt.Errorf("list the runs: %w", fault(err))
+		return nil, fmt.Errorf("list the runs: %w", r.fault(err))
 	}
 	return ids, nil
 }
@@ -80,7 +80,7 @@ func (r *Registry) OwnRunIDs(ctx context.Context, owner, after string, limit int
 	rows, err := r.db.QueryContext(ctx, "SELECT id FROM run WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3", owner, after, limit)
 	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
 	if err != nil {
-		return nil, fmt.Errorf("list the runs of an owner: %w", fault(err))
+		return nil, fmt.Errorf("list the runs of an owner: %w", r.fault(err))
 	}
 	return ids, nil
 }

@@ -67,7 +67,7 @@ func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]
 		return t, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sum the figures of jobs: %w", fault(err))
+		return nil, fmt.Errorf("sum the figures of jobs: %w", r.fault(err))
 	}
 	return totals, nil
 }

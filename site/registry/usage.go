@@ -20,7 +20,7 @@ func (r *Registry) Usage(ctx context.Context, owner string) (own, total int64, e
 		total, err = usage(ctx, r.db, "")
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the use of the quota: %w", fault(err))
+		return 0, 0, fmt.Errorf("read the use of the quota: %w", r.fault(err))
 	}
 	return own, total, nil
 }
