@@ -244,7 +244,7 @@ demo: build
 install:
 	@for f in $(HOOKS) $(CGO) $(if $(filter $(BIN)/completions,$(COMPLETIONS)),completions); do [ -x $(BIN)/$$f ] || { echo "make install: $(BIN)/$$f does not exist; run make first, as the user who builds"; exit 1; }; done
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(MANDIR)/man{1,5,8} \
-		$(DESTDIR)$(DOCDIR)/{docs,site,spool,upload,slurm,cron,systemd,prometheus,sysusers.d,tmpfiles.d} $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
+		$(DESTDIR)$(DOCDIR)/{docs,site,spool,upload,slurm,cron,systemd,prometheus,grafana,sysusers.d,tmpfiles.d} $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
 	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(BIN)/rt-site $(DESTDIR)$(BINDIR)/
 	install -m 755 $(BIN)/rt-prolog $(BIN)/rt-epilog $(BIN)/rt-tracker $(DESTDIR)$(LIBEXECDIR)/
 	install -m 644 $(COMPLETIONS)/bash/* $(DESTDIR)$(BASHDIR)/
@@ -255,7 +255,7 @@ install:
 	for s in 1 5 8; do put $(MANDIR)/man$$s man/*.$$s; done; \
 	put $(DOCDIR) contrib/rt.toml README.md CONTRIBUTING.md CHANGELOG.md LICENSE; \
 	put $(DOCDIR)/docs docs/*.md; put $(DOCDIR)/spool spool/DESIGN.md; put $(DOCDIR)/site site/DESIGN.md; put $(DOCDIR)/upload upload/DESIGN.md; \
-	for d in slurm cron systemd prometheus sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
+	for d in slurm cron systemd prometheus grafana sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
 	put $(LIBEXECDIR) contrib/slurm/hooks/*; chmod 755 $(DESTDIR)$(LIBEXECDIR)/{prolog,epilog,job-summary}
 
 # ----------------------------------------------------------------- packages

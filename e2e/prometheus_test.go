@@ -38,9 +38,9 @@ func TestAlertRules(t *testing.T) {
 	promtool(t, "", "test", "rules", "../contrib/prometheus/rt.test.yml")
 }
 
-// TestMetrics checks the metrics of a node of which everything is known and of a service, and that the alerts use no
-// others.
-func TestMetrics(t *testing.T) {
+// nodeMetrics returns the metrics of a node of which everything is known.
+func nodeMetrics(t *testing.T) string {
+	t.Helper()
 	one, now := rt.Some[int64](1), rt.Some(time.Unix(1_800_000_000, 0))
 	var text strings.Builder
 	err := nodestate.Print(&text, nodestate.Metrics(rtsite.NodeState{
@@ -51,13 +51,18 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	promtool(t, text.String(), "check", "metrics")
+	return text.String()
+}
+
+// TestMetrics checks the metrics of a node and of a service, and that the alerts use no others.
+func TestMetrics(t *testing.T) {
+	promtool(t, nodeMetrics(t), "check", "metrics")
 	promtool(t, siteMetrics(t), "check", "metrics")
 	rules, err := os.ReadFile("../contrib/prometheus/rt.rules.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkNames(t, "rt.rules.yml", string(rules), text.String()+siteMetrics(t))
+	checkNames(t, "rt.rules.yml", string(rules), nodeMetrics(t)+siteMetrics(t))
 }
 
 // noNodes are a site of which no node has reported.
