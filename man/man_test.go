@@ -119,8 +119,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// build makes the programs once, as make build does so that it finds them in the
-// build cache, and returns their directory.
+// build makes the programs once and returns their directory.  With the flags of make build
+// their packages are in the build cache.
 func build(t *testing.T) string {
 	t.Helper()
 	if built != "" {
@@ -130,11 +130,10 @@ func build(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const tags = "urfave_cli_no_docs,sqlite_omit_load_extension"
-	out, err := exec.Command("go", "build", "-trimpath", "-tags", tags, "-o", dir+"/", "../cmd/...").CombinedOutput()
+	out, err := exec.Command("make", "-C", "..", "build", "BIN="+dir).CombinedOutput()
 	if err != nil {
 		_ = os.RemoveAll(dir) // the build's error is the one to show
-		t.Fatalf("go build: %v\n%s", err, out)
+		t.Fatalf("make build: %v\n%s", err, out)
 	}
 	out, err = exec.Command("go", "run", "-C", "../tools", "./completions", dir, filepath.Join(dir, "completions")).CombinedOutput()
 	if err != nil {
