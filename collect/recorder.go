@@ -44,6 +44,9 @@ type Options struct {
 	// that of the process.
 	Used func() time.Duration
 
+	// Waiter waits for the next reading. The default waits for a timer of the runtime.
+	Waiter Waiter
+
 	// Clock returns CLOCK_REALTIME and CLOCK_BOOTTIME in nanoseconds. The default reads
 	// the system's clocks.
 	Clock func() (wall, boot int64)
@@ -89,6 +92,9 @@ func New(o Options) (*Recorder, error) {
 	if o.Used == nil {
 		o.Used = processTime
 	}
+	if o.Waiter == nil {
+		o.Waiter = newTimerWaiter()
+	}
 	if _, ok := o.Job.(StepSkipper); !ok {
 		o.Drop = slices.DeleteFunc(slices.Clone(o.Drop), func(name string) bool { return name == StepsName })
 	}
@@ -118,6 +124,7 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	defer r.cost()
 	events, stop := r.watch()
 	defer stop()
+	defer context.AfterFunc(ctx, r.o.Waiter.Wake)()
 	why := rt.ReasonFirst
 	if r.seq > 0 {
 		if !appears(ctx, events) {
@@ -127,9 +134,8 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	}
 	ticks := r.schedule()
 	r.take(why)
-	timer := time.NewTimer(time.Until(ticks.next))
-	defer timer.Stop()
 	for {
+		r.o.Waiter.Wait(ticks.next)
 		select {
 		case <-ctx.Done():
 			return r.finish(ctx)
@@ -142,22 +148,26 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 				return rt.ReasonLast
 			case JobNearLimit:
 				r.take(rt.ReasonTick)
-				timer.Reset(time.Until(ticks.next))
-				continue
+			default:
+				ticks = r.schedule()
+				r.take(rt.ReasonAppeared)
 			}
-			ticks = r.schedule()
-			r.take(rt.ReasonAppeared)
-		case <-timer.C:
-			due := ticks.next
-			r.take(rt.ReasonTick)
-			now := time.Now()
-			ticks.factor = r.budget.factor()
-			r.thinned += ticks.factor - 1
-			if missed := ticks.advance(now); missed > 0 {
-				r.gap(missed, now.Sub(due))
+		default:
+			if due := ticks.next; !time.Now().Before(due) {
+				r.tick(&ticks, due)
 			}
 		}
-		timer.Reset(time.Until(ticks.next))
+	}
+}
+
+// tick takes the snapshot that was due at the time due.
+func (r *Recorder) tick(ticks *schedule, due time.Time) {
+	r.take(rt.ReasonTick)
+	now := time.Now()
+	ticks.factor = r.budget.factor()
+	r.thinned += ticks.factor - 1
+	if missed := ticks.advance(now); missed > 0 {
+		r.gap(missed, now.Sub(due))
 	}
 }
 
@@ -209,11 +219,13 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 			case JobNearLimit:
 				select {
 				case out <- e:
+					r.o.Waiter.Wake()
 				default: // dropped, so that the job's end does not wait for a snapshot in progress
 				}
 			default:
 				select {
 				case out <- e:
+					r.o.Waiter.Wake()
 				case <-quit:
 					return
 				}

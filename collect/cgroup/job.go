@@ -47,6 +47,10 @@ type Options struct {
 	// the daemon of its step, and the task has not begun yet. The function must
 	// be quick and must not call a method of the Job. Nil for none.
 	StepBegins func(stepds []int)
+	// Raise gives the calling thread at least the priority of the watcher's thread until restore is
+	// called on the same thread. The goroutine stays on the thread meanwhile. If ok is false, Raise
+	// has changed nothing, and the watcher's thread takes the reading. Nil does the same.
+	Raise func() (restore func(), ok bool)
 	// NoNearLimit disables the near-limit check, for callers that take no snapshot at
 	// JobNearLimit. Kills are logged all the same.
 	NoNearLimit bool
@@ -63,6 +67,7 @@ type Job struct {
 	isWatched atomic.Bool  // by a goroutine, see NewJob
 	requests  requests
 	callbacks callbacks
+	raise     func() (restore func(), ok bool)
 
 	mu    sync.Mutex
 	state state
@@ -88,7 +93,10 @@ func NewJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job,
 func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job, error) {
 	j := &Job{
 		events: make(chan collect.JobEvent, 64), done: make(chan struct{}), ended: make(chan struct{}),
-		callbacks: callbacks{layout: layout, ends: opts.StepEnds, begins: opts.StepBegins},
+		callbacks: callbacks{layout: layout, ends: opts.StepEnds, begins: opts.StepBegins}, raise: opts.Raise,
+	}
+	if j.raise == nil {
+		j.raise = func() (func(), bool) { return nil, false }
 	}
 	s := &j.state
 	w, err := watch.NewWatcher(candidates, s)

@@ -2,8 +2,10 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -213,5 +215,39 @@ func TestPanicInAGroupReading(t *testing.T) {
 	}
 	if got := read(t, j); got.CPUUsage != some(1) {
 		t.Errorf("after the panic: %+v", got)
+	}
+}
+
+// A reading runs on the thread of its caller if Raise gives it the priority, otherwise on the watcher's.
+func TestRaise(t *testing.T) {
+	for _, isAllowed := range []bool{true, false} {
+		t.Run(fmt.Sprint(isAllowed), func(t *testing.T) {
+			root := t.TempDir()
+			write(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/cpuacct.usage"), "1000\n")
+			raised, restored := 0, 0
+			raise := func() (func(), bool) {
+				raised++
+				return func() { restored++ }, isAllowed
+			}
+			j := start(t, Options{Raise: raise}, v1Candidate(root, "cpuacct"))
+			expect(t, j, collect.JobAppeared)
+			if got := read(t, j); got.CPUUsage != some(1) {
+				t.Errorf("the reading is %+v", got)
+			}
+			thread := make(chan int, 1)
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			j.request(func() { thread <- unix.Gettid() })
+			if own := <-thread == unix.Gettid(); own != isAllowed {
+				t.Errorf("it runs on the thread of its caller: %t", own)
+			}
+			want := 0
+			if isAllowed {
+				want = raised
+			}
+			if raised < 2 || restored != want {
+				t.Errorf("raised %d times, restored %d times", raised, restored)
+			}
+		})
 	}
 }

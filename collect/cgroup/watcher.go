@@ -187,9 +187,10 @@ func (s *state) handle(n watch.Notice) {
 	}
 }
 
-// requests are functions that the watcher's thread runs for other goroutines. A goroutine that read
-// the job's files itself would hold the job's lock. If its thread has a low priority and is
-// preempted, the watcher could not take a last reading in time.
+// requests are functions that the watcher's thread runs for other goroutines. A goroutine that reads
+// the job's files itself holds the job's lock. If its thread has a low priority and is
+// preempted, the watcher cannot take a last reading in time. Options.Raise avoids the two switches
+// between threads.
 type requests struct {
 	mu sync.Mutex // one at a time
 
@@ -213,10 +214,16 @@ func (q *requests) bind(j *Job) {
 	}
 }
 
-// request lets the watcher run f, or runs f itself if there is no watcher.
+// request runs f with the priority that this thread has after Options.Raise. Without that priority
+// it lets the watcher run f, if there is one.
 func (j *Job) request(f func()) {
 	q := &j.requests
 	if !j.isWatched.Load() {
+		f()
+		return
+	}
+	if restore, ok := j.raise(); ok {
+		defer restore()
 		f()
 		return
 	}

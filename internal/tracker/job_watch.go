@@ -82,7 +82,7 @@ func (w *JobWatch) UseProcs(procs *proc.JobProcs) { w.procs.Store(procs) }
 
 // watch replaces the watched directories by candidates.
 func (w *JobWatch) watch(candidates []cgroupfs.Candidate) error {
-	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
+	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds, Raise: raiseForReading})
 	if err != nil {
 		return err
 	}

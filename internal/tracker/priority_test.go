@@ -81,3 +81,46 @@ func TestLateWatcherIsOnTime(t *testing.T) {
 		t.Errorf("its nice value is %d", n)
 	}
 }
+
+// A thread that reads the job has normal priority meanwhile, and its own before and after.
+func TestReadingRaisesItsThread(t *testing.T) {
+	runtime.LockOSThread() // for good: the thread, with its priority, ends with the goroutine
+	t.Cleanup(RaisePriority)
+	restore, ok := raiseForReading()
+	if !ok {
+		t.Error("a thread of normal priority cannot read the job")
+	}
+	restore()
+	nice := func() int {
+		const zero = 20
+		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return zero - p
+	}
+	LowerPriority(0)
+	restore, ok = raiseForReading()
+	if !ok {
+		if n := nice(); n != lowestPriority {
+			t.Errorf("without permission the nice value is %d", n)
+		}
+		t.Skip("no thread may take its priority back here")
+	}
+	if n := nice(); n != 0 {
+		t.Errorf("during the reading the nice value is %d", n)
+	}
+	restore()
+	if n := nice(); n != lowestPriority {
+		t.Errorf("after the reading the nice value is %d", n)
+	}
+	RaisePriority()
+	restore, ok = raiseForReading()
+	if !ok || nice() != 0 {
+		t.Errorf("at the end of the run: ok %t, nice value %d", ok, nice())
+	}
+	restore()
+	if n := nice(); n != 0 {
+		t.Errorf("after the last reading the nice value is %d", n)
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/poll"
 )
 
 const (
@@ -176,7 +178,7 @@ func (n *Notifier) Wait(deadline time.Time, other int) ([]Notice, error) {
 	n.fds = [...]unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}, {Fd: int32(n.wakeFD), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
 	fds := n.fds[:]
 	for {
-		k, err := unix.Poll(fds, milliseconds(deadline))
+		k, err := poll.Wait(fds, untilDeadline(deadline))
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -200,12 +202,12 @@ func (n *Notifier) Wait(deadline time.Time, other int) ([]Notice, error) {
 	}
 }
 
-// milliseconds is the time to the deadline for poll(2), rounded up; -1 for none.
-func milliseconds(deadline time.Time) int {
+// untilDeadline is the time to the deadline.
+func untilDeadline(deadline time.Time) time.Duration {
 	if deadline.IsZero() {
-		return -1
+		return poll.Forever
 	}
-	return int(max(0, (time.Until(deadline)+time.Millisecond-1)/time.Millisecond))
+	return max(0, time.Until(deadline))
 }
 
 // one is the count that wakes an eventfd.
