@@ -65,7 +65,7 @@ help:
 	compat 'one minute next to the Python resource-tracker, compared column by column' \
 	lint 'gofmt, go vet, staticcheck, depguard for the table of floors, the checks of tools/rtvet, prose' \
 	prose 'Vale over comments, man pages and documents' \
-	bench 'the cost of a reading, a spooled snapshot, the hooks and a list of 10,000 jobs, next to their budgets' \
+	bench 'the cost of trackers of real jobs next to other programs, of readings, hooks and lists, each next to its budget (BENCH=-h)' \
 	soak 'memory and CPU time of resource-tracker in ten minutes of an idle machine' \
 	scale 'runs a second and memory of a receiver with SQLite, and with PostgreSQL and MinIO; a registry of a million jobs in both' \
 	install 'into PREFIX=$(PREFIX), below DESTDIR' \
@@ -218,8 +218,11 @@ compat: build
 	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/compat $(COMPAT)
 
+# Parts and time: BENCH='-only tracker,hooks -for 1m'. As root it installs Slurm and the programs to compare with.
+BENCH ?=
 bench: build
-	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/bench
+	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true
+	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/bench $(BENCH)
 
 # SOAK=1m for a shorter run.
 SOAK ?= 10m

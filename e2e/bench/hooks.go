@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,23 +24,31 @@ func (t times) quantile(q float64) float64 {
 // node is a node that runs hooks as slurmd runs them.
 type node struct{ bin, dir, state, config string }
 
-// newNode writes a configuration with the given tracker, empty for the real one.
-func newNode(bin, dir, name, tracker, interval string) (node, error) {
+// newNode makes the directories of a node.
+func newNode(bin, dir, name string) (node, error) {
 	n := node{bin: bin, dir: filepath.Join(dir, name)}
 	n.config, n.state = filepath.Join(n.dir, "rt.toml"), filepath.Join(stateRoot(dir), name, "state")
-	for _, d := range []string{filepath.Join(n.dir, "spool"), n.state} {
+	for _, d := range []string{n.spool(), n.state} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return n, err
 		}
 	}
-	if tracker == "" {
-		tracker = filepath.Join(bin, "rt-tracker")
-	}
-	text := fmt.Sprintf("[spool]\ndir = %q\nuser = \"root\"\n[tracker]\npath = %q\ninterval = %q\nfirst_interval = %q\nstate_dir = %q\n"+
-		"[hooks]\nready_timeout = \"10s\"\nstop_timeout = \"10s\"\n[log]\ntarget = %q\n",
-		filepath.Join(n.dir, "spool"), tracker, interval, interval, n.state, n.log())
-	return n, os.WriteFile(n.config, []byte(text), 0o644)
+	return n, nil
 }
+
+// configure writes rt.toml for the jobs that start from now on, with the given tracker,
+// empty for the real one. A reading at the start is not followed by more frequent ones.
+func (n node) configure(tracker, user, interval string) error {
+	if tracker == "" {
+		tracker = filepath.Join(n.bin, "rt-tracker")
+	}
+	text := fmt.Sprintf("[spool]\ndir = %q\nuser = %q\n[tracker]\npath = %q\ninterval = %q\nfirst_for = \"0s\"\nstate_dir = %q\n"+
+		"[hooks]\nready_timeout = \"10s\"\nstop_timeout = \"10s\"\ndisable_file = %q\n[log]\ntarget = %q\n",
+		n.spool(), user, tracker, interval, n.state, filepath.Join(n.dir, "disabled"), n.log())
+	return os.WriteFile(n.config, []byte(text), 0o644)
+}
+
+func (n node) spool() string { return filepath.Join(n.dir, "spool") }
 
 // stateRoot returns the parent of state directories: a tmpfs, as /run is, if the machine
 // has one.
@@ -95,11 +103,15 @@ func hooks(bin, dir string) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	fast, err := newNode(bin, dir, "instant", instant, "10s")
+	fast, err := newNode(bin, dir, "instant")
 	if err != nil {
 		return nil, err
 	}
-	real, err := newNode(bin, dir, "real", "", "10s")
+	real, err := newNode(bin, dir, "real")
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(fast.configure(instant, "root", "10s"), real.configure("", "root", "10s"))
 	if err != nil {
 		return nil, err
 	}
@@ -124,16 +136,22 @@ func hooks(bin, dir string) ([]row, error) {
 	if err := real.quiet(); err != nil {
 		return nil, err
 	}
+	sync, err := syncTimes(real.dir, runs)
+	if err != nil {
+		return nil, err
+	}
 	floor := shell.quantile(0.5)
 	return []row{
 		{what: "bash -c :, start to exit, median", figure: floor, unit: "ms"},
 		{what: "  p95", figure: shell.quantile(0.95), unit: "ms"},
-		{what: "rt-prolog, start to exit, its tracker launched, median", figure: launch.quantile(0.5), unit: "ms", budget: 2.5, floor: floor},
+		{what: "rt-prolog, start to exit, its tracker launched, median", figure: launch.quantile(0.5), unit: "ms", budget: 3.2, floor: floor},
 		{what: "  p95", figure: launch.quantile(0.95), unit: "ms", budget: 5},
 		{what: "rt-prolog with the wait for the tracker's first reading, median", figure: ready.quantile(0.5), unit: "ms", budget: 12, floor: floor},
 		{what: "  p95", figure: ready.quantile(0.95), unit: "ms"},
-		{what: "rt-epilog, the last reading flushed and the file closed, median", figure: stop.quantile(0.5), unit: "ms", budget: 20, floor: floor},
+		{what: "rt-epilog, the last reading flushed and the file closed, median", figure: stop.quantile(0.5), unit: "ms", budget: 15, floor: floor},
 		{what: "  p95", figure: stop.quantile(0.95), unit: "ms"},
+		{what: "write and fsync of 4 KiB on the file system of the spool, median", figure: sync.quantile(0.5), unit: "ms"},
+		{what: "  p95", figure: sync.quantile(0.95), unit: "ms"},
 	}, nil
 }
 
@@ -160,83 +178,4 @@ func instantTracker(dir string) (string, error) {
 		return "", fmt.Errorf("gcc: %w\n%s", err, out)
 	}
 	return path, nil
-}
-
-// atOneHertz runs a tracker that reads once a second, with cold caches as on a real node,
-// and reads its CPU time from the scheduler.
-func atOneHertz(bin, dir string) ([]row, error) {
-	const warm, span = 2 * time.Second, 10 * time.Second
-	n, err := newNode(bin, dir, "hertz", "", "1s")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := n.hook("rt-prolog", "prolog_slurmd", 1); err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(filepath.Join(n.state, "1@n1.json"))
-	if err != nil {
-		return nil, err
-	}
-	var note struct {
-		PID int `json:"pid"`
-	}
-	if err := json.Unmarshal(text, &note); err != nil {
-		return nil, err
-	}
-	time.Sleep(warm)
-	before, err := cpuTime(note.PID)
-	if err != nil {
-		return nil, err
-	}
-	time.Sleep(span)
-	after, err := cpuTime(note.PID)
-	if err != nil {
-		return nil, err
-	}
-	rss, err := statusMiB(note.PID, "VmRSS:")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := n.hook("rt-epilog", "epilog_slurmd", 1); err != nil {
-		return nil, err
-	}
-	return []row{
-		{what: "rt-tracker at 1 Hz, all of it, per snapshot", figure: float64(after-before) / 1000 / span.Seconds(), unit: "us", budget: 400},
-		{what: "rt-tracker, resident", figure: rss, unit: "MiB", budget: 9},
-	}, n.quiet()
-}
-
-// cpuTime adds up the run time of a process's threads in ns, /proc/<pid>/task/<tid>/schedstat.
-func cpuTime(pid int) (sum int64, err error) {
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(files) == 0 {
-		return 0, fmt.Errorf("the tracker %d is gone", pid)
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			return 0, err
-		}
-		var ns int64
-		if _, err := fmt.Sscan(string(text), &ns); err != nil {
-			return 0, fmt.Errorf("%s: %w", f, err)
-		}
-		sum += ns
-	}
-	return sum, nil
-}
-
-// statusMiB reads a size of /proc/<pid>/status.
-func statusMiB(pid int, name string) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if v, ok := strings.CutPrefix(line, name); ok {
-			kib, err := strconv.ParseFloat(strings.Fields(v)[0], 64)
-			return kib / 1024, err
-		}
-	}
-	return 0, fmt.Errorf("no %s of process %d", name, pid)
 }

@@ -1,7 +1,8 @@
 // Bench prints the cost of the programs on this machine, each figure next to its budget
 // and, if there is one, its floor: the same work done by a C program or by a shell,
 // measured in the same run. RT_BIN names the directory of the programs. With -soak it shows
-// instead what resource-tracker holds and uses in that time.
+// instead what resource-tracker holds and uses in that time. The parts "tracker", "many" and
+// "processes" need root: they measure jobs of a real Slurm, and install it.
 package main
 
 import (
@@ -24,11 +25,16 @@ type row struct {
 	unit           string
 	floor          float64
 	more           bool // more is better
+	zero           bool // the budget is 0
 }
 
 // within reports whether a figure meets its budget.
 func (r row) within() string {
 	switch {
+	case r.zero && r.figure > 0:
+		return "OVER"
+	case r.zero:
+		return "ok"
 	case r.budget == 0:
 		return ""
 	case r.more && r.figure >= r.budget, !r.more && r.figure <= r.budget:
@@ -38,35 +44,44 @@ func (r row) within() string {
 }
 
 func main() {
-	span := flag.Duration("soak", 0, "run resource-tracker alone for this long, at least a minute")
+	soakFor := flag.Duration("soak", 0, "run resource-tracker alone for this long, at least a minute")
 	only := flag.String("only", "", "measure these parts alone, with commas: "+strings.Join(slices.Sorted(maps.Keys(parts)), ","))
+	flag.DurationVar(&span, "for", span, "how long the programs are measured at 1 Hz; twice as long at 10 s")
+	flag.BoolVar(&noSlurm, "no-slurm", false, "make the cgroups of the jobs without a Slurm")
 	flag.Parse()
 	bin := os.Getenv("RT_BIN")
 	if bin == "" {
 		bin = "build/bin"
 	}
-	if err := run(bin, *span, *only); err != nil {
+	if err := run(bin, *soakFor, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
+// span is how long programs are measured at 1 Hz.
+var span = 30 * time.Second
+
+var noSlurm bool
+
 // parts are the measurements by name, order their sequence.
 var (
 	parts = map[string]func(bin, dir string) ([]row, error){
-		"readings": readings, "spooling": spooling, "hooks": hooks, "hertz": atOneHertz, "counters": counters,
+		"readings": readings, "spooling": spooling, "hooks": hooks, "counters": counters,
+		"tracker": realJob, "many": manyJobs, "processes": manyProcesses, "wrapped": wrapped,
 		"delivery": delivery, "drained": drained, "exchange": exchange, "jobs": listed, "sizes": sizes,
 	}
-	order = "readings,counters,spooling,hooks,hertz,delivery,drained,exchange,jobs,sizes"
+	order = "readings,counters,spooling,hooks,tracker,many,processes,wrapped,delivery,drained,exchange,jobs,sizes"
 )
 
-func run(bin string, span time.Duration, only string) error {
+func run(bin string, soakFor time.Duration, only string) error {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return err
 	}
-	if span > 0 {
-		rows, err := soak(bin, max(span, time.Minute))
+	fmt.Println(machine())
+	if soakFor > 0 {
+		rows, err := soak(bin, max(soakFor, time.Minute))
 		if err != nil {
 			return err
 		}
@@ -74,6 +89,9 @@ func run(bin string, span time.Duration, only string) error {
 	}
 	dir, err := os.MkdirTemp("", "rt-bench-")
 	if err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // users run jobs in it
 		return err
 	}
 	defer os.RemoveAll(dir)
@@ -90,6 +108,7 @@ func run(bin string, span time.Duration, only string) error {
 		}
 		rows = append(rows, more...)
 	}
+	fmt.Println("load at the end:", load())
 	return show(rows)
 }
 
@@ -98,7 +117,7 @@ func show(rows []row) error {
 	fmt.Fprintln(w, "figure\t\tbudget\t\tx floor\t  what")
 	for _, r := range rows {
 		budget, ratio := "-", "-"
-		if r.budget != 0 {
+		if r.budget != 0 || r.zero {
 			budget = number(r.budget)
 		}
 		if r.floor != 0 {

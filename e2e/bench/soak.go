@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -63,7 +62,7 @@ func soak(bin string, span time.Duration) ([]row, error) {
 		{what: fmt.Sprintf("  of it anonymous after %s", span), figure: last.anon, unit: "MiB"},
 		{what: "  of one core", figure: 100 * used / passed, unit: "%", budget: 0.1},
 		{what: "  per sample", figure: used / 1000 / n, unit: "us"},
-		{what: "  context switches per sample", figure: float64(last.switches-first.switches) / n, unit: ""},
+		{what: "  context switches per sample", figure: (last.switches - first.switches) / n, unit: ""},
 		{what: "  what the machine was busy with meanwhile, it included", figure: 100 * float64(last.busy-first.busy) / 100 / (passed / 1e9), unit: "% of a core"},
 	}, nil
 }
@@ -79,7 +78,7 @@ type look struct {
 	at        time.Time
 	cpu       int64 // ns
 	rss, anon float64
-	switches  int64
+	switches  float64
 	busy      int64 // of the whole machine, USER_HZ
 }
 
@@ -94,22 +93,8 @@ func lookAt(pid int) (l look, err error) {
 	if l.anon, err = statusMiB(pid, "RssAnon:"); err != nil {
 		return l, err
 	}
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	if err != nil {
+	if l.switches, err = switches(pid); err != nil {
 		return l, err
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			return l, err
-		}
-		for line := range strings.Lines(string(text)) {
-			var v int64
-			if _, value, ok := strings.Cut(line, "ctxt_switches:"); ok {
-				_, _ = fmt.Sscan(value, &v) // the kernel's own number
-				l.switches += v
-			}
-		}
 	}
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -1,13 +1,15 @@
 /*
  * floor: what a reading of the node costs a C program.
  *
- *     floor [-n READINGS] [CGROUP_DIRECTORY]
+ *     floor [-n READINGS] [-i SECONDS] [CGROUP_DIRECTORY | FILE ...]
  *
  * It holds open the files that the node's sources read (/proc/stat, meminfo,
  * net/dev, diskstats and the directory /proc itself), reads and parses all of
- * them in a tight loop, and prints nanoseconds per reading. With a directory of
+ * them in a tight loop, and prints nanoseconds per reading. For each directory of
  * a cgroup it reads that cgroup's files too, as far as they exist (v1: give the
- * directory in one hierarchy). It is the measure for BenchmarkSnapshot.
+ * directory in each hierarchy), and each file that is given. It is the measure for
+ * BenchmarkSnapshot. With -i it prints the number of open files, reads them once in so
+ * many seconds and never ends.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -128,7 +130,16 @@ static int must_open(const char *path, int flags)
 	return fd;
 }
 
-int main(int argc, char **argv)
+static int files[4096], nfiles;
+
+static void add(int fd)
+{
+	if (fd >= 0 && nfiles < (int)(sizeof files / sizeof files[0]))
+		files[nfiles++] = fd;
+}
+
+/* add_argument opens a file, or the known files of a cgroup's directory. */
+static void add_argument(const char *arg)
 {
 	static const char *const cgroup_files[] = {
 		"cpu.stat", "memory.current", "memory.peak", "memory.max", "memory.swap.current", "memory.stat",
@@ -136,42 +147,77 @@ int main(int argc, char **argv)
 		"cpuacct.usage", "cpuacct.usage_user", "cpuacct.usage_sys", "memory.usage_in_bytes",
 		"memory.max_usage_in_bytes", "memory.oom_control", "memory.failcnt",
 	};
-	int cgroup[sizeof cgroup_files / sizeof cgroup_files[0]];
-	int ncgroup = 0, opt, stat, meminfo, net, disks, proc, i;
-	long readings = 20000, r;
-	struct timespec t0, t1;
+	int dir = open(arg, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	size_t i;
 
-	while ((opt = getopt(argc, argv, "n:")) != -1) {
-		if (opt != 'n' || (readings = atol(optarg)) <= 0) {
-			fprintf(stderr, "usage: floor [-n READINGS] [CGROUP_DIRECTORY]\n");
+	if (dir < 0) {
+		add(must_open(arg, 0));
+		return;
+	}
+	for (i = 0; i < sizeof cgroup_files / sizeof cgroup_files[0]; i++)
+		add(openat(dir, cgroup_files[i], O_RDONLY | O_CLOEXEC));
+	close(dir);
+}
+
+static int stat, meminfo, net, disks, proc;
+
+static void reading(void)
+{
+	int i;
+
+	parse_stat(slurp(stat));
+	count_processes(proc);
+	parse_keys(slurp(meminfo));
+	parse_all(slurp(net));
+	parse_all(slurp(disks));
+	for (i = 0; i < nfiles; i++)
+		parse_all(slurp(files[i]));
+}
+
+static void at_interval(long seconds)
+{
+	struct timespec next;
+
+	printf("%d files\n", nfiles + 5);
+	fflush(stdout);
+	clock_gettime(CLOCK_MONOTONIC, &next);
+	for (;;) {
+		reading();
+		next.tv_sec += seconds;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	long readings = 20000, interval = 0, r;
+	struct timespec t0, t1;
+	int opt;
+
+	while ((opt = getopt(argc, argv, "n:i:")) != -1) {
+		long value = opt == '?' ? 0 : atol(optarg);
+
+		if (value <= 0) {
+			fprintf(stderr, "usage: floor [-n READINGS] [-i SECONDS] [CGROUP_DIRECTORY | FILE ...]\n");
 			return 2;
 		}
+		*(opt == 'n' ? &readings : &interval) = value;
 	}
 	stat = must_open("/proc/stat", 0);
 	meminfo = must_open("/proc/meminfo", 0);
 	net = must_open("/proc/net/dev", 0);
 	disks = must_open("/proc/diskstats", 0);
 	proc = must_open("/proc", O_DIRECTORY);
-	for (i = 0; optind < argc && i < (int)(sizeof cgroup_files / sizeof cgroup_files[0]); i++) {
-		char path[4096];
-
-		snprintf(path, sizeof path, "%s/%s", argv[optind], cgroup_files[i]);
-		cgroup[ncgroup] = open(path, O_RDONLY | O_CLOEXEC);
-		ncgroup += cgroup[ncgroup] >= 0;
-	}
+	for (; optind < argc; optind++)
+		add_argument(argv[optind]);
+	if (interval > 0)
+		at_interval(interval);
 	clock_gettime(CLOCK_MONOTONIC, &t0);
-	for (r = 0; r < readings; r++) {
-		parse_stat(slurp(stat));
-		count_processes(proc);
-		parse_keys(slurp(meminfo));
-		parse_all(slurp(net));
-		parse_all(slurp(disks));
-		for (i = 0; i < ncgroup; i++)
-			parse_all(slurp(cgroup[i]));
-	}
+	for (r = 0; r < readings; r++)
+		reading();
 	clock_gettime(CLOCK_MONOTONIC, &t1);
 	printf("%.0f ns per reading of the node%s\n",
 	       ((double)(t1.tv_sec - t0.tv_sec) * 1e9 + (double)(t1.tv_nsec - t0.tv_nsec)) / (double)readings,
-	       ncgroup ? " and a cgroup" : "");
+	       nfiles ? " and a cgroup" : "");
 	return 0;
 }

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/resource-tracker/rt/spool"
+)
+
+// warm is how long a program runs before it is measured.
+const warm = 5 * time.Second
+
+// realJob measures the tracker of a real job at 1 Hz next to its floor and to other
+// programs, all in the same seconds, and after that the tracker at its default interval.
+func realJob(bin, dir string) (rows []row, err error) {
+	c, err := newCluster(bin, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	rows, err = atOneHertz(c, bin, dir)
+	if err != nil {
+		return nil, err
+	}
+	more, err := atDefault(c)
+	return append(rows, more...), err
+}
+
+func atOneHertz(c cluster, bin, dir string) ([]row, error) {
+	j, err := c.start(4, "1s")
+	if err != nil {
+		return nil, err
+	}
+	floor, err := startFloor(dir, j)
+	if err != nil {
+		return nil, err
+	}
+	defer floor.stop()
+	node, err := startFloor(dir, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer node.stop()
+	node.name += " of the node"
+	alone, err := startPeer("resource-tracker, node", filepath.Join(bin, "resource-tracker"), "--interval", "1", "-o", "/dev/null")
+	if err != nil {
+		return nil, err
+	}
+	defer alone.stop()
+	peers := append([]*peer{floor, node, alone}, others(j)...)
+	pids := []int{j.tracker}
+	for i, p := range peers {
+		pids = append(pids, p.process.Pid)
+		if i > 2 {
+			defer p.stop()
+		}
+	}
+	time.Sleep(warm)
+	uses, err := observe(span, false, pids...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.end(j); err != nil {
+		return nil, err
+	}
+	tracker, least := uses[0], uses[1].perSecond()
+	taken, err := readingsOf(c.spool(), j, tracker)
+	if err != nil {
+		return nil, err
+	}
+	per := tracker.cpu / taken
+	rows := []row{
+		{what: "rt-tracker, real job of 4 processes, 1 Hz, per reading", figure: per, unit: "us", budget: 2.8 * least, floor: least},
+		{what: "  readings", figure: taken / tracker.seconds, unit: "/s"},
+		{what: "  context switches per reading", figure: tracker.switches / taken, unit: ""},
+		{what: "  resident", figure: tracker.resident, unit: "MiB", budget: 8.5},
+	}
+	for i, p := range peers {
+		u := uses[i+1]
+		rows = append(rows, row{what: p.name, figure: u.perSecond(), unit: "us/s", floor: least},
+			row{what: "  resident", figure: u.resident, unit: "MiB"})
+		if p.name[:2] == "Py" {
+			rows = append(rows, row{what: "  rt-tracker as a part of it", figure: per / u.perSecond(), unit: "x", budget: 1})
+		}
+	}
+	return rows, nil
+}
+
+// atDefault measures the tracker at an interval of 10 s, and whether it runs between its
+// readings.
+func atDefault(c cluster) ([]row, error) {
+	const interval = 10 * time.Second
+	j, err := c.start(4, interval.String())
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(interval + warm)
+	whole := max(2*span.Truncate(interval), interval)
+	uses, err := observe(whole, true, j.tracker)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.end(j); err != nil {
+		return nil, err
+	}
+	u := uses[0]
+	taken, err := readingsOf(c.spool(), j, u)
+	if err != nil {
+		return nil, err
+	}
+	between := max(0, float64(u.bursts)-taken)
+	return []row{
+		{what: "rt-tracker, real job of 4 processes, every 10 s", figure: u.perSecond(), unit: "us/s", budget: 150},
+		{what: "  context switches per reading", figure: u.switches / taken, unit: ""},
+		{what: fmt.Sprintf("  wake-ups between readings in %v", whole), figure: between, unit: "", zero: true},
+		{what: "  resident", figure: u.resident, unit: "MiB", budget: 8.5},
+	}, nil
+}
+
+// manyJobs measures 64 trackers on one node.
+func manyJobs(bin, dir string) (rows []row, err error) {
+	const jobs = 64
+	c, err := newCluster(bin, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	var running []*job
+	var pids []int
+	for range jobs {
+		j, err := c.start(4, "10s")
+		if err != nil {
+			return nil, err
+		}
+		running, pids = append(running, j), append(pids, j.tracker)
+	}
+	time.Sleep(2 * warm)
+	uses, err := observe(max(2*span.Truncate(10*time.Second), 10*time.Second), false, pids...)
+	if err != nil {
+		return nil, err
+	}
+	sum := together(uses)
+	for _, j := range running {
+		if err := c.end(j); err != nil {
+			return nil, err
+		}
+	}
+	return []row{
+		{what: fmt.Sprintf("%d jobs on one node, every 10 s, together", jobs), figure: sum.perSecond() / 1e4, unit: "% of a core", budget: 0.5},
+		{what: "  one of them", figure: sum.perSecond() / jobs, unit: "us/s"},
+		{what: "  context switches of all", figure: sum.switchesPerSecond(), unit: "/s"},
+		{what: "  largest resident", figure: sum.resident, unit: "MiB"},
+	}, nil
+}
+
+// manyProcesses measures the trackers of a job of 1,000 processes and of one of 10 in the
+// same seconds.
+func manyProcesses(bin, dir string) (rows []row, err error) {
+	c, err := newCluster(bin, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	few, err := c.start(10, "10s")
+	if err != nil {
+		return nil, err
+	}
+	many, err := c.start(1000, "10s")
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(20 * time.Second)
+	uses, err := observe(max(2*span.Truncate(10*time.Second), 10*time.Second), false, few.tracker, many.tracker)
+	if err != nil {
+		return nil, err
+	}
+	return []row{
+		{what: "a job of 10 processes, every 10 s", figure: uses[0].perSecond(), unit: "us/s"},
+		{what: "a job of 1,000 processes, every 10 s", figure: uses[1].perSecond(), unit: "us/s", budget: 2 * uses[0].perSecond(), floor: uses[0].perSecond()},
+		{what: "  resident", figure: uses[1].resident, unit: "MiB"},
+	}, errors.Join(c.end(few), c.end(many))
+}
+
+// readingsOf counts the readings of an ended job in the time of a measurement.
+func readingsOf(spoolDir string, j *job, u use) (n float64, err error) {
+	files, err := filepath.Glob(filepath.Join(spoolDir, fmt.Sprintf("job-%d-*.db", j.id)))
+	if err != nil || len(files) != 1 {
+		return 0, fmt.Errorf("job %d has the spool files %v, not one", j.id, files)
+	}
+	r, err := spool.Open(files[0])
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for snap, err := range r.Scalars(context.Background(), 0, math.MaxInt64) {
+		if err != nil {
+			return 0, err
+		}
+		at := time.Unix(0, snap.Wall)
+		if at.After(u.begin) && at.Before(u.begin.Add(time.Duration(u.seconds*1e9))) {
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, fmt.Errorf("%s has no reading in %.0f s", files[0], u.seconds)
+	}
+	return n, nil
+}
