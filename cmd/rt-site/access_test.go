@@ -131,6 +131,35 @@ func bearer(token string) func(string) []string {
 	return func(string) []string { return []string{"Authorization", "Bearer " + token} }
 }
 
+// Operators list the runs of no job, and other readers do not.
+func TestRunsOfNoJob(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "readers")
+	if err := os.WriteFile(file, []byte("all\nalice user=alice\nphysics account=physics\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newReadSite(t, config.Serve{ReadTokenFile: file}, [3]string{"alice", "bob", "carol"})
+	last := s.ids[4] // without a record
+	for _, test := range []struct {
+		token, query string
+		status       int
+		want         string
+	}{
+		{"all", "", 200, last}, {"all", "?limit=1", 200, `"next":"` + last}, {"all", "?cursor=" + last, 200, `{"runs":[` + "\n" + `],"next":""}`},
+		{"all", "?cursor=1.2.61", 400, "cursor must be next"}, {"all", "?user=alice", 400, "no parameter"}, {"all", "?limit=0", 400, "limit must be"},
+		{"alice", "", 403, "only operators"}, {"physics", "", 403, "only operators"}, {"x", "", 401, "not known"},
+	} {
+		status, body := s.get(t, "/v1/unassigned"+test.query, "Authorization", "Bearer "+test.token)
+		if status != test.status || !strings.Contains(body, test.want) {
+			t.Errorf("%s, %s: %d %s, want %d with %s", test.token, test.query, status, body, test.status, test.want)
+		}
+		for _, id := range s.ids[:4] {
+			if strings.Contains(body, id) {
+				t.Errorf("%s, %s: the run %s of a job is in the list: %s", test.token, test.query, id, body)
+			}
+		}
+	}
+}
+
 // Each holder of a read token sees exactly what its line permits. Other tokens see nothing.
 func TestReadTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "readers")

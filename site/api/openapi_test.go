@@ -58,8 +58,11 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 			query = append(query, p.Name)
 			s, known := p.Schema, listParameters[p.Name]
 			cursor := cursors
-			if path == "/v1/nodes" {
+			switch path {
+			case "/v1/nodes":
 				known, cursor = nodeParameters[p.Name], nodeCursors
+			case "/v1/unassigned":
+				known, cursor = unassignedParameters[p.Name], nameOfRun
 			}
 			wrong := false
 			switch p.Name {
@@ -88,8 +91,11 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 		if isList {
 			want = slices.Sorted(maps.Keys(listParameters))
 		}
-		if path == "/v1/nodes" {
+		switch path {
+		case "/v1/nodes":
 			want = slices.Sorted(maps.Keys(nodeParameters))
+		case "/v1/unassigned":
+			want = slices.Sorted(maps.Keys(unassignedParameters))
 		}
 		if !slices.Equal(query, want) {
 			t.Errorf("%s has the parameters %q, the service %q", path, query, want)
@@ -104,7 +110,7 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 func TestNoReaders(t *testing.T) {
 	s := newServer(t, Config{})
 	for path, want := range map[string]int{
-		"/v1/openapi.json": 200, "/v1/openapi.json?x=1": 400, "/v1/jobs": 403, "/v1/runs": 403, "/v1/nodes": 403, "/v1/whoami": 403, "/v1/": 404, "/v1": 404, "/v1/x": 404,
+		"/v1/openapi.json": 200, "/v1/openapi.json?x=1": 400, "/v1/jobs": 403, "/v1/runs": 403, "/v1/nodes": 403, "/v1/unassigned": 403, "/v1/whoami": 403, "/v1/": 404, "/v1": 404, "/v1/x": 404,
 		"/v1/runs/20260301t120000-aaaaaaaaaaaaaaaaaaaaaaaaaa": 403, "/v1/runs/x/record": 403, "/v1/runs/x/y": 404, "/v1/jobs/": 404, "//v1/jobs": 404,
 		"/v1/openapi.json/x": 404,
 	} {

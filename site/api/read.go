@@ -28,6 +28,9 @@ type Reading interface {
 	JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error)
 	// VisibleRun returns a run, or site.ErrNotFound also if the reader may not see it.
 	VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error)
+	// Unassigned returns at most limit runs of no job before an id, the newest first, without their metadata,
+	// and the id before which to continue, empty at the end. An empty id is after all others.
+	Unassigned(ctx context.Context, before string, limit int) (runs []site.Run, next string, err error)
 }
 
 // readRoot is the first part of the paths of the reading API.
@@ -89,6 +92,7 @@ var readRoutes = map[string]readHandler{
 	"runs/{run_id}/record":  (*Server).readRecord,
 	"runs/{run_id}/csv":     (*Server).readCSV,
 	"runs/{run_id}/summary": (*Server).readSummary,
+	"unassigned":            (*Server).readUnassigned,
 }
 
 // readRoute returns the handler of a path, nil for none.

@@ -33,3 +33,22 @@ func TestQueriesOfARunReadItsObjectsOnly(t *testing.T) {
 		}
 	}
 }
+
+// The runs of no job are found by an index of their own: a site has a million others.
+func TestUnassignedRunsHaveAnIndex(t *testing.T) {
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, before := range []string{"", "x"} {
+		query, args := unassigned(before, 5)
+		rows, err := r.db.Query("EXPLAIN QUERY PLAN "+query, args...)
+		plans, err := collect(rows, err, func(from row) (plan string, err error) {
+			return plan, from.Scan(new(int), new(int), new(int), &plan)
+		})
+		if err != nil || !strings.Contains(strings.Join(plans, "\n"), "run_unassigned") {
+			t.Errorf("%q, %v", plans, err)
+		}
+	}
+}

@@ -79,6 +79,38 @@ func (r *Registry) JobRuns(ctx context.Context, job site.Job, access *site.Acces
 	return runs, next, nil
 }
 
+// Unassigned returns at most limit runs of no job before an id, the newest first, without their metadata, and the
+// id before which to continue, empty at the end. They have no record, or no job in it. An empty id is after all others.
+func (r *Registry) Unassigned(ctx context.Context, before string, limit int) (runs []site.Run, next string, err error) {
+	query, args := unassigned(before, limit)
+	rows, err := r.db.QueryContext(ctx, query, args...)
+	found, err := collect(rows, err, scanHeld)
+	if len(found) == limit {
+		next = found[limit-1].ID
+	}
+	for _, h := range found {
+		if err == nil {
+			err = r.countRows(ctx, &h)
+		}
+		runs = append(runs, h.Run)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("list the runs of no job: %w", fault(err))
+	}
+	return runs, next, nil
+}
+
+func unassigned(before string, limit int) (query string, args []any) {
+	c := conditions{}
+	c.add("job_id IS NULL")
+	if before != "" {
+		c.add("id < ?", before)
+	}
+	query = "SELECT r.id, r.owner, r.created, NULL" + heldColumns + " FROM run r WHERE r.id IN (SELECT id FROM run" + c.clause() +
+		" ORDER BY id DESC LIMIT " + c.value(limit) + ") ORDER BY r.id DESC"
+	return query, c.args
+}
+
 // VisibleRun returns a run, or site.ErrNotFound if there is none or the reader may not see it.
 func (r *Registry) VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error) {
 	h, err := scanHeld(r.db.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+" FROM run r WHERE r.id = $1", id))

@@ -158,3 +158,46 @@ func TestHeldRows(t *testing.T) {
 		same(t, "finished", held(), site.Held{RecordBytes: 1, RecordSHA256: "r", Rows: rt.Some[int64](30)})
 	})
 }
+
+// Runs without a record, and those from outside a scheduler, are of no job: they are in a list of their own.
+func TestUnassigned(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		var want []string // the newest first
+		for n := range 30 {
+			switch record := job(uint64(n+1), n); n % 3 {
+			case 0:
+				putRun(t, r, n, record)
+			case 1:
+				record.JobID = rt.None[uint64]()
+				want = append([]string{putRun(t, r, n, record).ID + " alice"}, want...)
+			default:
+				want = append([]string{newRun(t, r, n).ID + " -"}, want...)
+			}
+		}
+		list := func(limit int) (got []string) {
+			t.Helper()
+			for before, calls := "", 0; ; calls++ {
+				runs, next, err := r.Unassigned(t.Context(), before, limit)
+				is(t, "Unassigned", err, nil)
+				for _, run := range runs {
+					user := "-"
+					if run.Record != nil {
+						user = run.Record.User
+					}
+					got = append(got, run.ID+" "+user)
+				}
+				if next == "" || calls > 30 {
+					return got
+				}
+				before = next
+			}
+		}
+		for _, limit := range []int{1, 7, 10, 100} {
+			same(t, fmt.Sprintf("pages of %d", limit), list(limit), want)
+		}
+		id, _, _ := strings.Cut(want[0], " ")
+		record := job(99, 1) // it is the last without a record
+		put(t, r, site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: "r"}, []byte("r"), &record)
+		same(t, "a run has got a job", list(3), want[1:])
+	})
+}

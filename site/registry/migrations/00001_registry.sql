@@ -38,6 +38,7 @@ CREATE INDEX run_job ON run (cluster, job_id, generation, attempt, state, outcom
     stem, core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used) WHERE job_id IS NOT NULL;
 CREATE INDEX run_node ON run (node, started, cluster, job_id, generation) WHERE job_id IS NOT NULL;
 CREATE INDEX run_owner ON run (owner, id);
+CREATE INDEX run_unassigned ON run (id) WHERE job_id IS NULL;
 
 CREATE TABLE object (
     run_id       TEXT NOT NULL,
