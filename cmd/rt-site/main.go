@@ -31,6 +31,7 @@ const about = `usage: rt-site [--config FILE] serve [--listen HOST:PORT] [--dir 
        rt-site [--config FILE] forget --user NAME [--pseudonym] [--dry-run] [--dir DIR]
        rt-site [--config FILE] hold --for DURATION [--dir DIR]
        rt-site [--config FILE] claim [--dir DIR]
+       rt-site [--config FILE] doctor [--dir DIR] [--json]
 
 rt-site serve receives runs: the Sentinel API and an S3-compatible store. The
 runs are in a database and an object store, by default in files of one directory.
@@ -38,6 +39,8 @@ rt-site verify checks everything that is stored, also while serve is running.
 rt-site forget deletes the runs of a user, or puts pseudonyms into them.
 rt-site hold keeps objects that are replaced or removed for a time, for a backup.
 rt-site claim makes the objects those of this copy of the database, after a restore.
+rt-site doctor checks that the database and the object store can be used; rt-spool doctor
+on this machine runs it and checks the rest.
 
 `
 
@@ -45,7 +48,7 @@ const exitHelp = `
 EXIT STATUS:
    0   done
    1   an error, see the message
-   2   wrong command line
+   2   wrong command line; doctor: the database or the object store cannot be used
    65  stored data are damaged
    74  verify could not read all objects, and has found no damage in the others
    78  the configuration must be changed first
@@ -61,7 +64,7 @@ func exitStatus(err error) int {
 	switch {
 	case err == nil:
 		return cli.ExitOK
-	case errors.Is(err, cli.ErrUsage):
+	case errors.Is(err, cli.ErrUsage), errors.Is(err, errUnusable):
 		return cli.ExitUsage
 	case errors.Is(err, errConfig):
 		return exitConfig
@@ -117,7 +120,7 @@ func parse(args []string, stdout io.Writer) (verb string, o *options, err error)
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	flags.StringVar(&o.listen, "listen", "", "serve: listen on `HOST:PORT` instead of serve.listen; port 0 selects a free one")
 	flags.StringVar(&o.dir, "dir", "", "the directory of the site is `DIR` instead of serve.dir")
-	flags.BoolVar(&o.json, "json", false, "verify: print one JSON object")
+	flags.BoolVar(&o.json, "json", false, "verify: print one JSON object; doctor: one JSON array")
 	flags.StringVar(&o.user, "user", "", "forget: the runs of the user `NAME`")
 	flags.DurationVar(&o.hold, "for", 0, "hold: for this `DURATION`; 0s ends it")
 	flags.BoolVar(&o.pseudonym, "pseudonym", false, "forget: put pseudonyms in the place of names instead of deleting; needs privacy.key_file")
@@ -179,6 +182,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return hold(ctx, o, stdout)
 	case verb == "claim":
 		return claim(ctx, o, stdout)
+	case verb == "doctor":
+		return examine(ctx, o, stdout)
 	case verb == "forget":
 		return forget(ctx, o, stdout, stderr)
 	}

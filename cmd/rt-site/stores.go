@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/internal/durable"
+	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
@@ -65,28 +67,33 @@ func openWith(ctx context.Context, s config.Serve, o registry.Options) (st *stor
 			return st, fmt.Errorf("make the receiver's directory (serve.dir): %w", err)
 		}
 	}
-	database := s.Database
-	if database == "" {
-		database = filepath.Join(s.Dir, "registry.db")
-	}
-	st.registry, err = registry.Open(ctx, database, o)
-	if errors.Is(err, registry.ErrDSN) {
-		return st, misconfigured(fmt.Errorf("serve.database: %w", err))
-	}
+	st.registry, err = openRegistry(ctx, s, o)
 	if err != nil {
 		return st, err
 	}
 	st.closers = append(st.closers, st.registry)
+	st.objects, err = st.openObjects(ctx, s)
+	return st, err
+}
+
+func openRegistry(ctx context.Context, s config.Serve, o registry.Options) (*registry.Registry, error) {
+	r, err := registry.Open(ctx, cmp.Or(s.Database, filepath.Join(s.Dir, "registry.db")), o)
+	if errors.Is(err, registry.ErrDSN) {
+		err = misconfigured(fmt.Errorf("serve.database: %w", err))
+	}
+	return r, err
+}
+
+func (st *stores) openObjects(ctx context.Context, s config.Serve) (api.Objects, error) {
 	if s.Objects != "" {
-		st.objects, err = openS3(ctx, s)
-		return st, err
+		return openS3(ctx, s)
 	}
 	dir, err := objects.OpenDir(filepath.Join(s.Dir, "objects"))
 	if err != nil {
-		return st, err
+		return nil, err
 	}
-	st.objects, st.closers = dir, append(st.closers, dir)
-	return st, nil
+	st.closers = append(st.closers, dir)
+	return dir, nil
 }
 
 // openExisting opens the stores of a site for another verb than serve, and checks that the objects are those of
@@ -137,6 +144,9 @@ func notOwner(err error) error {
 	return err
 }
 
+// errOtherUser means that the files of a site belong to another user.
+var errOtherUser = errors.New("the files of the site belong to another user")
+
 // checkDir checks that the files of a site are there, and that they belong to the user of this process.
 func checkDir(s config.Serve) error {
 	path := s.Dir
@@ -156,7 +166,7 @@ func checkDir(s config.Serve) error {
 		if u, err := user.LookupId(name); err == nil {
 			name = u.Username
 		}
-		return fmt.Errorf("%s belongs to the user %[2]s: run this as that user: sudo -u %[2]s", path, name)
+		return errkind.With(errOtherUser, fmt.Errorf("%s belongs to the user %[2]s: run this as that user: sudo -u %[2]s", path, name))
 	}
 	if s.Objects != "" {
 		return nil

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,11 +12,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/gpu"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/internal/doctor"
 	"github.com/resource-tracker/rt/internal/hook"
+	"github.com/resource-tracker/rt/internal/nodestate"
+	"github.com/resource-tracker/rt/internal/wait"
+	"github.com/resource-tracker/rt/site/client"
 	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -37,6 +43,7 @@ func doctorCommand() *cli.Command {
 		Flags: []cli.Flag{
 			jsonFlag,
 			&cli.BoolFlag{Name: "all", Usage: "print the checks that are ok too"},
+			&cli.BoolFlag{Name: "try", Usage: "on a compute node: run a job of one second with srun, and check its report"},
 			&cli.StringFlag{Name: "role", Usage: "check a machine of this `ROLE`: node, login or receiver (default: from the configuration)"},
 		},
 		Description: "The exit status is 0 if nothing is wrong, 1 with warnings, 2 with failures.",
@@ -57,7 +64,14 @@ func runDoctor(c *cli.Context) error {
 	default:
 		return rtcli.Usage("--role %q: it is none of node, login and receiver", role)
 	}
+	isAway := c.Bool("try") && role != doctor.Node
+	if isAway {
+		return rtcli.Usage("--try needs a compute node, and this is a %s; see --role", doctor.Title(role))
+	}
 	checks := d.Run(c.Context, role)
+	if c.Bool("try") {
+		checks = append(checks, d.Try(c.Context)...)
+	}
 	var err error
 	if c.Bool("json") {
 		err = rtcli.PrintJSON(c.App.Writer, checks)
@@ -84,34 +98,64 @@ func newDoctor(c *cli.Context) *doctor.Doctor {
 	d := &doctor.Doctor{
 		Root: "/", ConfigFile: cmp.Or(c.String("config"), config.DefaultPath), ConfigErr: err, Config: cfg,
 		SlurmConf: os.Getenv("SLURM_CONF"), EnvToken: os.Getenv(delivery.EnvToken), Version: rt.VersionLine("rt-spool"),
-		Command: doctor.Command, Space: doctor.ReadSpace, Now: time.Now,
-		HTTP: func(caFile string) (*http.Client, error) {
-			var pem []byte
-			if caFile != "" {
-				var err error
-				pem, err = os.ReadFile(caFile)
-				if err != nil {
-					return nil, err
-				}
-			}
-			client, err := upload.NewHTTPClient(pem)
-			if err != nil {
-				return nil, err
-			}
-			return upload.WithoutRedirects(client), nil
-		},
+		Command: doctor.Command, Space: doctor.ReadSpace, Munge: client.ByMunge, HTTP: serviceClient, Local: localClient, GPUs: readGPUs,
+		Wait: wait.For, Now: time.Now,
 		Breaker: func(dir string) (doctor.Breaker, error) {
 			b, err := slurmhook.State{Dir: dir}.ReadBreaker(cfg.Hooks.BreakerFailures, cfg.Hooks.BreakerReset.Duration, time.Now())
 			return doctor.Breaker(b), err
 		},
+		Drains: func(dir string) (doctor.Drains, error) {
+			n, err := nodestate.ReadDrains(dir)
+			return doctor.Drains{Last: n.LastDrain.Or(time.Time{}), Success: n.LastSuccess.Or(time.Time{}), Failed: n.FailedDrains.Or(0)}, err
+		},
+	}
+	d.Hostname, err = os.Hostname()
+	if err != nil {
+		d.Hostname = "localhost"
 	}
 	d.PrologLimit, d.EpilogLimit = hook.Limits(cfg.Hooks)
 	if abs, err := filepath.Abs(d.ConfigFile); err == nil {
 		d.ConfigFile = abs
+	}
+	d.Stores = func(ctx context.Context) ([]doctor.Check, error) {
+		return examineSite(ctx, siteProgram(), d.ConfigFile, cfg.Serve)
 	}
 	if exe, err := os.Executable(); err == nil {
 		bin := filepath.Dir(exe)
 		d.Programs = []string{bin, filepath.Join(bin, "../libexec/rt"), "/usr/local/libexec/rt", "/usr/libexec/rt"}
 	}
 	return d
+}
+
+// serviceClient returns the client for a receiver or a site service, which trusts the certificates of a file too.
+func serviceClient(caFile string) (*http.Client, error) {
+	var pem []byte
+	if caFile != "" {
+		var err error
+		pem, err = os.ReadFile(caFile)
+		if err != nil {
+			return nil, err
+		}
+	}
+	client, err := upload.NewHTTPClient(pem)
+	if err != nil {
+		return nil, err
+	}
+	return upload.WithoutRedirects(client), nil
+}
+
+// readGPUs reads the GPUs of this machine once. A driver that has been idle takes seconds to answer.
+func readGPUs(ctx context.Context) ([]rt.GPUReading, error) {
+	source := gpu.New("/dev", "/sys")
+	defer source.Close() // nothing was written
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		var s rt.Snapshot
+		err := source.Read(&s)
+		isLate := errors.Is(err, os.ErrDeadlineExceeded) || (err == nil && len(s.GPUs) == 0)
+		if !isLate || !wait.For(ctx, 250*time.Millisecond) {
+			return s.GPUs, err
+		}
+	}
 }

@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/config"
 )
 
@@ -59,20 +61,37 @@ type Doctor struct {
 
 	PrologLimit, EpilogLimit time.Duration // the longest time that a hook takes
 
+	Hostname string // of this machine
+
 	Command func(ctx context.Context, name string, args ...string) ([]byte, error) // returns standard output
 	HTTP    func(caFile string) (*http.Client, error)
-	Space   func(dir string) (Space, error)   // of the file system of a directory
-	Breaker func(dir string) (Breaker, error) // of the hooks' state directory
+	Munge   func(socket string) func(*http.Request) error      // sets a credential of this process's user
+	Local   func(listen string) *http.Client                   // for the service of this machine; its certificate is for another name
+	Stores  func(ctx context.Context) ([]Check, error)         // the checks of rt-site doctor
+	Space   func(dir string) (Space, error)                    // of the file system of a directory
+	Breaker func(dir string) (Breaker, error)                  // of the hooks' state directory
+	Drains  func(dir string) (Drains, error)                   // of a spool
+	GPUs    func(ctx context.Context) ([]rt.GPUReading, error) // of this machine, as a tracker reads them
+	Wait    func(ctx context.Context, d time.Duration) bool    // false as soon as the context ends
 	Now     func() time.Time
 
 	checks []Check
+	nodes  []string // names of this machine in Slurm
 }
 
 // Space is the room on a file system.
 type Space struct {
-	Free    uint64 // bytes that the spool's user may write
-	Network bool   // the file system is on another machine
-	Memory  bool   // the file system is in memory, such as a tmpfs
+	Free     uint64 // bytes that the spool's user may write
+	Network  bool   // the file system is on another machine
+	Memory   bool   // the file system is in memory, such as a tmpfs
+	ReadOnly bool   // the file system is mounted read-only
+	NoFiles  bool   // no further file can be created: there is no free inode
+}
+
+// Drains are the drains of a spool.
+type Drains struct {
+	Last, Success time.Time // ends of the last drain and of the last one that delivered all ended runs; zero: none
+	Failed        int64     // drains since Success
 }
 
 // Breaker is the state of the circuit breaker of the Prologs.
@@ -86,26 +105,44 @@ func (d *Doctor) FindRole() Role {
 	switch {
 	case d.exists(d.Config.Serve.Dir):
 		return Receiver
-	case d.program("rt-prolog") != "":
+	case d.program("rt-prolog") != "" && d.hasSlurmd():
 		return Node
 	}
 	return Login
 }
 
+// hasSlurmd reports whether slurmd runs here or is installed. The package of rt for a login node has the hooks too.
+func (d *Doctor) hasSlurmd() bool {
+	for _, file := range []string{"/usr/sbin/slurmd", "/usr/local/sbin/slurmd", "/usr/lib/systemd/system/slurmd.service", "/etc/systemd/system/slurmd.service"} {
+		if d.exists(file) {
+			return true
+		}
+	}
+	found, _ := filepath.Glob(d.path("/proc/[0-9]*/comm"))
+	return slices.ContainsFunc(found, func(file string) bool {
+		name, err := os.ReadFile(file)
+		return err == nil && strings.TrimSpace(string(name)) == "slurmd"
+	})
+}
+
 // Run does the checks of a role. It changes nothing on the machine.
 func (d *Doctor) Run(ctx context.Context, role Role) []Check {
-	d.checks = nil
+	d.checks, d.nodes = nil, nil
 	d.checkConfig()
 	switch role {
 	case Node:
 		d.checkSlurm(ctx)
 		d.checkKernel()
-		d.checkPrograms(ctx)
+		d.checkPrograms(ctx, "rt-prolog", "rt-epilog", "rt-tracker", "resource-tracker")
 		d.checkSwitches()
 		d.checkSpool()
-		d.checkGPU()
+		d.checkGPU(ctx)
 		d.checkDelivery(ctx)
+		if d.Config.Site.URL != "" {
+			d.checkSite(ctx)
+		}
 	case Login:
+		d.checkPrograms(ctx, "resource-tracker")
 		d.checkSite(ctx)
 	case Receiver:
 		d.checkReceiver(ctx)

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"math/big"
 	"net"
@@ -36,6 +35,9 @@ type machine struct {
 	status   int               // of the receiver's answer
 	offset   time.Duration     // of the receiver's clock
 	server   *httptest.Server
+	gpus     []rt.GPUReading
+	gpuErr   error // of reading the GPUs
+	munge    error // of munged
 }
 
 // slurm2205 has the settings of scontrol show config that the doctor reads, of a sound cluster.
@@ -67,7 +69,21 @@ func newMachine(t *testing.T) *machine {
 	m.HTTP = func(string) (*http.Client, error) { return m.server.Client(), nil }
 	m.Space = func(string) (Space, error) { return Space{Free: 100 << 30}, nil }
 	m.Breaker = func(string) (Breaker, error) { return Breaker{}, nil }
+	m.Drains = drainsOf(Drains{Last: time.Now(), Success: time.Now()})
+	m.GPUs = func(context.Context) ([]rt.GPUReading, error) { return m.gpus, m.gpuErr }
+	m.Munge = func(string) func(*http.Request) error {
+		return func(r *http.Request) error {
+			r.Header.Set("Authorization", "MUNGE credential")
+			return m.munge
+		}
+	}
+	m.Wait = func(context.Context, time.Duration) bool { return false }
+	m.Hostname = "n1.example.org"
+	m.commands["sinfo"] = "n0|n0|down*|Not responding\nn1|n1|mixed|none\n"
 
+	m.write("/usr/local/bin/resource-tracker", "program", 0o755)
+	m.commands["/usr/local/bin/resource-tracker"] = "resource-tracker 0.1.0 (go1.26)\n"
+	m.write("/usr/sbin/slurmd", "program", 0o755)
 	for _, program := range []string{"rt-prolog", "rt-epilog", "rt-tracker"} {
 		file := "/usr/local/libexec/rt/" + program
 		m.write(file, "program", 0o755)
@@ -76,7 +92,7 @@ func newMachine(t *testing.T) *machine {
 	for _, name := range []string{"prolog", "epilog"} {
 		m.write("/usr/local/libexec/rt/"+name, strings.ReplaceAll(hookScript, "HOOK", name), 0o755)
 	}
-	m.write("/etc/passwd", "root:x:0:0::/root:/bin/sh\nrt:x:"+itoa(os.Getuid())+":0::/var/spool/rt:/usr/sbin/nologin\n", 0o644)
+	m.write("/etc/passwd", "root:x:0:0::/root:/bin/sh\nrt:x:"+itoa(os.Getuid())+":4711::/var/spool/rt:/usr/sbin/nologin\n", 0o644)
 	m.write("/etc/rt/rt.toml", "", 0o644)
 	m.write("/etc/rt/sentinel-token", "secret", 0o600)
 	m.write("/dev/log", "", 0o644)
@@ -98,6 +114,11 @@ func newMachine(t *testing.T) *machine {
 	t.Cleanup(m.server.Close)
 	m.Config.Sentinel.Endpoint, m.Config.Sentinel.AllowHTTP = m.server.URL, true
 	return m
+}
+
+// cgroupV1 mounts the controllers of cgroup v1.
+func (m *machine) cgroupV1() {
+	m.write("/proc/self/mountinfo", "31 1 0:27 / /c/freezer rw - cgroup cgroup rw,freezer\n32 1 0:28 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n33 1 0:29 / /c/memory rw - cgroup cgroup rw,memory\n", 0o444)
 }
 
 // encrypt lets the receiver use TLS, with a certificate that the client trusts.
@@ -142,7 +163,10 @@ func (m *machine) remove(name string) {
 	}
 }
 
-func (m *machine) command(_ context.Context, name string, _ ...string) ([]byte, error) {
+func (m *machine) command(_ context.Context, name string, args ...string) ([]byte, error) {
+	if isVersion := name == "scontrol" && args[0] == "--version"; isVersion && m.commands[name] != "" {
+		return []byte(m.commands[name]), nil
+	}
 	if name != "scontrol" {
 		out, found := m.commands[name]
 		if !found {
@@ -175,6 +199,7 @@ func set(key, value string) func(*machine) {
 }
 
 var nodeConditions = []condition{
+	{"slurm.config", Failure, "SLURM_CONF names", func(m *machine) { m.SlurmConf = "/etc/slurm/none.conf" }},
 	{"slurm.config", Failure, "cannot be read", func(m *machine) { m.settings = nil }},
 	{"slurm.config", Warning, "/etc/slurm/slurm.conf", func(m *machine) {
 		m.settings = nil
@@ -182,7 +207,23 @@ var nodeConditions = []condition{
 	}},
 	{"slurm.version", Failure, "21.08", set("SLURM_VERSION", "21.08.4")},
 	{"slurm.version", Warning, "27.05", set("SLURM_VERSION", "27.05.0")},
-	{"slurm.version", Unknown, "no answer", func(m *machine) {
+	{"slurm.version", Failure, "20.11", func(m *machine) {
+		m.settings = nil
+		m.commands["scontrol"] = "slurm-wlm 20.11.9\n"
+		m.write("/etc/slurm/slurm.conf", "Prolog=/usr/local/libexec/rt/prolog\n", 0o644)
+	}},
+	{"slurm.node", Failure, "drained; reason: Prolog error", func(m *machine) { m.commands["sinfo"] = "n1|n1|drained|Prolog error\n" }},
+	{"slurm.node", Failure, "down*", func(m *machine) { m.commands["sinfo"] = "n1|n1.example.org|down*|Not responding\n" }},
+	{"slurm.node", Failure, "no node of Slurm has the host name n1", func(m *machine) { m.commands["sinfo"] = "n2|n2|idle|none\n" }},
+	{"slurm.node", Unknown, "exit status", func(m *machine) { delete(m.commands, "sinfo") }},
+	{"slurm.cgroupplugin", Failure, "disabled", set("CgroupPlugin", "disabled")},
+	{"slurm.cgroupplugin", Failure, "another version", set("CgroupPlugin", "cgroup/v1")},
+	{"slurm.constraincores", Warning, "no", func(m *machine) {
+		m.settings = nil
+		m.write("/etc/slurm/slurm.conf", "Prolog=/usr/local/libexec/rt/prolog\n", 0o644)
+		m.write("/etc/slurm/cgroup.conf", "ConstrainCores=no\nConstrainRAMSpace=yes\n", 0o644)
+	}},
+	{"slurm.version", Unknown, "Unable to contact", func(m *machine) {
 		m.settings = nil
 		m.write("/etc/slurm/slurm.conf", "Prolog=/usr/local/libexec/rt/prolog\n", 0o644)
 	}},
@@ -231,11 +272,16 @@ var nodeConditions = []condition{
 		m.Config.Perf.Core = "cycles"
 		m.write("/proc/sys/kernel/osrelease", "5.4.0\n", 0o444)
 	}},
-	{"rt.config", Failure, "rt.toml:3", func(m *machine) { m.ConfigErr = errors.New("/etc/rt/rt.toml:3: unknown key spool.dri") }},
-	{"rt.config", Failure, "can be written", func(m *machine) { m.chmod("/etc/rt/rt.toml", 0o666) }},
 	{"rt.rt-prolog", Failure, "not installed", func(m *machine) { m.remove("/usr/local/libexec/rt/rt-prolog") }},
 	{"rt.rt-tracker", Failure, "not installed", func(m *machine) { m.remove("/usr/local/libexec/rt/rt-tracker") }},
 	{"rt.rt-tracker", Failure, "not executable", func(m *machine) { m.chmod("/usr/local/libexec/rt/rt-tracker", 0o644) }},
+	{"rt.rt-prolog", Warning, "0.0.9", func(m *machine) { m.commands["/usr/local/libexec/rt/rt-prolog"] = "rt-prolog 0.0.9 (go1.26)\n" }},
+	{"rt.rt-tracker", Warning, "0.0.9", func(m *machine) { m.commands["/usr/local/libexec/rt/rt-tracker"] = "rt-tracker 0.0.9 (go1.26)\n" }},
+	{"rt.resource-tracker", Warning, "0.0.9", func(m *machine) {
+		m.commands["/usr/local/bin/resource-tracker"] = "resource-tracker 0.0.9 (go1.26)\n"
+	}},
+	{"rt.rt-epilog", Failure, "not installed", func(m *machine) { m.remove("/usr/local/libexec/rt/rt-epilog") }},
+	{"rt.rt-epilog", Failure, "can be written", func(m *machine) { m.chmod("/usr/local/libexec/rt/rt-epilog", 0o777) }},
 	{"rt.rt-tracker", Failure, "exit status 127", func(m *machine) { delete(m.commands, "/usr/local/libexec/rt/rt-tracker") }},
 	{"rt.rt-epilog", Warning, "0.0.9", func(m *machine) { m.commands["/usr/local/libexec/rt/rt-epilog"] = "rt-epilog 0.0.9 (go1.26)\n" }},
 	{"rt.kill_switch", Warning, "/etc/rt/disabled", func(m *machine) { m.write("/etc/rt/disabled", "", 0o644) }},
@@ -266,8 +312,37 @@ var nodeConditions = []condition{
 		m.Config.Spool.QuotaNode.Bytes = 2 << 20
 	}},
 	{"spool.backlog", Warning, "1 runs wait", func(m *machine) { m.spooled(time.Now().Add(-48 * time.Hour)) }},
-	{"gpu.nvml", Warning, "libnvidia-ml.so.1", func(m *machine) { m.write("/proc/driver/nvidia/version", "NVRM version: 550", 0o444) }},
+	{"spool.dir", Failure, "may not search /var/spool", func(m *machine) {
+		m.write("/etc/passwd", "rt:x:4711:4711::/:/bin/sh\n", 0o644)
+		m.chmod("/var/spool", 0o700)
+	}},
+	{"spool.filesystem", Failure, "read-only", func(m *machine) { m.Space = spaceOf(Space{Free: 1 << 40, ReadOnly: true}) }},
+	{"spool.room", Failure, "inode", func(m *machine) { m.Space = spaceOf(Space{Free: 1 << 40, NoFiles: true}) }},
+	{"spool.drain", Warning, "no drain has run", func(m *machine) { m.Drains = drainsOf(Drains{}) }},
+	{"spool.drain", Warning, "the last drain ended at", func(m *machine) { m.Drains = drainsOf(Drains{Last: time.Now().Add(-48 * time.Hour)}) }},
+	{"spool.drain", Warning, "3 drains in a row", func(m *machine) { m.Drains = drainsOf(Drains{Last: time.Now(), Failed: 3}) }},
+	{"gpu.driver", Warning, "not loaded", func(m *machine) {
+		m.write("/sys/bus/pci/devices/0000:41:00.0/vendor", "0x10de\n", 0o444)
+		m.write("/sys/bus/pci/devices/0000:41:00.0/class", "0x030200\n", 0o444)
+	}},
 	{"gpu.devices", Warning, "/dev/nvidia0", func(m *machine) { m.write("/proc/driver/nvidia/version", "NVRM version: 550", 0o444) }},
+	{"gpu.devices", Warning, "libnvidia-ml.so.1", func(m *machine) {
+		m.nvidia()
+		m.gpuErr = errors.New("libnvidia-ml.so.1 cannot be loaded")
+	}},
+	{"gpu.mig", Warning, "no instance", func(m *machine) {
+		m.nvidia()
+		m.gpus[0].Detail = map[string]string{"mig_mode": "enabled"}
+	}},
+	{"receiver.token_file", Warning, "rt may not read", func(m *machine) { m.write("/etc/passwd", "rt:x:4711:4711::/:/bin/sh\n", 0o644) }},
+	{"receiver.token_file", Warning, "may not search /etc/rt", func(m *machine) {
+		m.write("/etc/passwd", "rt:x:4711:4711::/:/bin/sh\n", 0o644)
+		m.chmod("/etc/rt", 0o700)
+	}},
+	{"rt.resource-tracker", Warning, "not installed", func(m *machine) { m.remove("/usr/local/bin/resource-tracker") }},
+	{"rt.resource-tracker", Failure, "can be written", func(m *machine) { m.chmod("/usr/local/bin/resource-tracker", 0o777) }},
+	{"rt.host_cache", Warning, "written by users", func(m *machine) { m.chmod("/var/lib/rt/host.json", 0o666) }},
+	{"site.answer", Failure, "refused", func(m *machine) { m.Config.Site.URL = "http://127.0.0.1:1" }},
 	{"receiver.endpoint", Warning, "no receiver", func(m *machine) { m.Config.Sentinel.Endpoint = "" }},
 	{"receiver.tls", Warning, "not encrypted", func(m *machine) { m.Config.Sentinel.AllowHTTP = false }},
 	{"receiver.token_file", Failure, "all users", func(m *machine) { m.chmod("/etc/rt/sentinel-token", 0o644) }},
@@ -284,13 +359,25 @@ var nodeConditions = []condition{
 		m.encrypt()
 		m.HTTP = func(string) (*http.Client, error) { return &http.Client{}, nil }
 	}},
-	{"receiver.tls", Failure, "ended", func(m *machine) { m.certificate(-time.Hour) }},
-	{"receiver.tls", Warning, "ends on", func(m *machine) { m.certificate(24 * time.Hour) }},
+	{"receiver.tls", Failure, "expired", func(m *machine) { m.certificate(-time.Hour) }},
+	{"receiver.tls", Warning, "expires on", func(m *machine) { m.certificate(24 * time.Hour) }},
 	{"receiver.clock", Warning, "differs by", func(m *machine) { m.offset = -10 * time.Minute }},
 }
 
 func spaceOf(s Space) func(string) (Space, error) {
 	return func(string) (Space, error) { return s, nil }
+}
+
+func drainsOf(v Drains) func(string) (Drains, error) {
+	return func(string) (Drains, error) { return v, nil }
+}
+
+// nvidia lets the machine have two GPUs of NVIDIA.
+func (m *machine) nvidia() {
+	m.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.1\nGCC", 0o444)
+	m.write("/dev/nvidia0", "", 0o666)
+	detail := map[string]string{"nvml_version": "12.550.1"}
+	m.gpus = []rt.GPUReading{{UUID: "GPU-0", Name: "H100", Detail: detail}, {UUID: "GPU-1", Name: "H100", Detail: detail}}
 }
 
 // spooled writes a run that ended at a time and was not delivered.
@@ -340,15 +427,20 @@ func TestNodeConditions(t *testing.T) {
 	if n := len(nodeConditions); n < 40 {
 		t.Errorf("%d conditions, want at least 40", n)
 	}
-	check(t, Node, newMachine, nodeConditions)
+	check(t, Node, newMachine, slices.Concat(nodeConditions, configConditions))
 }
 
 func check(t *testing.T, role Role, sound func(*testing.T) *machine, conditions []condition) {
+	run := func(m *machine, ctx context.Context) []Check { return m.Run(ctx, role) }
+	checkWith(t, run, sound, conditions)
+}
+
+func checkWith(t *testing.T, run func(*machine, context.Context) []Check, sound func(*testing.T) *machine, conditions []condition) {
 	for _, c := range conditions {
 		t.Run(c.name+"/"+c.text, func(t *testing.T) {
 			m := sound(t)
 			c.broken(m)
-			found := m.Run(t.Context(), role)
+			found := run(m, t.Context())
 			isFound := slices.ContainsFunc(found, func(f Check) bool {
 				return f.Name == c.name && f.Status == c.status && strings.Contains(f.Finding, c.text)
 			})
@@ -381,9 +473,7 @@ func printed(t *testing.T, checks []Check) string {
 func TestSound(t *testing.T) {
 	for name, change := range map[string]func(*machine){
 		"cgroup v2, Slurm 22.05": func(*machine) {},
-		"cgroup v1": func(m *machine) {
-			m.write("/proc/self/mountinfo", "31 1 0:27 / /c/freezer rw - cgroup cgroup rw,freezer\n32 1 0:28 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n33 1 0:29 / /c/memory rw - cgroup cgroup rw,memory\n", 0o444)
-		},
+		"cgroup v1":              (*machine).cgroupV1,
 		"Slurm 24.11": func(m *machine) {
 			m.settings["SLURM_VERSION"] = "24.11.5"
 			m.settings["Prolog[0]"], m.settings["Epilog[0]"] = m.settings["Prolog"], m.settings["Epilog"]
@@ -410,10 +500,16 @@ func TestSound(t *testing.T) {
 			m.Config.Perf.Core = "cycles"
 		},
 		"GPUs with MIG": func(m *machine) {
-			m.write("/proc/driver/nvidia/version", "NVRM version: 550\nGCC", 0o444)
-			m.write("/usr/lib64/libnvidia-ml.so.1", "", 0o755)
-			m.write("/dev/nvidia0", "", 0o666)
-			m.mkdir("/proc/driver/nvidia/capabilities/gpu0/mig/gi1", 0o755)
+			m.nvidia()
+			m.gpus[1].Detail = map[string]string{"nvml_version": "12.550.1", "mig_mode": "enabled"}
+			m.gpus = append(m.gpus, rt.GPUReading{UUID: "MIG-0", Detail: map[string]string{"parent_uuid": "GPU-1"}})
+		},
+		"the group of rt may read the token": func(m *machine) {
+			m.write("/etc/passwd", "rt:x:"+itoa(os.Getuid())+":"+itoa(os.Getgid())+"::/:/bin/sh\n", 0o644)
+			m.chmod("/etc/rt/sentinel-token", 0o640)
+		},
+		"a site": func(m *machine) {
+			m.Config.Site.URL, m.Config.Site.AllowHTTP, m.status = m.server.URL, true, http.StatusOK
 		},
 		"a run that waits since a minute": func(m *machine) { m.spooled(time.Now().Add(-time.Minute)) },
 		"TLS":                             (*machine).encrypt,
@@ -440,54 +536,42 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// newReceiver returns a machine that runs rt-site serve.
-func newReceiver(t *testing.T) *machine {
-	m := newMachine(t)
-	m.mkdir("/var/lib/rt/receiver", 0o750)
-	m.write("/etc/rt/serve-tokens", "secret", 0o600)
-	der, _ := certificateOf(t, 365*24*time.Hour)
-	m.write("/etc/rt/cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), 0o644)
-	m.write("/etc/rt/key.pem", "key", 0o600)
-	m.Config.Serve.TLSCert, m.Config.Serve.TLSKey = "/etc/rt/cert.pem", "/etc/rt/key.pem"
-	return m
-}
-
-var receiverConditions = []condition{
-	{"serve.dir", Failure, "no such file", func(m *machine) { m.remove("/var/lib/rt/receiver") }},
-	{"serve.dir", Failure, "other users", func(m *machine) { m.chmod("/var/lib/rt/receiver", 0o777) }},
-	{"serve.room", Failure, "1 MiB", func(m *machine) { m.Space = spaceOf(Space{Free: 1 << 20}) }},
-	{"serve.token_file", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/serve-tokens") }},
-	{"serve.token_file", Failure, "all users", func(m *machine) { m.chmod("/etc/rt/serve-tokens", 0o644) }},
-	{"serve.token_file", Failure, "is empty", func(m *machine) { m.write("/etc/rt/serve-tokens", "\n", 0o600) }},
-	{"serve.munge", Failure, "munge.socket", func(m *machine) { m.Config.Serve.Munge = "on" }},
-	{"serve.tls", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/cert.pem") }},
-	{"serve.tls", Failure, "no PEM", func(m *machine) { m.write("/etc/rt/cert.pem", "text", 0o644) }},
-	{"serve.tls", Failure, "ended", func(m *machine) {
-		der, _ := certificateOf(m.t, -time.Hour)
-		m.write("/etc/rt/cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), 0o644)
-	}},
-	{"serve.tls_key", Failure, "all users", func(m *machine) { m.chmod("/etc/rt/key.pem", 0o644) }},
-}
-
-func TestReceiverConditions(t *testing.T) {
-	m := newReceiver(t)
-	if role := m.FindRole(); role != Receiver {
-		t.Errorf("role %s, want receiver", role)
-	}
-	if checks := m.Run(t.Context(), Receiver); Worst(checks) != OK {
-		t.Errorf("problems of a sound receiver:\n%s", printed(t, checks))
-	}
-	check(t, Receiver, newReceiver, receiverConditions)
-}
-
 // newLogin returns a machine on which users read reports of the site.
 func newLogin(t *testing.T) *machine {
 	m := newMachine(t)
-	m.remove("/usr/local/libexec/rt")
-	m.Config.Site.URL, m.Config.Site.TokenFile = m.server.URL, "/etc/rt/read-token"
+	m.remove("/usr/sbin/slurmd")
+	m.Config.Site.URL, m.Config.Site.TokenFile, m.Config.Site.AllowHTTP = m.server.URL, "/etc/rt/read-token", true
 	m.write("/etc/rt/read-token", "secret", 0o644)
 	m.status = http.StatusOK
 	return m
+}
+
+var loginConditions = []condition{
+	{"site.url", Warning, "no site service", func(m *machine) { m.Config.Site.URL = "" }},
+	{"site.token_file", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/read-token") }},
+	{"site.token", Failure, "status 403", func(m *machine) { m.status = http.StatusForbidden }},
+	{"site.tls", Warning, "not encrypted", func(m *machine) { m.Config.Site.AllowHTTP = false }},
+	{"site.munge", Failure, "munged", func(m *machine) {
+		m.Config.Site.TokenFile, m.munge = "", errors.New("munged does not run")
+	}},
+	{"rt.resource-tracker", Warning, "exit status", func(m *machine) { m.commands = nil }},
+	{"rt.resource-tracker", Failure, "can be written", func(m *machine) { m.chmod("/usr/local/bin/resource-tracker", 0o777) }},
+	{"site.answer", Failure, "refused", func(m *machine) { m.server.Close() }},
+	{"site.token_file", Failure, "is empty", func(m *machine) { m.write("/etc/rt/read-token", "", 0o600) }},
+	{"site.tls", Failure, "expired", func(m *machine) {
+		m.certificate(-time.Hour)
+		m.Config.Site.URL = m.server.URL
+	}},
+	{"site.clock", Warning, "differs by", func(m *machine) { m.offset = -10 * time.Minute }},
+	{"rt.resource-tracker", Warning, "0.0.9", func(m *machine) {
+		m.commands["/usr/local/bin/resource-tracker"] = "resource-tracker 0.0.9 (go1.26)\n"
+	}},
+}
+
+// configConditions are those of each role.
+var configConditions = []condition{
+	{"rt.config", Failure, "rt.toml:3", func(m *machine) { m.ConfigErr = errors.New("/etc/rt/rt.toml:3: unknown key spool.dri") }},
+	{"rt.config", Failure, "can be written", func(m *machine) { m.chmod("/etc/rt/rt.toml", 0o666) }},
 }
 
 func TestLoginConditions(t *testing.T) {
@@ -498,13 +582,7 @@ func TestLoginConditions(t *testing.T) {
 	if checks := m.Run(t.Context(), Login); Worst(checks) != OK {
 		t.Errorf("problems of a sound login node:\n%s", printed(t, checks))
 	}
-	check(t, Login, newLogin, []condition{
-		{"site.url", Warning, "no site service", func(m *machine) { m.Config.Site.URL = "" }},
-		{"site.token_file", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/read-token") }},
-		{"site.token", Failure, "status 403", func(m *machine) { m.status = http.StatusForbidden }},
-		{"site.token", Unknown, "MUNGE", func(m *machine) { m.Config.Site.TokenFile, m.status = "", http.StatusUnauthorized }},
-		{"site.answer", Failure, "refused", func(m *machine) { m.server.Close() }},
-	})
+	check(t, Login, newLogin, slices.Concat(loginConditions, configConditions))
 }
 
 // TestUnknownIsNotOK: a check that could not be done is neither ok nor a problem.

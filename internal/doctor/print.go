@@ -31,3 +31,6 @@ func Print(w io.Writer, role Role, checks []Check, all bool) error {
 	_, err := fmt.Fprintf(w, "%d checks of a %s: %d ok, %d warnings, %d failures, %d not checked\n", len(checks), titles[role], count[OK], count[Warning], count[Failure], count[Unknown])
 	return err
 }
+
+// Title returns a role as text, such as "login node".
+func Title(role Role) string { return titles[role] }

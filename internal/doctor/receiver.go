@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,7 +35,7 @@ func (d *Doctor) checkDelivery(ctx context.Context) {
 		return
 	}
 	// A request about a run that does not exist changes nothing.
-	d.checkService(ctx, service{"receiver", http.MethodPost, strings.TrimRight(s.Endpoint, "/") + "/runs/rt-spool-doctor/refresh-credentials", token, s.CAFile, "[sentinel]"})
+	d.checkService(ctx, service{"receiver", http.MethodPost, strings.TrimRight(s.Endpoint, "/") + "/runs/rt-spool-doctor/refresh-credentials", bearer(token), s.CAFile, "[sentinel]"})
 }
 
 // checkSite checks the site service that users of this machine ask for runs.
@@ -46,22 +45,52 @@ func (d *Doctor) checkSite(ctx context.Context) {
 		d.warn("site.url", "no site service is configured", "users see only the runs in spools of this machine", "url in section [site] of rt.toml")
 		return
 	}
-	token := ""
+	authorize := d.Munge(s.MungeSocket)
 	if s.TokenFile != "" {
-		found, ok := d.checkTokenFile("site.token_file", s.TokenFile)
+		token, ok := d.checkTokenFile("site.token_file", s.TokenFile)
 		if !ok {
 			return
 		}
-		token = found
+		if strings.HasPrefix(s.URL, "http://") && !s.AllowHTTP {
+			d.warn("site.tls", "the URL of [site] has http://: the connection is not encrypted", "the token can be read on the network", "a URL with https://, or allow_http = true in [site]")
+		}
+		authorize = bearer(token)
 	}
-	d.checkService(ctx, service{"site", http.MethodGet, strings.TrimRight(s.URL, "/") + "/v1/whoami", token, s.CAFile, "[site]"})
+	d.checkService(ctx, service{"site", http.MethodGet, strings.TrimRight(s.URL, "/") + "/v1/whoami", authorize, s.CAFile, "[site]"})
+}
+
+// bearer returns a function that sets a token.
+func bearer(token string) func(*http.Request) error {
+	return func(r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer "+token)
+		return nil
+	}
+}
+
+// checkDrainMayRead checks that the drain of cron and of systemd, which runs as spool.user, can read the token.
+func (d *Doctor) checkDrainMayRead(file string) {
+	st, err := os.Stat(d.path(file))
+	user, userErr := d.user()
+	if err != nil || userErr != nil || user.uid == "" { // other checks report these
+		return
+	}
+	name := d.Config.Spool.User
+	if closed := d.closedTo(user, file); closed != "" {
+		d.warn("receiver.token_file", fmt.Sprintf("%s may not search %s, which is above %s", name, closed, file), "a drain that runs as "+name+" delivers nothing", "chmod o+x "+closed)
+	} else if !user.may(mayRead, st) {
+		d.warn("receiver.token_file", fmt.Sprintf("%s may not read %s", name, file), "a drain that runs as "+name+" delivers nothing", fmt.Sprintf("chown %s: %s", name, file))
+	}
 }
 
 // checkTokenFile returns the token; ok is false without one.
 func (d *Doctor) checkTokenFile(name, file string) (token string, ok bool) {
+	before := len(d.checks)
 	st, err := os.Stat(d.path(file))
 	if err == nil && st.Mode().Perm()&0o007 != 0 && name == "receiver.token_file" {
 		d.fail(name, fmt.Sprintf("%s can be read or written by all users (mode %04o)", file, st.Mode().Perm()), "each user of this machine can send runs with the token", "chmod o-rwx "+file)
+	}
+	if name == "receiver.token_file" {
+		d.checkDrainMayRead(file)
 	}
 	text, err := d.read(file)
 	isInEnvironment := errors.Is(err, fs.ErrNotExist) && name == "receiver.token_file" && d.EnvToken != ""
@@ -82,12 +111,16 @@ func (d *Doctor) checkTokenFile(name, file string) (token string, ok bool) {
 		d.fail(name, "the first line of "+file+" is empty", "nothing is exchanged with the service", "put the token there")
 		return "", false
 	}
-	d.okUnless(0, name, "%s has a token", file)
+	d.okUnless(before, name, "%s has a token", file)
 	return token, true
 }
 
 // service is a service that is asked, and where its settings are.
-type service struct{ name, method, url, token, caFile, section string }
+type service struct {
+	name, method, url string
+	authorize         func(*http.Request) error
+	caFile, section   string
+}
 
 // checkService asks a service whether it accepts the token, and compares its clock and certificate.
 func (d *Doctor) checkService(ctx context.Context, s service) {
@@ -103,8 +136,10 @@ func (d *Doctor) checkService(ctx context.Context, s service) {
 		d.fail(s.name+".answer", err.Error(), "the service cannot be asked", "correct the URL in "+s.section+" of rt.toml")
 		return
 	}
-	if s.token != "" {
-		req.Header.Set("Authorization", "Bearer "+s.token)
+	err = s.authorize(req)
+	if err != nil {
+		d.fail(s.name+".munge", err.Error(), "users of this machine cannot prove who they are, and see no runs of the site", "systemctl enable --now munge, or munge_socket in "+s.section+" of rt.toml")
+		return
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -131,11 +166,8 @@ func (d *Doctor) checkStatus(s service, status int) {
 	name := s.name + ".token"
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		if s.token == "" {
-			d.unknown(name, errors.New("the service asks for MUNGE or a token"))
-			return
-		}
-		d.fail(name, fmt.Sprintf("the service refuses the token: status %d", status), "nothing is exchanged with the service", "a valid token in token_file of "+s.section)
+		d.fail(name, fmt.Sprintf("the service refuses this machine: status %d", status), "nothing is exchanged with the service",
+			"a valid token in token_file of "+s.section+", or with MUNGE the key of the service in /etc/munge/munge.key")
 	case status >= http.StatusMultipleChoices && status < http.StatusBadRequest:
 		d.fail(name, fmt.Sprintf("the service redirects: status %d", status), "rt follows no redirect, because the token is for one address", "the final URL in "+s.section+" of rt.toml")
 	case status >= http.StatusInternalServerError:
@@ -171,106 +203,10 @@ func (d *Doctor) checkCertificate(name string, c *x509.Certificate) {
 	end := c.NotAfter.Format(time.DateOnly)
 	switch {
 	case left <= 0:
-		d.fail(name, "the certificate ended on "+end, "no node can deliver", "renew the certificate")
+		d.fail(name, "the certificate expired on "+end, "no node can deliver", "renew the certificate")
 	case left < certificateLimit:
-		d.warn(name, "the certificate ends on "+end, "then no node can deliver", "renew the certificate")
+		d.warn(name, "the certificate expires on "+end, "then no node can deliver", "renew the certificate")
 	default:
-		d.ok(name, "the certificate ends on %s", end)
-	}
-}
-
-// checkReceiver checks the files of rt-site serve on this machine. rt-site verify checks the data.
-func (d *Doctor) checkReceiver(ctx context.Context) {
-	s := d.Config.Serve
-	dir, err := os.Stat(d.path(s.Dir))
-	switch {
-	case err != nil:
-		d.fail("serve.dir", err.Error(), "rt-site serve does not start", "install -d -o rt -g rt -m 750 "+s.Dir)
-	case dir.Mode().Perm()&0o022 != 0:
-		d.fail("serve.dir", fmt.Sprintf("%s can be written by other users (mode %04o)", s.Dir, dir.Mode().Perm()), "another user can replace the runs of the site", "chmod go-w "+s.Dir)
-	default:
-		d.ok("serve.dir", "%s", s.Dir)
-		d.checkServeSpace()
-	}
-	d.checkServeTokens()
-	d.checkServeTLS()
-	socket := s.Munge
-	if socket == "on" {
-		socket = "/run/munge/munge.socket.2"
-	}
-	switch {
-	case socket == "off":
-		d.ok("serve.munge", "off")
-	case d.exists(socket):
-		d.ok("serve.munge", "%s", socket)
-	default:
-		d.fail("serve.munge", socket+" does not exist", "users cannot prove who they are", "systemctl start munge, or serve.munge in rt.toml")
-	}
-}
-
-func (d *Doctor) checkServeSpace() {
-	space, err := d.Space(d.path(d.Config.Serve.Dir))
-	const least = 1 << 30
-	switch {
-	case err != nil:
-		d.unknown("serve.room", err)
-	case space.Free < least:
-		d.fail("serve.room", mebibytes(int64(space.Free))+" are free", "the service refuses runs when the disk is full", "serve.retain_runs in rt.toml, or make room on the file system")
-	default:
-		d.ok("serve.room", "%s are free", mebibytes(int64(min(space.Free, 1<<62))))
-	}
-}
-
-func (d *Doctor) checkServeTokens() {
-	const name = "serve.token_file"
-	file := d.Config.Serve.TokenFile
-	st, err := os.Stat(d.path(file))
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		d.unknown(name, err)
-		return
-	case err != nil:
-		d.fail(name, err.Error(), "no node can deliver", "put one token per line into "+file)
-		return
-	case st.Mode().Perm()&0o007 != 0:
-		d.fail(name, fmt.Sprintf("%s can be read or written by all users (mode %04o)", file, st.Mode().Perm()), "each user of this machine can send runs as any node", "chmod o-rwx "+file)
-		return
-	}
-	text, err := d.read(file)
-	switch {
-	case err != nil:
-		d.unknown(name, err)
-	case text == "":
-		d.fail(name, file+" is empty", "no node can deliver", "put one token per line into "+file)
-	default:
-		d.ok(name, "%s", file)
-	}
-}
-
-func (d *Doctor) checkServeTLS() {
-	const name = "serve.tls"
-	s := d.Config.Serve
-	if s.TLSCert == "" {
-		d.ok(name, "plain HTTP at %s: for a proxy on this machine", s.Listen)
-		return
-	}
-	text, err := d.read(s.TLSCert)
-	if err != nil {
-		d.fail(name, err.Error(), "rt-site serve does not start", "correct serve.tls_cert in rt.toml")
-		return
-	}
-	block, _ := pem.Decode([]byte(text))
-	if block == nil {
-		d.fail(name, s.TLSCert+" has no PEM certificate", "rt-site serve does not start", "correct serve.tls_cert in rt.toml")
-		return
-	}
-	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		d.fail(name, fmt.Sprintf("%s: %v", s.TLSCert, err), "rt-site serve does not start", "correct serve.tls_cert in rt.toml")
-		return
-	}
-	d.checkCertificate(name, c)
-	if st, err := os.Stat(d.path(s.TLSKey)); err == nil && st.Mode().Perm()&0o007 != 0 {
-		d.fail("serve.tls_key", fmt.Sprintf("%s can be read by all users (mode %04o)", s.TLSKey, st.Mode().Perm()), "each user of this machine can act as the service", "chmod o-rwx "+s.TLSKey)
+		d.ok(name, "the certificate is valid until %s", end)
 	}
 }

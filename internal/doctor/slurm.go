@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 func (d *Doctor) checkSlurm(ctx context.Context) {
@@ -27,7 +30,8 @@ func (d *Doctor) checkSlurm(ctx context.Context) {
 	default:
 		d.ok("slurm.config", "read with %s", s.source)
 	}
-	d.checkVersion(&s)
+	d.checkVersion(ctx, &s)
+	d.checkNode(ctx)
 	d.checkHook(&s, "Prolog", "rt-prolog", "rt tracks no job on this node")
 	d.checkHook(&s, "Epilog", "rt-epilog", "a tracker ends late, and the exit code of the job is not recorded")
 	d.checkPrologFlags(&s)
@@ -36,12 +40,16 @@ func (d *Doctor) checkSlurm(ctx context.Context) {
 	d.checkTimeout(&s, "EpilogTimeout", d.EpilogLimit, "hooks.stop_timeout")
 }
 
-func (d *Doctor) checkVersion(s *slurmSettings) {
+func (d *Doctor) checkVersion(ctx context.Context, s *slurmSettings) {
 	const name = "slurm.version"
 	text, found := s.get("SLURM_VERSION")
-	if !found {
-		d.unknown(name, errors.New("slurmctld gave no answer"))
-		return
+	if !found { // that of the programs on this node
+		out, err := d.Command(ctx, "scontrol", "--version")
+		if err != nil {
+			d.unknown(name, err)
+			return
+		}
+		_, text, _ = strings.Cut(strings.TrimSpace(string(out)), " ")
 	}
 	v, err := parseVersion(text)
 	switch {
@@ -218,33 +226,44 @@ func (d *Doctor) checkPlugins(s *slurmSettings) {
 	default:
 		d.warn("slurm.jobacctgather", "JobAcctGatherType="+gather, "sacct has no usage to compare with; with cgroup v2 the jobs may have no memory controller", "JobAcctGatherType=jobacct_gather/cgroup in slurm.conf")
 	}
+	d.checkCgroupPlugin(s)
 	d.checkConstraint(s, "ConstrainRAMSpace", "jobs have no memory limit in their cgroup: a report shows no limit, and a job that takes too much memory can end other jobs")
 	d.checkConstraint(s, "ConstrainCores", "jobs are not bound to their CPUs: a job can use the CPUs of others")
 }
 
-// cgroupConf is read if slurmctld gave no answer.
-const cgroupConf = "cgroup.conf"
+// checkCgroupPlugin checks that slurmd makes cgroups, and in a hierarchy that this machine has.
+func (d *Doctor) checkCgroupPlugin(s *slurmSettings) {
+	const name = "slurm.cgroupplugin"
+	plugin, _ := s.get("CgroupPlugin")
+	plugin = strings.TrimPrefix(plugin, "cgroup/")
+	m, err := cgroupfs.ReadMounts(d.path("/proc"))
+	const fix = "CgroupPlugin=autodetect in cgroup.conf, then restart the slurmds"
+	isMissing := (plugin == "v1" && m.V1["freezer"] == "") || (plugin == "v2" && m.V2 == "")
+	switch {
+	case plugin == "disabled":
+		d.fail(name, "CgroupPlugin=disabled", "a job has no cgroup, so that nothing of it can be read", fix)
+	case err != nil:
+		d.unknown(name, err)
+	case isMissing:
+		d.fail(name, "CgroupPlugin=cgroup/"+plugin+", and this machine has another version of cgroups", "slurmd does not start", fix)
+	case plugin == "":
+		d.ok(name, "the default")
+	default:
+		d.ok(name, "CgroupPlugin=%s", plugin)
+	}
+}
 
 // checkConstraint checks a setting of cgroup.conf, which scontrol prints after those of slurm.conf.
 func (d *Doctor) checkConstraint(s *slurmSettings, setting, meaning string) {
 	name := "slurm." + strings.ToLower(setting)
 	value, known := s.get(setting)
-	if !known && s.isFile {
-		text, err := d.read(path.Join(path.Dir(s.source), cgroupConf))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.unknown(name, err)
-			return
-		}
-		conf := slurmSettings{values: parseSettings(text)}
-		value, known = conf.get(setting)
-	}
 	switch {
 	case !known && !s.isFile:
 		d.unknown(name, errors.New("scontrol show config prints no settings of cgroup.conf"))
 	case strings.EqualFold(value, "yes"):
 		d.ok(name, "%s=yes", setting)
 	default:
-		d.warn(name, setting+"="+value, meaning, setting+"=yes in cgroup.conf, then restart the slurmds")
+		d.warn(name, setting+"="+cmp.Or(value, "no"), meaning, setting+"=yes in cgroup.conf, then restart the slurmds")
 	}
 }
 

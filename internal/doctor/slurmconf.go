@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,6 +49,9 @@ var slurmConfFiles = []string{"/etc/slurm/slurm.conf", "/usr/local/etc/slurm.con
 
 // settings asks slurmctld for its configuration, and reads slurm.conf if there is no answer.
 func (d *Doctor) settings(ctx context.Context) (slurmSettings, error) {
+	if d.SlurmConf != "" && !d.exists(d.SlurmConf) { // scontrol would look for it for a minute
+		return slurmSettings{}, fmt.Errorf("SLURM_CONF names %s, which does not exist", d.SlurmConf)
+	}
 	text, cause := d.Command(ctx, "scontrol", "show", "config")
 	values := parseSettings(string(text))
 	if cause == nil && len(values) > 0 {
@@ -62,7 +67,13 @@ func (d *Doctor) settings(ctx context.Context) (slurmSettings, error) {
 	for _, file := range files {
 		text, err := d.read(file)
 		if err == nil {
-			return slurmSettings{parseSettings(text), file, true}, cause
+			values := parseSettings(text)
+			cgroups, err := d.read(path.Join(path.Dir(file), "cgroup.conf"))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				cause = errors.Join(cause, err)
+			}
+			maps.Copy(values, parseSettings(cgroups)) // no setting is in both
+			return slurmSettings{values, file, true}, cause
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			cause = errors.Join(cause, err)

@@ -15,6 +15,7 @@ func TestRealSettings(t *testing.T) {
 	}
 	m := newMachine(t)
 	answer := string(text)
+	m.cgroupV1()
 	m.Command = func(ctx context.Context, name string, args ...string) ([]byte, error) {
 		if name == "scontrol" {
 			return []byte(answer), nil

@@ -14,22 +14,23 @@ import (
 )
 
 func (d *Doctor) checkSpool() {
-	uid, err := d.user()
+	user, err := d.user()
 	switch {
 	case err != nil:
 		d.unknown("rt.user", err)
-	case uid == "":
+	case user.uid == "":
 		user := d.Config.Spool.User
 		d.fail("rt.user", fmt.Sprintf("spool.user %q is not in /etc/passwd", user), "the hooks start no tracker",
 			"useradd --system --user-group --no-create-home --home-dir /var/spool/rt --shell /usr/sbin/nologin "+user)
 	default:
-		d.ok("rt.user", "%s has the user id %s", d.Config.Spool.User, uid)
+		d.ok("rt.user", "%s has the user id %s", d.Config.Spool.User, user.uid)
 	}
 	d.checkLog()
 	d.checkHostCache()
-	if d.checkSpoolDir(uid) {
+	if d.checkSpoolDir(user) {
 		d.checkSpace()
 		d.checkRuns()
+		d.checkDrains()
 	}
 }
 
@@ -37,7 +38,15 @@ func (d *Doctor) checkSpool() {
 func (d *Doctor) checkHostCache() {
 	const name = "rt.host_cache"
 	file := d.Config.Tracker.HostCache
-	if file == "" || d.exists(file) {
+	if file == "" {
+		d.ok(name, "tracker.host_cache is empty: each tracker reads the facts of the machine itself")
+		return
+	}
+	if d.exists(file) {
+		if problem, fix := d.unsafe(file); problem != "" {
+			d.warn(name, problem, "another user can change the facts of the machine in the records of jobs", fix)
+			return
+		}
 		d.ok(name, "%s", file)
 		return
 	}
@@ -45,7 +54,7 @@ func (d *Doctor) checkHostCache() {
 }
 
 // checkSpoolDir reports whether the directory of the spool is there.
-func (d *Doctor) checkSpoolDir(uid string) bool {
+func (d *Doctor) checkSpoolDir(a account) bool {
 	const name = "spool.dir"
 	dir, user := d.Config.Spool.Dir, d.Config.Spool.User
 	st, err := os.Stat(d.path(dir))
@@ -63,14 +72,17 @@ func (d *Doctor) checkSpoolDir(uid string) bool {
 	}
 	before := len(d.checks)
 	owner := strconv.FormatUint(uint64(ownerOf(st)), 10)
-	if uid != "" && owner != uid {
-		d.fail(name, fmt.Sprintf("%s belongs to the user id %s, not to %s (%s)", dir, owner, user, uid), "trackers cannot record a job", fmt.Sprintf("chown %s: %s", user, dir))
+	if a.uid != "" && owner != a.uid {
+		d.fail(name, fmt.Sprintf("%s belongs to the user id %s, not to %s (%s)", dir, owner, user, a.uid), "trackers cannot record a job", fmt.Sprintf("chown %s: %s", user, dir))
 	}
 	if st.Mode().Perm()&0o022 != 0 {
 		d.fail(name, fmt.Sprintf("%s can be written by other users (mode %04o)", dir, st.Mode().Perm()), "another user can replace the records of jobs", "chmod go-w "+dir)
 	}
 	if st.Mode().Perm()&0o700 != 0o700 {
 		d.fail(name, fmt.Sprintf("%s cannot be written by its owner (mode %04o)", dir, st.Mode().Perm()), "trackers cannot record a job", "chmod u+rwx "+dir)
+	}
+	if closed := d.closedTo(a, dir); a.uid != "" && closed != "" {
+		d.fail(name, fmt.Sprintf("%s may not search %s, which is above %s", user, closed, dir), "trackers cannot record a job", "chmod o+x "+closed)
 	}
 	d.okUnless(before, name, "%s belongs to %s", dir, user)
 	return true
@@ -89,6 +101,8 @@ func (d *Doctor) checkSpace() {
 	switch {
 	case space.Network:
 		d.fail("spool.filesystem", dir+" is on a network file system", "trackers record no job: the files are not safe there", "spool.dir in rt.toml: a directory on the node's own disk")
+	case space.ReadOnly:
+		d.fail("spool.filesystem", "the file system of "+dir+" is mounted read-only", "trackers record no job", "see dmesg for an error of the disk, then mount -o remount,rw")
 	case space.Memory:
 		d.warn("spool.filesystem", dir+" is in memory", "undelivered runs are lost when the node restarts, and the spool takes memory from jobs", "spool.dir in rt.toml: a directory on a disk")
 	default:
@@ -97,6 +111,8 @@ func (d *Doctor) checkSpace() {
 	free := config.Size{Bytes: int64(min(space.Free, 1<<62))}
 	quota := d.Config.Spool.QuotaNode
 	switch {
+	case space.NoFiles:
+		d.fail("spool.room", "the file system of "+dir+" has no free inode", "trackers cannot create the file of a run", "rt-spool drain, rt-spool gc, or remove files of other programs")
 	case free.Bytes < leastFree:
 		d.fail("spool.room", fmt.Sprintf("%s are free for %s", mebibytes(free.Bytes), dir), "trackers keep readings in memory and lose them at the end of the job", "rt-spool drain, rt-spool gc, or make room on the file system")
 	case free.Bytes < quota.Bytes:
@@ -165,7 +181,7 @@ func (d *Doctor) checkRuns() {
 	} else {
 		d.ok("spool.quota", "%s of %s are used", mebibytes(b.bytes), quota)
 	}
-	last := "no run was delivered yet"
+	last := "the spool has no delivered run"
 	if !b.delivered.IsZero() {
 		last = "the last delivery was at " + b.delivered.Format(time.RFC3339)
 	}
@@ -175,4 +191,33 @@ func (d *Doctor) checkRuns() {
 		return
 	}
 	d.ok("spool.backlog", "%d runs wait for delivery; %s", b.waiting, last)
+}
+
+// checkDrains checks that a drain runs from time to time and delivers.
+func (d *Doctor) checkDrains() {
+	const name = "spool.drain"
+	const start = "systemctl enable --now rt-spool-drain.timer, or install contrib/cron/rt-spool"
+	if d.Config.Sentinel.Endpoint == "" {
+		d.ok(name, "no receiver is configured")
+		return
+	}
+	drains, err := d.Drains(d.path(d.Config.Spool.Dir))
+	age := d.Now().Sub(drains.Last)
+	last := drains.Last.Format(time.RFC3339)
+	success := "none has delivered all runs"
+	if !drains.Success.IsZero() {
+		success = "the last one that delivered all runs ended at " + drains.Success.Format(time.RFC3339)
+	}
+	switch {
+	case err != nil:
+		d.unknown(name, err)
+	case drains.Last.IsZero():
+		d.warn(name, "no drain has run on this node", "runs stay on this node until the quota of the spool thins them", start)
+	case age > lateDelivery:
+		d.warn(name, "the last drain ended at "+last, "newer runs stay on this node", start)
+	case drains.Failed > 0:
+		d.warn(name, fmt.Sprintf("%d drains in a row did not deliver all runs; %s", drains.Failed, success), "runs wait in the spool", fmt.Sprintf("runuser -u %s -- rt-spool drain, which prints the reason", d.Config.Spool.User))
+	default:
+		d.ok(name, "the last drain ended at %s and delivered all runs", last)
+	}
 }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,13 +14,16 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// commandLimit is the longest time that one command may take.
+// commandLimit is the longest time that one command may take if its context has no limit.
 const commandLimit = 20 * time.Second
 
 // Command runs a program and returns its standard output. The error has its last words.
 func Command(ctx context.Context, name string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandLimit)
-	defer cancel()
+	if _, isLimited := ctx.Deadline(); !isLimited {
+		limited, cancel := context.WithTimeout(ctx, commandLimit)
+		defer cancel()
+		ctx = limited
+	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
@@ -40,17 +41,10 @@ func ReadSpace(dir string) (Space, error) {
 	}
 	isMemory := st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC
 	return Space{
-		Free:    st.Bavail * uint64(st.Bsize),
-		Network: errors.Is(spool.CheckDir(dir), spool.ErrNetworkFS),
-		Memory:  isMemory,
+		Free:     st.Bavail * uint64(st.Bsize),
+		Network:  errors.Is(spool.CheckDir(dir), spool.ErrNetworkFS),
+		Memory:   isMemory,
+		ReadOnly: st.Flags&unix.ST_RDONLY != 0,
+		NoFiles:  st.Files > 0 && st.Ffree == 0, // some file systems have no limit and report 0 of 0
 	}, nil
-}
-
-// ownerOf returns the user id of a file's owner.
-func ownerOf(info os.FileInfo) uint32 {
-	st, _ := info.Sys().(*syscall.Stat_t)
-	if st == nil {
-		return 0
-	}
-	return st.Uid
 }

@@ -51,6 +51,15 @@ func readDrains(dir string) (d drains, err error) {
 	return d, nil
 }
 
+// ReadDrains returns what the drains of a spool have done. The other fields of the state are absent.
+func ReadDrains(spool string) (n site.NodeState, err error) {
+	d, err := readDrains(spool)
+	if err == nil {
+		d.fill(&n)
+	}
+	return n, err
+}
+
 // write replaces the file. It needs no sync: after a loss of power the next drain writes it.
 func (d drains) write(dir string) error {
 	path := filepath.Join(dir, drainsFile)

@@ -68,7 +68,7 @@ func New(c Config) (*Client, error) {
 			return nil, fmt.Errorf("site.ca_file: %w", err)
 		}
 	}
-	authorize := byMunge(c.Munged)
+	authorize := ByMunge(c.Munged)
 	if c.TokenFile != "" {
 		token, err := readToken(c.TokenFile)
 		if err != nil {

@@ -19,9 +19,9 @@ const maxCredential = 16 << 10
 // mungeTimeout limits the running time of munge, which waits for munged.
 const mungeTimeout = 10 * time.Second
 
-// byMunge returns a function that sets a credential of this process's user, which is for one request only:
+// ByMunge returns a function that sets a credential of this process's user, which is for one request only:
 // its payload is the request, and munged accepts it once. socket is that of munged; empty: the default.
-func byMunge(socket string) func(*http.Request) error {
+func ByMunge(socket string) func(*http.Request) error {
 	return func(r *http.Request) error {
 		credential, err := munge(r.Context(), socket, Payload(r))
 		if err != nil {

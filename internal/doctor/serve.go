@@ -1,0 +1,221 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+)
+
+// checkReceiver checks the files of rt-site serve on this machine. rt-site verify checks the data.
+func (d *Doctor) checkReceiver(ctx context.Context) {
+	s := d.Config.Serve
+	dir, err := os.Stat(d.path(s.Dir))
+	switch {
+	case err != nil:
+		d.fail("serve.dir", err.Error(), "rt-site serve does not start", "install -d -o rt -g rt -m 750 "+s.Dir)
+	case dir.Mode().Perm()&0o022 != 0:
+		d.fail("serve.dir", fmt.Sprintf("%s can be written by other users (mode %04o)", s.Dir, dir.Mode().Perm()), "another user can replace the runs of the site", "chmod go-w "+s.Dir)
+	default:
+		d.ok("serve.dir", "%s", s.Dir)
+		d.checkServeSpace()
+	}
+	d.checkServeFiles()
+	d.checkPassword()
+	token := d.checkServeTokens()
+	d.checkServeTLS()
+	d.checkServing(ctx, token)
+	d.checkStores(ctx)
+	socket := s.Munge
+	if socket == "on" {
+		socket = "/run/munge/munge.socket.2"
+	}
+	switch {
+	case socket == "off":
+		d.ok("serve.munge", "off")
+	case d.exists(socket):
+		d.ok("serve.munge", "%s", socket)
+	default:
+		d.fail("serve.munge", socket+" does not exist", "users cannot prove who they are", "systemctl start munge, or serve.munge in rt.toml")
+	}
+}
+
+func (d *Doctor) checkServeSpace() {
+	space, err := d.Space(d.path(d.Config.Serve.Dir))
+	const least = 1 << 30
+	switch {
+	case err != nil:
+		d.unknown("serve.room", err)
+	case space.Free < least:
+		d.fail("serve.room", mebibytes(int64(space.Free))+" are free", "the service refuses runs when the disk is full", "serve.retain_runs in rt.toml, or make room on the file system")
+	default:
+		d.ok("serve.room", "%s are free", mebibytes(int64(min(space.Free, 1<<62))))
+	}
+}
+
+// checkServeTokens returns the first token; empty if the file has only hashes of tokens.
+func (d *Doctor) checkServeTokens() (token string) {
+	const name = "serve.token_file"
+	file := d.Config.Serve.TokenFile
+	st, err := os.Stat(d.path(file))
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		d.unknown(name, err)
+		return ""
+	case err != nil:
+		d.fail(name, err.Error(), "no node can deliver", "put one token per line into "+file)
+		return ""
+	case st.Mode().Perm()&0o007 != 0:
+		d.fail(name, fmt.Sprintf("%s can be read or written by all users (mode %04o)", file, st.Mode().Perm()), "each user of this machine can send runs as any node", "chmod o-rwx "+file)
+		return ""
+	}
+	text, err := d.read(file)
+	lines := 0
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		lines++
+		if token == "" && !strings.HasPrefix(fields[0], "sha256:") {
+			token = fields[0]
+		}
+	}
+	switch {
+	case err != nil:
+		d.unknown(name, err)
+	case lines == 0:
+		d.fail(name, file+" is empty", "no node can deliver", "put one token per line into "+file)
+	default:
+		d.ok(name, "%s", file)
+	}
+	return token
+}
+
+func (d *Doctor) checkServeTLS() {
+	const name = "serve.tls"
+	s := d.Config.Serve
+	if s.TLSCert == "" {
+		d.ok(name, "plain HTTP at %s: for a proxy on this machine", s.Listen)
+		return
+	}
+	text, err := d.read(s.TLSCert)
+	if err != nil {
+		d.fail(name, err.Error(), "rt-site serve does not start", "correct serve.tls_cert in rt.toml")
+		return
+	}
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		d.fail(name, s.TLSCert+" has no PEM certificate", "rt-site serve does not start", "correct serve.tls_cert in rt.toml")
+		return
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		d.fail(name, fmt.Sprintf("%s: %v", s.TLSCert, err), "rt-site serve does not start", "correct serve.tls_cert in rt.toml")
+		return
+	}
+	d.checkCertificate(name, c)
+	if st, err := os.Stat(d.path(s.TLSKey)); err == nil && st.Mode().Perm()&0o007 != 0 {
+		d.fail("serve.tls_key", fmt.Sprintf("%s can be read by all users (mode %04o)", s.TLSKey, st.Mode().Perm()), "each user of this machine can act as the service", "chmod o-rwx "+s.TLSKey)
+	}
+}
+
+// checkServeFiles checks that the files of the site belong to one user: those that root makes cannot be written by the service.
+func (d *Doctor) checkServeFiles() {
+	const name = "serve.owner"
+	dir := d.Config.Serve.Dir
+	st, err := os.Stat(d.path(dir))
+	if err != nil {
+		return // serve.dir reports it
+	}
+	for _, file := range []string{"registry.db", "registry.db-wal", "registry.db-shm", "objects"} {
+		of, err := os.Stat(d.path(path.Join(dir, file)))
+		if err == nil && ownerOf(of) != ownerOf(st) {
+			d.fail(name, fmt.Sprintf("%s belongs to the user id %d, %s to %d", path.Join(dir, file), ownerOf(of), dir, ownerOf(st)), "the service cannot write it, and refuses runs",
+				fmt.Sprintf("chown -R --reference=%[1]s %[1]s", dir))
+			return
+		}
+	}
+	d.ok(name, "the files belong to the user id %d", ownerOf(st))
+}
+
+// checkPassword checks that a password in rt.toml is not for all users.
+func (d *Doctor) checkPassword() {
+	u, err := url.Parse(d.Config.Serve.Database)
+	st, statErr := os.Stat(d.path(d.ConfigFile))
+	if err != nil || statErr != nil {
+		return // rt-site doctor reports a wrong address
+	}
+	_, isThere := u.User.Password()
+	if isThere && st.Mode().Perm()&0o004 != 0 {
+		d.fail("serve.password", fmt.Sprintf("serve.database has a password, and all users can read %s (mode %04o)", d.ConfigFile, st.Mode().Perm()), "each user of this machine can read and change the records of the site",
+			"PGPASSWORD in /etc/rt/site.env with mode 0600, and no password in serve.database; then change the password")
+	}
+}
+
+// localURL returns the address at which a program on this machine reaches the service.
+func localURL(listen string, isTLS bool) string {
+	if strings.HasPrefix(listen, "unix:") {
+		return "http://rt-site"
+	}
+	host, port, _ := net.SplitHostPort(listen)
+	ip := net.ParseIP(host)
+	isAny := host == "" || (ip != nil && ip.IsUnspecified())
+	if isAny {
+		host = "localhost"
+	}
+	if isTLS {
+		return "https://" + net.JoinHostPort(host, port)
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// checkServing asks the running service for a run, as a node that delivers does.
+func (d *Doctor) checkServing(ctx context.Context, token string) {
+	const name = "serve.answer"
+	s := d.Config.Serve
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, localURL(s.Listen, s.TLSCert != "")+"/runs?limit=1", nil)
+	if err != nil {
+		d.fail(name, err.Error(), "the service cannot be asked", "correct serve.listen in rt.toml")
+		return
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := d.Local(s.Listen).Do(req)
+	if err != nil {
+		d.fail(name, err.Error(), "the service does not run: no node can deliver", "systemctl enable --now rt-site; journalctl -u rt-site shows why it ended")
+		return
+	}
+	resp.Body.Close()
+	switch {
+	case token == "" && resp.StatusCode < http.StatusInternalServerError: // there is none, or only hashes
+		d.ok(name, "%s answers", s.Listen)
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		d.fail(name, fmt.Sprintf("the service refuses the first token of %s: status %d", s.TokenFile, resp.StatusCode), "the service has read another file or has not read it again: nodes with this token cannot deliver", "systemctl reload rt-site; journalctl -u rt-site")
+	case resp.StatusCode != http.StatusOK:
+		d.fail(name, fmt.Sprintf("the service failed: status %d", resp.StatusCode), "runs wait in the spools of the nodes", "journalctl -u rt-site")
+	default:
+		d.ok(name, "%s answers and accepts the first token", s.Listen)
+	}
+}
+
+// checkStores checks the database and the object store. rt-site does that, because rt-spool links no database client.
+func (d *Doctor) checkStores(ctx context.Context) {
+	checks, err := d.Stores(ctx)
+	if err != nil {
+		d.checks = append(d.checks, Check{"serve.database", Unknown, fmt.Sprintf("not checked: %v", err), "", "rt-site doctor, as the user of the service and with its environment"})
+		return
+	}
+	d.checks = append(d.checks, checks...)
+}

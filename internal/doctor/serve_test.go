@@ -1,0 +1,95 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newReceiver returns a machine that runs rt-site serve.
+func newReceiver(t *testing.T) *machine {
+	m := newMachine(t)
+	m.mkdir("/var/lib/rt/receiver", 0o750)
+	m.write("/etc/rt/serve-tokens", "secret", 0o600)
+	der, _ := certificateOf(t, 365*24*time.Hour)
+	m.write("/etc/rt/cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), 0o644)
+	m.write("/etc/rt/key.pem", "key", 0o600)
+	for _, name := range []string{"registry.db", "objects/key"} {
+		m.write("/var/lib/rt/receiver/"+name, "", 0o600)
+	}
+	m.status = http.StatusOK
+	m.encrypt()
+	m.Config.Serve.Listen = "0.0.0.0:" + m.server.URL[strings.LastIndex(m.server.URL, ":")+1:]
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	t.Cleanup(client.CloseIdleConnections)
+	m.Local = func(string) *http.Client { return client }
+	m.Stores = storesOf(nil, Check{Name: "serve.database", Status: OK, Finding: "ok"}, Check{Name: "serve.objects", Status: OK, Finding: "ok"})
+	m.Config.Serve.TLSCert, m.Config.Serve.TLSKey = "/etc/rt/cert.pem", "/etc/rt/key.pem"
+	return m
+}
+
+var receiverConditions = []condition{
+	{"serve.dir", Failure, "no such file", func(m *machine) { m.remove("/var/lib/rt/receiver") }},
+	{"serve.dir", Failure, "other users", func(m *machine) { m.chmod("/var/lib/rt/receiver", 0o777) }},
+	{"serve.room", Failure, "1 MiB", func(m *machine) { m.Space = spaceOf(Space{Free: 1 << 20}) }},
+	{"serve.token_file", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/serve-tokens") }},
+	{"serve.token_file", Failure, "all users", func(m *machine) { m.chmod("/etc/rt/serve-tokens", 0o644) }},
+	{"serve.token_file", Failure, "is empty", func(m *machine) { m.write("/etc/rt/serve-tokens", "\n", 0o600) }},
+	{"serve.password", Failure, "has a password", func(m *machine) { m.Config.Serve.Database = "postgres://rt:secret@db/rt" }},
+	{"serve.answer", Failure, "refused", func(m *machine) { m.server.Close() }},
+	{"serve.answer", Failure, "refuses the first token", func(m *machine) { m.status = http.StatusUnauthorized }},
+	{"serve.answer", Failure, "status 503", func(m *machine) { m.status = http.StatusServiceUnavailable }},
+	{"serve.database", Failure, "no connection", func(m *machine) {
+		m.Stores = storesOf(nil, Check{"serve.database", Failure, "no connection", "the service does not start", "systemctl status postgresql"})
+	}},
+	{"serve.objects", Failure, "no space left", func(m *machine) {
+		m.Stores = storesOf(nil, Check{"serve.objects", Failure, "no space left", "the service refuses runs", "make room"})
+	}},
+	{"serve.database", Unknown, "not installed", func(m *machine) { m.Stores = storesOf(errors.New("rt-site is not installed")) }},
+	{"serve.token_file", OK, "serve-tokens", func(m *machine) {
+		m.write("/etc/rt/serve-tokens", "# nodes\nsha256:0123 nodes\n", 0o600)
+	}},
+	{"serve.munge", Failure, "munge.socket", func(m *machine) { m.Config.Serve.Munge = "on" }},
+	{"serve.tls", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/cert.pem") }},
+	{"serve.tls", Failure, "no PEM", func(m *machine) { m.write("/etc/rt/cert.pem", "text", 0o644) }},
+	{"serve.tls", Warning, "expires on", func(m *machine) {
+		der, _ := certificateOf(m.t, 24*time.Hour)
+		m.write("/etc/rt/cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), 0o644)
+	}},
+	{"serve.tls", Failure, "expired", func(m *machine) {
+		der, _ := certificateOf(m.t, -time.Hour)
+		m.write("/etc/rt/cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), 0o644)
+	}},
+	{"serve.tls_key", Failure, "all users", func(m *machine) { m.chmod("/etc/rt/key.pem", 0o644) }},
+}
+
+var ownerCondition = condition{"serve.owner", Failure, "/registry.db belongs to the user id", func(m *machine) {
+	if err := os.Chown(m.path("/var/lib/rt/receiver/registry.db"), 4711, -1); err != nil {
+		m.t.Error(err)
+	}
+}}
+
+func storesOf(err error, checks ...Check) func(context.Context) ([]Check, error) {
+	return func(context.Context) ([]Check, error) { return checks, err }
+}
+
+func TestReceiverConditions(t *testing.T) {
+	m := newReceiver(t)
+	if role := m.FindRole(); role != Receiver {
+		t.Errorf("role %s, want receiver", role)
+	}
+	if checks := m.Run(t.Context(), Receiver); Worst(checks) != OK {
+		t.Errorf("problems of a sound receiver:\n%s", printed(t, checks))
+	}
+	check(t, Receiver, newReceiver, slices.Concat(receiverConditions, configConditions))
+	if os.Getuid() == 0 { // who alone can give a file away
+		check(t, Receiver, newReceiver, []condition{ownerCondition})
+	}
+}
