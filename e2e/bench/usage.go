@@ -28,7 +28,7 @@ func statusMiB(pid int, name string) (float64, error) {
 	return kib / 1024, err
 }
 
-// statusNumber adds up the numbers of the lines of a status file whose keys end with name.
+// statusNumber adds up the numbers behind a name in the lines of a status file.
 func statusNumber(path, name string) (sum float64, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
