@@ -35,6 +35,9 @@ type Tree struct {
 	shown   counters    // the last reading, which the next one never falls below
 
 	scan   bool // the kernel has no children files: every process is read
+	recent recentPIDs
+	held   int // members with an open descriptor
+	hold   int // maximum of held
 	procs  pidDir
 	pids   []int    // scratch: children, or all processes
 	tids   []int    // scratch: threads of one process
@@ -51,6 +54,9 @@ type member struct {
 	own       counters       // user and system time, ticks of USER_HZ
 	waited    processCounter // the same of the children that it has waited for
 	rss       uint64         // pages
+
+	held bool
+	stat procfile.File // open if held
 }
 
 func (m *member) total() counters {
@@ -63,12 +69,17 @@ func (m *member) total() counters {
 func NewTree(fs FS, pid int) *Tree {
 	return &Tree{
 		named: "tree", fs: fs, root: pid,
-		at: map[int]int{}, procs: pidDir{file{path: fs.Proc}},
+		at: map[int]int{}, procs: pidDir{file{path: fs.Proc}}, recent: newRecentPIDs(fs),
 	}
 }
 
-// Close closes the descriptor.
-func (t *Tree) Close() error { return t.procs.Close() }
+// Close closes the descriptors.
+func (t *Tree) Close() error {
+	for i := range t.members {
+		t.release(&t.members[i])
+	}
+	return errors.Join(t.procs.Close(), t.recent.close())
+}
 
 // Read fills s.Tree. A root that never existed is an error, and all of s.Tree is then
 // absent. After the end of the root the CPU time remains, and grows while descendants
@@ -80,6 +91,9 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 			return fmt.Errorf("the tracked process %d cannot be read: %w", t.root, err)
 		}
 		t.known = true
+		if t.recent.isOwn(t.fs.Proc) {
+			t.hold = mostHeld()
+		}
 		t.add(m)
 	} else {
 		t.refresh()
@@ -109,6 +123,23 @@ func (t *Tree) Has(pid int) bool {
 // look reads one process. The error is fs.ErrNotExist if the process does not exist.
 func (t *Tree) look(pid int) (member, error) {
 	p, err := t.peek.stat(t.fs.Proc, pid)
+	return newMember(pid, p, err)
+}
+
+// again reads a member again.
+func (t *Tree) again(m *member) (member, error) {
+	if !m.held {
+		return t.look(m.pid)
+	}
+	b, err := t.peek.buf.Read(&m.stat)
+	if err != nil {
+		return newMember(m.pid, procfile.Stat{}, err)
+	}
+	p, err := parsePidStat(b)
+	return newMember(m.pid, p, err)
+}
+
+func newMember(pid int, p procfile.Stat, err error) (member, error) {
 	if errors.Is(err, unix.ESRCH) {
 		err = fs.ErrNotExist
 	}
@@ -126,16 +157,43 @@ func isUnread(err error) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, errPidStat)
 }
 
+// add adds a member and opens its stat: a path costs three times as much as a reading.
 func (t *Tree) add(m member) {
+	if t.held < t.hold {
+		f, err := t.peek.path(t.fs.Proc).num(m.pid).str("/stat").open(0)
+		if err == nil {
+			m.stat, m.held = f, true
+			t.held++
+		}
+	}
 	t.at[m.pid] = len(t.members)
 	t.members = append(t.members, m)
+}
+
+func (t *Tree) release(m *member) {
+	if m.held {
+		_ = m.stat.Close() // opened for reading: nothing can be lost
+		m.held = false
+		t.held--
+	}
+}
+
+// mostHeld returns the number of members with an open descriptor: a part of those that this
+// process may have.
+func mostHeld() int {
+	const most = 4096
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(most, limit.Cur/2))
 }
 
 // refresh reads the members again, parents first.
 func (t *Tree) refresh() {
 	for i := range t.members {
 		m := &t.members[i]
-		now, err := t.look(m.pid)
+		now, err := t.again(m)
 		if isUnread(err) {
 			continue
 		}
@@ -163,9 +221,11 @@ func (t *Tree) removeEnded() {
 		}
 	}
 	clear(t.at)
+	n := len(t.members)
 	living := t.members[:0]
 	for _, m := range t.members {
 		if !m.alive {
+			t.release(&m)
 			continue
 		}
 		for k, lost := range m.waited.reconcile() {
@@ -176,6 +236,7 @@ func (t *Tree) removeEnded() {
 		t.at[m.pid] = len(living)
 		living = append(living, m)
 	}
+	clear(t.members[len(living):n])
 	t.members = living
 }
 
@@ -210,100 +271,4 @@ func (t *Tree) publish(r *rt.TreeReading) {
 	if _, ok := t.at[t.root]; ok {
 		r.Children.Set(uint64(len(t.members) - 1))
 	}
-}
-
-var errNoChildrenFiles = errors.New("the kernel has no /proc/<pid>/task/<tid>/children")
-
-// discover finds the processes that have become members: in the children files of the
-// members' threads if the kernel has them (CONFIG_PROC_CHILDREN), else by reading every
-// process.
-func (t *Tree) discover() error {
-	for i := 0; i < len(t.members) && !t.scan; i++ { // the loop also visits the members that it adds
-		err := t.childrenOf(t.members[i].pid)
-		t.scan = errors.Is(err, errNoChildrenFiles)
-	}
-	if !t.scan {
-		return nil
-	}
-	return t.scanAll()
-}
-
-// childrenOf adds the children of each thread of pid. A process that has just ended has
-// none. The kernel's list may omit a child while its sibling ends: the next reading
-// finds it.
-func (t *Tree) childrenOf(pid int) error {
-	task, err := t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_DIRECTORY)
-	if err != nil {
-		return nil
-	}
-	defer task.Close() // opened for reading: nothing can be lost
-	if t.list == nil {
-		t.list = make([]byte, 32<<10)
-	}
-	t.pids = t.pids[:0]
-	t.tids, _, err = appendNumbers(task.Fd(), t.list, t.tids[:0])
-	if err != nil {
-		return nil
-	}
-	for _, tid := range t.tids {
-		b, err := t.peek.path(t.fs.Proc).num(pid).str("/task").num(tid).str("/children").read()
-		if errors.Is(err, fs.ErrNotExist) && tid == pid {
-			if _, err := t.look(pid); err == nil {
-				return errNoChildrenFiles // the process exists and the file does not
-			}
-		}
-		if err == nil {
-			t.pids = parsePIDs(b, t.pids)
-		}
-	}
-	for _, child := range t.pids {
-		if _, ok := t.at[child]; ok {
-			continue
-		}
-		if m, err := t.look(child); err == nil && m.ppid == pid {
-			t.add(m)
-		}
-	}
-	return nil
-}
-
-// parsePIDs appends the numbers of a children file to pids.
-func parsePIDs(b []byte, pids []int) []int {
-	for len(b) > 0 {
-		var word []byte
-		word, b = procfile.Field(b)
-		if n, ok := procfile.Uint(word); ok && n > 0 && n < 1<<31 {
-			pids = append(pids, int(n))
-		}
-	}
-	return pids
-}
-
-// scanAll reads every process that is not a member and adds those with a member as their parent.
-func (t *Tree) scanAll() error {
-	pids, _, err := t.procs.list(t.pids[:0])
-	t.pids = pids
-	if err != nil {
-		return fmt.Errorf("find the children of process %d: %w", t.root, err)
-	}
-	t.strays = t.strays[:0]
-	for _, pid := range t.pids {
-		if _, ok := t.at[pid]; ok {
-			continue
-		}
-		if m, err := t.look(pid); err == nil {
-			t.strays = append(t.strays, m)
-		}
-	}
-	for more := true; more; { // a child may come before its parent
-		more = false
-		for i := range t.strays {
-			m := &t.strays[i]
-			if _, ok := t.at[m.ppid]; ok && m.alive {
-				t.add(*m)
-				m.alive, more = false, true
-			}
-		}
-	}
-	return nil
 }
