@@ -27,14 +27,24 @@ const (
 	MemoryCores = 0.25
 )
 
-// WasteSecs is what was reserved and not used, in equivalent core-seconds: the sum over cores, GPUs
-// and memory. A figure that is not known adds nothing; without any figure the waste is absent.
-func (f *Figures) WasteSecs() (waste rt.Opt[float64]) {
+// WasteParts are what was reserved and not used of cores, GPUs and memory, in equivalent core-seconds. A part of which
+// the figures are not known is absent.
+func (f *Figures) WasteParts() (parts [3]rt.Opt[float64]) {
 	weights := [...]float64{1, GPUCores, MemoryCores / (1 << 30)}
 	for i, pair := range f.Pairs() {
 		reserved, isKnown := pair[0].Get()
 		if isKnown {
-			waste.Set(waste.Or(0) + float64(max(0, reserved-pair[1].Or(0))*weights[i]))
+			parts[i].Set(max(0, reserved-pair[1].Or(0)) * weights[i])
+		}
+	}
+	return parts
+}
+
+// WasteSecs is the sum of the parts. A figure that is not known adds nothing; without any figure the waste is absent.
+func (f *Figures) WasteSecs() (waste rt.Opt[float64]) {
+	for _, part := range f.WasteParts() {
+		if secs, isKnown := part.Get(); isKnown {
+			waste.Set(waste.Or(0) + secs)
 		}
 	}
 	return waste

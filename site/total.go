@@ -7,14 +7,15 @@ type Group string
 
 // The groups of jobs.
 const (
-	ByUser    Group = "user"
-	ByAccount Group = "account"
-	ByWeek    Group = "week" // from Monday on, in UTC, of the start of the job
+	ByUser      Group = "user"
+	ByAccount   Group = "account"
+	ByPartition Group = "partition"
+	ByWeek      Group = "week" // from Monday on, in UTC, of the start of the job
 )
 
 // Total is the sum over a group of jobs.
 type Total struct {
-	Name string    // of the user or account
+	Name string    // of the user, account or partition
 	Week time.Time // its first instant
 	Jobs int64
 	Figures

@@ -110,9 +110,8 @@ func TestBrowserKeyboard(t *testing.T) {
 func TestBrowserSizes(t *testing.T) {
 	c, base := browse(t, "page-all", "jobs?name=train")
 	if *update {
-		c.Screenshot("../../docs/site-jobs.png", 1280, 480)
-		c.Open(base + "accounts?since=2026-03-01&account=alice-lab")
-		c.Screenshot("../../docs/site-accounts.png", 1280, 760)
+		screenshots(t, c)
+		return
 	}
 	background := map[string]string{}
 	for scheme, width := range map[string]int{"light": 1280, "dark": 390} {
@@ -129,16 +128,38 @@ func TestBrowserSizes(t *testing.T) {
 	if background["light"] == background["dark"] {
 		t.Errorf("the background is %s in light and dark mode", background["light"])
 	}
-	if *update {
-		c.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
-		c.Open(base + "jobs?name=train")
-		c.Screenshot("../../docs/site-phone-dark.png", 390, 700)
-	}
 	for _, fault := range c.Faults(base) {
 		if !strings.Contains(fault, "404") { // of the job that is not there
 			t.Error(fault)
 		}
 	}
+}
+
+// On a phone the list of jobs comes first: the filter opens with its box, and stays open while it selects jobs.
+func TestBrowserPhoneFilter(t *testing.T) {
+	c, base := browse(t, "page-all", "nodes")
+	const formDisplay = `getComputedStyle(document.querySelector("form")).display`
+	c.Open(base + "jobs")
+	if got := c.Text(formDisplay); got != "flex" {
+		t.Errorf("in a wide window the display of the filter is %s", got)
+	}
+	c.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": false}, nil)
+	if got := c.Text(formDisplay); got != "none" {
+		t.Errorf("on a phone the display of the filter is %s", got)
+	}
+	c.Eval(`document.querySelector("#filter").focus()`, nil)
+	c.Key(" ")
+	if got := c.Text(formDisplay); got != "grid" {
+		t.Errorf("with its box the display of the filter is %s", got)
+	}
+	c.Eval(`document.querySelector("[name=name]").focus()`, nil)
+	c.Write("train-alice")
+	c.Key("Enter")
+	c.Loaded()
+	if got := c.Text(formDisplay + ` + " " + document.querySelectorAll(".jobs tbody tr").length`); got != "grid 3" {
+		t.Errorf("with a filter its display and the number of jobs are %s", got)
+	}
+	noFaults(t, c, base)
 }
 
 // No text of a user runs a script in a browser.

@@ -113,6 +113,12 @@ func newPageSite(t *testing.T) string {
 	if err := errors.Join(err, r.Close()); err != nil {
 		t.Fatal(err)
 	}
+	return servePages(t, dir)
+}
+
+// servePages starts the service with a registry in a directory. It returns its URL.
+func servePages(t *testing.T, dir string) string {
+	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, "objects"), 0o700); err != nil {
 		t.Fatal(err)
 	}

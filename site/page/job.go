@@ -197,7 +197,7 @@ func (p *Pages) job(w http.ResponseWriter, r request) error {
 	var b bytes.Buffer
 	policy := ""
 	if err == nil {
-		report.Links = p.links(&f)
+		report.Links = p.links(r, &f)
 		policy, err = p.conf.Reports.HTML(r.Context(), &b, report)
 	}
 	if err != nil {
@@ -211,7 +211,7 @@ func (p *Pages) job(w http.ResponseWriter, r request) error {
 
 // jobWithout answers with the tables of a job, and why there is no report.
 func (p *Pages) jobWithout(w http.ResponseWriter, r request, f *wanted, why error) error {
-	page := jobPage{IsPartial: f.isPartial, Links: p.links(f)}
+	page := jobPage{IsPartial: f.isPartial, Links: p.links(r, f)}
 	switch {
 	case errors.Is(why, ErrNoReport):
 		page.Why = "T" + why.Error()[1:] + "."
@@ -255,8 +255,12 @@ func filesOf(run site.Run) []site.Link {
 }
 
 // links returns the links of the page of a job.
-func (p *Pages) links(f *wanted) []site.Link {
-	list := []site.Link{{Text: "Jobs", URL: "jobs"}, {Text: "Users", URL: "users"}, {Text: "Accounts", URL: "accounts"}, {Text: "Download:"}}
+func (p *Pages) links(r request, f *wanted) []site.Link {
+	list := []site.Link{{Text: "Jobs", URL: "jobs"}, {Text: "Users", URL: "users"}, {Text: "Accounts", URL: "accounts"}}
+	if r.reader.Operator {
+		list = append(list, site.Link{Text: "Nodes", URL: "nodes"})
+	}
+	list = append(list, site.Link{Text: "Download:"})
 	runs := f.reported()
 	if len(runs) > 0 && p.conf.Reports != nil {
 		list = append(list, site.Link{Text: "HTML", URL: jobLink("report.html", f.cluster, f.id)}, site.Link{Text: "JSON", URL: jobLink("report.json", f.cluster, f.id)})

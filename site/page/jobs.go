@@ -36,6 +36,7 @@ type jobsPage struct {
 	States, Outcomes, Sorts []choice
 	Jobs                    []jobRow
 	Next, First             string // links; empty: there is none
+	HasFilter               bool   // apart from the order
 	IsPartial               bool   // the search has not seen all jobs yet
 	IsByWaste               bool
 	ByStart, ByWaste        string // links
@@ -163,6 +164,9 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 		Query: values, States: states, Outcomes: outcomes, Sorts: sorts, Jobs: rows,
 		IsPartial: len(found) < pageJobs && next != "", IsByWaste: f.Sort == site.ByWaste,
 		ByStart: link("jobs", values, "sort", ""), ByWaste: link("jobs", values, "sort", string(site.ByWaste)),
+	}
+	for name := range values {
+		page.HasFilter = page.HasFilter || name != "sort"
 	}
 	if next != "" {
 		page.Next = link("jobs", values, "cursor", next)

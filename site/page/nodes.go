@@ -31,10 +31,13 @@ type nodesPage struct {
 	LinkAll, LinkBad string
 }
 
+// problem is what is wrong with a node, and what an operator does about it.
+type problem struct{ What, Remedy string }
+
 // nodeRow is a node in a table.
 type nodeRow struct {
 	Cluster, Node, JobsLink         string
-	Problems                        []string
+	Problems                        []problem
 	Reported, LastSuccess, Version  string
 	Trackers, Waiting, WaitingBytes string
 	Oldest, Lost, Hooks, Spool      string
@@ -76,34 +79,36 @@ func (p *Pages) nodes(w http.ResponseWriter, r request) error {
 func nodeRowOf(n site.Node, now time.Time) nodeRow {
 	row := nodeRow{
 		Cluster: rt.Printable(n.Cluster), Node: rt.Printable(n.Node), JobsLink: link("jobs", map[string]string{"node": n.Node}),
-		Reported: moment(n.Reported), LastSuccess: moment(n.LastSuccess.Or(time.Time{})), Version: cmp.Or(rt.Printable(n.Version), dash),
-		Trackers: count(n.Trackers), Waiting: count(n.UndeliveredRuns), WaitingBytes: mebibytes(n.UndeliveredBytes), Oldest: moment(n.OldestUndelivered.Or(time.Time{})),
+		Reported: ago(n.Reported, now), LastSuccess: ago(n.LastSuccess.Or(time.Time{}), now), Version: cmp.Or(rt.Printable(n.Version), dash),
+		Trackers: count(n.Trackers), Waiting: count(n.UndeliveredRuns), WaitingBytes: mebibytes(n.UndeliveredBytes), Oldest: ago(n.OldestUndelivered.Or(time.Time{}), now),
 		Lost: count(n.Lost), Hooks: count(n.HookFailures), Spool: spoolText(n),
 	}
-	add := func(urgency int, format string, args ...any) {
-		row.Problems = append(row.Problems, fmt.Sprintf(format, args...))
+	add := func(urgency int, remedy, format string, args ...any) {
+		row.Problems = append(row.Problems, problem{fmt.Sprintf(format, args...), remedy})
 		row.urgency = max(row.urgency, urgency)
 	}
-	if until, ok := n.BreakerUntil.Get(); ok && until.After(now) {
-		add(7, "breaker open until %s: no job is tracked", moment(until))
+	until, ok := n.BreakerUntil.Get()
+	isOpen := ok && until.After(now)
+	if isOpen {
+		add(7, "The cause is in the log: journalctl -t rt-prolog.", "breaker open until %s UTC: no job is tracked", until.UTC().Format("15:04"))
 	}
 	if n.HooksDisabled.Or(false) {
-		add(6, "hooks are disabled")
+		add(6, "Remove the file of hooks.disable_file, /etc/rt/disabled by default.", "hooks are disabled: no job is tracked")
 	}
 	if pct := fullness(n); pct >= fullSpool {
-		add(5, "spool %d %% full", pct)
+		add(5, "Deliver what waits, lower spool.retain, or make room.", "spool %d %% full", pct)
 	}
 	if files := n.Unreadable.Or(0); files > 0 {
-		add(4, "%s unreadable files", grouped(files))
+		add(4, "rt-spool verify names them.", "%s unreadable files", grouped(files))
 	}
 	if silent := now.Sub(n.Reported); silent > lateReport {
-		add(3, "no report for %s", elapsed(n.Reported, now))
+		add(3, "Is the node up, and its timer or cron job of rt-spool drain enabled?", "no report for %s", ago(n.Reported, now))
 	}
 	if drains := n.FailedDrains.Or(0); drains > 0 {
-		add(2, "%s failed drains", grouped(drains))
+		add(2, "rt-spool drain on the node prints the cause.", "%s failed drains", grouped(drains))
 	}
-	if failures := n.HookFailures.Or(0); failures > 0 {
-		add(1, "%s hook failures in a row", grouped(failures))
+	if failures := n.HookFailures.Or(0); failures > 0 && !isOpen {
+		add(1, "The cause is in the log: journalctl -t rt-prolog.", "%s hook failures in a row", grouped(failures))
 	}
 	return row
 }
@@ -139,12 +144,11 @@ func fullness(n site.Node) int {
 	return pct
 }
 
+// spoolText is the size of the spool, and the part of the limit if there is one.
 func spoolText(n site.Node) string {
-	if !n.SpoolBytes.Valid() {
-		return dash
+	text := mebibytes(n.SpoolBytes)
+	if limit := n.SpoolLimit.Or(0); limit > 0 && n.SpoolBytes.Valid() {
+		text += fmt.Sprintf(", %d %%", int(float64(n.SpoolBytes.Or(0))/float64(limit)*100))
 	}
-	if limit, ok := n.SpoolLimit.Get(); ok {
-		return mebibytes(n.SpoolBytes) + " of " + mebibytes(rt.Some(limit))
-	}
-	return mebibytes(n.SpoolBytes)
+	return text
 }

@@ -139,7 +139,7 @@ func TestNodes(t *testing.T) {
 	}}
 	_, body, _ := f.get(t, "/nodes")
 	at := -1
-	for _, want := range []string{">broken</a>", "breaker open", ">off</a>", "hooks are disabled", ">full</a>", "spool 95 % full", ">silent</a>", "no report for 7:", ">failing</a>", "2 failed drains", ">sound</a>"} {
+	for _, want := range []string{">broken</a>", "breaker open", ">off</a>", "hooks are disabled: no job is tracked", ">full</a>", "spool 95 % full", ">silent</a>", "no report for 7 h", ">failing</a>", "2 failed drains", ">sound</a>"} {
 		next := strings.Index(body, want)
 		if next <= at {
 			t.Errorf("%q is not there, or too early: %s", want, body)

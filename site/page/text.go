@@ -19,6 +19,8 @@ func hours(secs rt.Opt[float64]) string {
 	}
 	h := s / 3600
 	switch {
+	case h == 0:
+		return "0"
 	case h >= 100:
 		return grouped(int64(h + 0.5))
 	case h >= 10:
@@ -66,8 +68,24 @@ func (s share) Text() string {
 	return fmt.Sprintf("%.0f %%", s.Pct)
 }
 
-// meter is the value of a meter element for a share.
-func meter(s share) string { return strconv.FormatFloat(min(s.Pct, 100), 'f', 1, 64) }
+// meter is the value of a meter element for a percentage.
+func meter(pct float64) string { return strconv.FormatFloat(min(pct, 100), 'f', 1, 64) }
+
+// ago formats how long ago an instant was, with one unit.
+func ago(at, now time.Time) string {
+	d := now.Sub(at)
+	switch {
+	case at.IsZero():
+		return dash
+	case d < time.Minute:
+		return "now"
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d/time.Minute))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d/time.Hour))
+	}
+	return grouped(int64(d/(24*time.Hour))) + " d"
+}
 
 func moment(t time.Time) string {
 	if t.IsZero() {

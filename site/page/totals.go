@@ -1,49 +1,59 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
 
-// mostSaving is the number of jobs in the list of those that waste most.
-const mostSaving = 10
-
 // totalsPage has the figures of the users or accounts.
 type totalsPage struct {
-	Query       map[string]string
-	What, Field string // "Users", "user"
-	Totals      []totalRow
-	Weeks       []weekRow
-	Jobs        []jobRow
-	Unknown     int64 // jobs without figures
-	Back        string
-	All         string // link to the jobs
-	IsByWaste   bool
-	ByStart     string
-	ByWaste     string
-	ChartWidth  int
-	ChartHeight int
-	BarWidth    int
+	Query             map[string]string
+	What, Field       string // "Users", "user"
+	Totals            totalTable
+	Partitions, Weeks totalTable
+	Chart             *chart
+	Jobs              []jobRow
+	Back              string
+	All               string // link to the jobs
+	IsByWaste         bool
+	ByStart, ByWaste  string
 }
 
-// totalRow is a user or an account.
+// totalTable is a table of totals. Its id names it on the page.
+type totalTable struct {
+	ID, Title, Head string
+	Rows            []totalRow
+	HasNotes        bool
+}
+
+// totalRow is a user, an account, a partition or a week.
 type totalRow struct {
-	Name, Link              string
-	Jobs                    string
-	CPU, Memory, GPU        share
-	Cores, GPUs, GiB        string // reserved, in hours
-	CoresUsed, GPUsUsed     string
-	GiBUsed, Waste, Lacking string
+	Name, Link       string
+	Jobs, Waste      string
+	Parts            string // of the waste
+	CPU, GPU, Memory usage
+	Note             string
 }
 
-// weekRow is a week, with its bars in the chart.
-type weekRow struct {
-	totalRow
-	X, ReservedY, Reserved, UsedY, Used int // pixels
+// usage is what was used of what was reserved, in hours.
+type usage struct {
+	share
+	Of string
+}
+
+func usageOf(used, reserved rt.Opt[float64]) usage {
+	u := usage{share: shareOf(used, reserved), Of: dash}
+	if reserved.Valid() {
+		u.Of = hours(used) + " of " + hours(reserved)
+	}
+	return u
 }
 
 func (p *Pages) users(w http.ResponseWriter, r request) error { return p.totals(w, r, site.ByUser) }
@@ -78,6 +88,11 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	if err != nil {
 		return err
 	}
+	weeks = weeks[:min(len(weeks), chartWeeks)] // the newest are first
+	partitions, err := p.conf.Registry.Totals(r.Context(), f, site.ByPartition)
+	if err != nil {
+		return err
+	}
 	f.Sort = site.ByWaste
 	found, err := p.wasteful(r, f)
 	if err != nil {
@@ -88,15 +103,25 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 		return err
 	}
 	page := totalsPage{
-		Query: values, What: what, Field: field, Jobs: rows, IsByWaste: true, ChartWidth: chartWidth, ChartHeight: chartHeight,
-		All: link("jobs", values, "sort", string(site.ByWaste)),
+		Query: values, What: what, Field: field, Jobs: rows, IsByWaste: true, Chart: chartOf(weeks),
+		All:        link("jobs", values, "sort", string(site.ByWaste)),
+		Totals:     tableOf(totalTable{ID: "totals", Title: "What was reserved and used", Head: what[:len(what)-1]}, totals),
+		Partitions: tableOf(totalTable{ID: "partitions", Title: "By partition", Head: "Partition"}, partitions),
 	}
-	page.Weeks, page.BarWidth = weekRows(weeks)
-	for _, t := range totals {
-		row := totalRowOf(t)
-		row.Name, row.Link = rt.Printable(t.Name), link(r.URL.Path[1:], values, field, t.Name)
-		page.Totals = append(page.Totals, row)
-		page.Unknown += t.Jobs - t.Known
+	for i := range totals {
+		if totals[i].Name != "" {
+			page.Totals.Rows[i].Link = link(r.URL.Path[1:], values, field, totals[i].Name)
+		}
+	}
+	for i := range partitions {
+		if partitions[i].Name != "" {
+			page.Partitions.Rows[i].Link = link("jobs", values, "partition", partitions[i].Name, "sort", string(site.ByWaste))
+		}
+	}
+	slices.Reverse(weeks)
+	page.Weeks = tableOf(totalTable{ID: "weeks", Title: "By week", Head: "Week from"}, weeks)
+	for i := range weeks {
+		page.Weeks.Rows[i].Name = weeks[i].Week.Format(time.DateOnly)
 	}
 	if values[field] != "" {
 		page.Back = link(r.URL.Path[1:], values, field, "")
@@ -110,56 +135,46 @@ func (p *Pages) wasteful(r request, f site.Filter) ([]site.Job, error) {
 	return found[:min(len(found), mostSaving)], err
 }
 
+// tableOf adds the rows to a table.
+func tableOf(t totalTable, totals []site.Total) totalTable {
+	for i := range totals {
+		row := totalRowOf(totals[i])
+		t.HasNotes = t.HasNotes || row.Note != ""
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
 func totalRowOf(t site.Total) totalRow {
 	const gib = 1 << 30
 	row := totalRow{
-		Jobs: grouped(t.Jobs), CPU: shareOf(t.CoreSecsUsed, t.CoreSecs), Memory: shareOf(t.MemorySecsUsed, t.MemorySecs), GPU: shareOf(t.GPUSecsUsed, t.GPUSecs),
-		Cores: hours(t.CoreSecs), CoresUsed: hours(t.CoreSecsUsed), GPUs: hours(t.GPUSecs), GPUsUsed: hours(t.GPUSecsUsed),
-		GiB: hours(scaled(t.MemorySecs, 1.0/gib)), GiBUsed: hours(scaled(t.MemorySecsUsed, 1.0/gib)), Waste: dash,
+		Name: rt.Printable(t.Name), Jobs: grouped(t.Jobs), Waste: dash, Parts: partsOf(&t.Figures),
+		CPU: usageOf(t.CoreSecsUsed, t.CoreSecs), GPU: usageOf(t.GPUSecsUsed, t.GPUSecs), Memory: usageOf(scaled(t.MemorySecsUsed, 1.0/gib), scaled(t.MemorySecs, 1.0/gib)),
 	}
 	if t.Known > 0 {
 		row.Waste = hours(rt.Some(t.WasteSecs))
 	}
 	if lacking := t.Jobs - t.Known; lacking > 0 {
-		row.Lacking = fmt.Sprintf("%s without figures", grouped(lacking))
+		row.Note = fmt.Sprintf("%s without figures", grouped(lacking))
 	}
 	return row
 }
 
-// The size of the chart of the weeks, in its own units.
-const (
-	chartWidth  = 720
-	chartHeight = 160
-	chartWeeks  = 53
-)
-
-// weekRows returns the weeks in their order, with the bars of the reserved and used core-hours, and the
-// width of a bar.
-func weekRows(weeks []site.Total) (rows []weekRow, width int) {
-	weeks = weeks[:min(len(weeks), chartWeeks)] // the newest first
-	highest := 0.0
-	for _, t := range weeks {
-		highest = max(highest, t.CoreSecs.Or(0), t.CoreSecsUsed.Or(0))
+// partsOf names what was wasted, with the shares of the waste.
+func partsOf(f *site.Figures) string {
+	parts, sum := f.WasteParts(), 0.0
+	for _, part := range parts {
+		sum += part.Or(0)
 	}
-	if len(weeks) == 0 {
-		return nil, 0
-	}
-	first := weeks[len(weeks)-1].Week
-	const week = 7 * 24 * time.Hour
-	number := int(weeks[0].Week.Sub(first)/week) + 1
-	step := chartWidth / max(number, 8)
-	height := func(v rt.Opt[float64]) int {
-		if highest <= 0 {
-			return 0
+	var list []string
+	for i, name := range []string{"cores", "GPUs", "memory"} {
+		pct := parts[i].Or(0) / max(sum, 1) * 100
+		if pct >= 1 {
+			list = append(list, fmt.Sprintf("%s %.0f %%", name, pct))
 		}
-		return int(v.Or(0) / highest * chartHeight)
 	}
-	for i := len(weeks) - 1; i >= 0; i-- {
-		t := weeks[i]
-		row := weekRow{totalRow: totalRowOf(t), X: int(t.Week.Sub(first)/week) * step, Reserved: height(t.CoreSecs), Used: height(t.CoreSecsUsed)}
-		row.Name = t.Week.Format(time.DateOnly)
-		row.ReservedY, row.UsedY = chartHeight-row.Reserved, chartHeight-row.Used
-		rows = append(rows, row)
-	}
-	return rows, step * 4 / 5
+	return cmp.Or(strings.Join(list, ", "), dash)
 }
+
+// mostSaving is the number of jobs in the list of those that waste most.
+const mostSaving = 10

@@ -136,6 +136,9 @@ func TestTotals(t *testing.T) {
 		same(t, "accounts of a user", text(site.Filter{Users: []string{"alice"}}, site.ByAccount), []string{
 			"chemistry: 1 jobs, 1 known, 100 of 500, waste 400, GPUs false", "physics: 1 jobs, 1 known, 100 of 200, waste 100, GPUs false",
 		})
+		same(t, "partitions", text(site.Filter{Accounts: []string{"physics"}}, site.ByPartition), []string{
+			"batch: 3 jobs, 2 known, 200 of 600, waste 400, GPUs false",
+		})
 		same(t, "weeks", text(site.Filter{}, site.ByWeek), []string{
 			"2026-03-09: 2 jobs, 1 known, 100 of 700, waste 600, GPUs false", "2026-03-02: 3 jobs, 3 known, 300 of 1200, waste 900, GPUs false",
 			"2026-02-23: 1 jobs, 1 known, 100 of 200, waste 100, GPUs false",

@@ -22,7 +22,7 @@ const (
 // their order, the newest 200.
 func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error) {
 	expression, order := map[site.Group]string{
-		site.ByUser: "username", site.ByAccount: "account", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),
+		site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),
 	}[by], "wasted DESC, label"
 	switch {
 	case expression == "":
