@@ -95,7 +95,7 @@ func (r *Registry) Unassigned(ctx context.Context, before string, limit int) (ru
 		runs = append(runs, h.Run)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("list the runs of no job: %w", fault(err))
+		return nil, "", fmt.Errorf("list the runs of no job: %w", r.fault(err))
 	}
 	return runs, next, nil
 }
