@@ -131,7 +131,7 @@ type Filter struct {
 	Access                      *Access   // what the reader of the list sees; nil: all jobs
 }
 
-// Errors of the registry.
+// Errors of the registry and of the object store.
 var (
 	ErrNotFound = errors.New("there is no such run or object")
 	ErrFinished = errors.New("the run is finished, with other data")
@@ -141,7 +141,7 @@ var (
 	ErrQuota    = errors.New("there is no room in the quota")
 	ErrFull     = errors.New("the disk of the store is full")
 	ErrUnclear  = errors.New("the change failed at its end: a crash of the database may still make it durable")
-	ErrAway     = errors.New("the database cannot be reached now")
+	ErrAway     = errors.New("the database or the object store cannot be reached now")
 	ErrChanged  = errors.New("the run has changed meanwhile")
 	ErrDamaged  = errors.New("the data of the site are damaged")
 	ErrNewer    = errors.New("a newer version of rt wrote this")

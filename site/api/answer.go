@@ -115,7 +115,7 @@ func (s *Server) problemOf(err error) *problem {
 		s.conf.Fault(err)
 		return &problem{
 			status: http.StatusServiceUnavailable, code: "ServiceUnavailable", retry: retryAway,
-			detail: "the receiver cannot reach its database now; its log has the error",
+			detail: "the receiver cannot reach its database or its object store now; its log has the error",
 		}
 	case errors.Is(err, context.Canceled), errors.Is(err, errClientGone): // no fault of the receiver
 	default:

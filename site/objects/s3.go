@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -234,5 +235,21 @@ func (s *S3) explain(verb, name string, err error) error {
 	if answer.StatusCode == http.StatusInsufficientStorage {
 		return fmt.Errorf("%s: %w: %w", what, site.ErrFull, err)
 	}
+	if isAway(err, answer.StatusCode) {
+		return fmt.Errorf("%s: %w: %w", what, site.ErrAway, err)
+	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// isAway reports whether the store does not answer, or not for the moment. The status is that of its answer, 0
+// without one.
+func isAway(err error, status int) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	_, isNetwork := errors.AsType[*net.OpError](err)
+	late, isError := errors.AsType[net.Error](err)
+	isLate := isError && late.Timeout()
+	isCut := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return isNetwork || isLate || isCut || status >= http.StatusInternalServerError
 }

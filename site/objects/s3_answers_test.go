@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -71,7 +72,8 @@ func TestAnswersOfTheStore(t *testing.T) {
 		{403, code("QuotaExceeded"), site.ErrFull, 1},
 		{404, code("NoSuchBucket"), nil, 1},
 		{403, code("AccessDenied"), nil, 1},
-		{503, code("SlowDown"), nil, s3Tries},
+		{503, code("SlowDown"), site.ErrAway, s3Tries},
+		{502, "<html>bad gateway</html>", site.ErrAway, s3Tries},
 		{301, "<html>moved</html>", nil, 1},
 	} {
 		t.Run(fmt.Sprintf("%d %s", test.status, test.body), func(t *testing.T) {
@@ -81,8 +83,10 @@ func TestAnswersOfTheStore(t *testing.T) {
 			if err == nil || errors.Is(err, site.ErrNotFound) {
 				t.Fatalf("%v", err)
 			}
-			if got := errors.Is(err, site.ErrFull); got != (test.want == site.ErrFull) {
-				t.Errorf("%v, want %v", err, test.want)
+			for _, kind := range []error{site.ErrFull, site.ErrAway} {
+				if errors.Is(err, kind) != (test.want == kind) {
+					t.Errorf("%v, want %v", err, test.want)
+				}
 			}
 			if n := requests.Swap(0); n != 1 {
 				t.Errorf("the body was sent %d times", n)
@@ -108,6 +112,24 @@ func TestAnswersOfTheStore(t *testing.T) {
 	}
 	s, _ = answering(t, 404, "")
 	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "no bucket metrics") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A store that does not answer can answer later. That a request was given up says nothing about the store.
+func TestStoreAway(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	s, err := NewS3(S3Config{Location: "s3://metrics", Endpoint: server.URL, Region: "r", AccessKey: "key", SecretKey: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	if err := s.Put(t.Context(), runA+"/x", 4, strings.NewReader("body")); !errors.Is(err, site.ErrAway) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Put(ctx, runA+"/x", 4, strings.NewReader("body")); err == nil || errors.Is(err, site.ErrAway) {
 		t.Errorf("%v", err)
 	}
 }
