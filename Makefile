@@ -70,6 +70,9 @@ help:
 	scale 'runs a second and memory of a receiver with SQLite, and with PostgreSQL and MinIO; a registry of a million jobs in both' \
 	install 'into PREFIX=$(PREFIX), below DESTDIR' \
 	packages 'deb and rpm packages of this commit, in build/packages' \
+	release 'packages and archives for amd64 and arm64, SBOM and SHA256SUMS of the tag at HEAD, in build/release' \
+	test-release 'two builds of a tag, compared byte by byte' \
+	test-ansible 'the roles of contrib/ansible in a new Debian 12 (as root)' \
 	test-packages 'the packages in new Debian and RPM root file systems: installed, upgraded, removed, purged; lintian and rpmlint (as root)' \
 	cross 'linux/arm64, with the cross compiler of Debian' \
 	clean 'removes build/' \
@@ -243,23 +246,27 @@ demo: build
 
 # ------------------------------------------------------------------ install
 
-# It builds nothing and needs no Go: another user, such as root, can run it after make.
+# It builds nothing and needs no Go: another user, such as root, can run it after make. The programs
+# and hooks are replaced by a rename, because Slurm drains a node if its Prolog is missing for a moment.
 install:
 	@for f in $(HOOKS) $(CGO) $(if $(filter $(BIN)/completions,$(COMPLETIONS)),completions); do [ -x $(BIN)/$$f ] || { echo "make install: $(BIN)/$$f does not exist; run make first, as the user who builds"; exit 1; }; done
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(MANDIR)/man{1,5,8} \
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(PREFIX)/share/rt $(DESTDIR)$(MANDIR)/man{1,5,8} \
 		$(DESTDIR)$(DOCDIR)/{docs,site,spool,upload,slurm,cron,systemd,prometheus,grafana,sysusers.d,tmpfiles.d} $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
-	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(BIN)/rt-site $(DESTDIR)$(BINDIR)/
-	install -m 755 $(BIN)/rt-prolog $(BIN)/rt-epilog $(BIN)/rt-tracker $(DESTDIR)$(LIBEXECDIR)/
+	@set -e; program() { install -m 755 $(BIN)/$$2 "$(DESTDIR)$$1/.$$2.new"; mv -f "$(DESTDIR)$$1/.$$2.new" "$(DESTDIR)$$1/$$2"; }; \
+	for f in resource-tracker rt-spool rt-site; do program $(BINDIR) $$f; done; \
+	for f in rt-prolog rt-epilog rt-tracker; do program $(LIBEXECDIR) $$f; done
 	install -m 644 $(COMPLETIONS)/bash/* $(DESTDIR)$(BASHDIR)/
 	install -m 644 $(COMPLETIONS)/zsh/* $(DESTDIR)$(ZSHDIR)/
 	install -m 644 $(COMPLETIONS)/fish/* $(DESTDIR)$(FISHDIR)/
 	install -m 644 docs/*.png $(DESTDIR)$(DOCDIR)/docs/
-	@set -e; put() { to=$$1; shift; for f; do sed $(PATHS) "$$f" | install -m 644 /dev/stdin "$(DESTDIR)$$to/$${f##*/}"; done; }; \
+	@set -e; mode=644; \
+	put() { to="$(DESTDIR)$$1"; shift; for f; do n=$${f##*/}; sed $(PATHS) "$$f" | install -m $$mode /dev/stdin "$$to/.$$n.new"; mv -f "$$to/.$$n.new" "$$to/$$n"; done; }; \
 	for s in 1 5 8; do put $(MANDIR)/man$$s man/*.$$s; done; \
 	put $(DOCDIR) contrib/rt.toml README.md CONTRIBUTING.md CHANGELOG.md LICENSE; \
 	put $(DOCDIR)/docs docs/*.md; put $(DOCDIR)/spool spool/DESIGN.md; put $(DOCDIR)/site site/DESIGN.md; put $(DOCDIR)/upload upload/DESIGN.md; \
-	for d in slurm cron systemd prometheus grafana sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
-	put $(LIBEXECDIR) contrib/slurm/hooks/*; chmod 755 $(DESTDIR)$(LIBEXECDIR)/{prolog,epilog,job-summary}
+	put $(DOCDIR)/slurm contrib/slurm/INSTALL.md; put $(PREFIX)/share/rt contrib/slurm/slurm.conf.snippet; \
+	for d in cron systemd prometheus grafana sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
+	mode=755; put $(LIBEXECDIR) contrib/slurm/hooks/*
 
 # ----------------------------------------------------------------- packages
 
@@ -273,14 +280,36 @@ $(TOOLS)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
 	@mkdir -p $(TOOLS)
 	$(GO) build -C tools/nfpm -trimpath -buildvcs=false -ldflags '-s -w' -o ../../$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
 
-.PHONY: packages test-packages
+$(TOOLS)/cyclonedx-gomod $(TOOLS)/sbom &: tools/sbom/go.mod tools/sbom/go.sum tools/sbom/main.go
+	@mkdir -p $(TOOLS)
+	$(GO) build -C tools/sbom -trimpath -buildvcs=false -ldflags '-s -w' -o ../../$(TOOLS)/ . github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+
+.PHONY: packages test-packages test-release test-ansible release
 packages: $(TOOLS)/nfpm build
 	@rm -rf build/packages
 	contrib/packages/build $(BIN) $(PKGVERSION) $(ARCH)
 
+# From the tag at HEAD; it pushes nothing.
+release: $(TOOLS)/nfpm $(TOOLS)/cyclonedx-gomod $(TOOLS)/sbom build cross
+	@GO='$(GO)' contrib/packages/release
+
+# PARTS="debian jobs" for some of its parts; contrib/packages/test lists them.
+PARTS ?=
 test-packages: $(TOOLS)/nfpm
-	@contrib/lab/need lintian=lintian rpmlint=rpmlint rpm=rpm mmdebstrap=mmdebstrap
-	@contrib/packages/test
+	@contrib/lab/need lintian=lintian rpmlint=rpmlint rpm=rpm mmdebstrap=mmdebstrap createrepo_c=createrepo-c
+	@contrib/packages/test $(PARTS)
+
+# Two builds of a tag in different directories, with build caches of their own, have the same bytes.
+test-release: $(TOOLS)/nfpm $(TOOLS)/cyclonedx-gomod $(TOOLS)/sbom
+	@GO='$(GO)' contrib/packages/test-release
+
+ANSIBLE ?= 12.3.0
+ANSIBLE_LINT ?= 25.12.0
+test-ansible: packages
+	@contrib/lab/need mmdebstrap=mmdebstrap
+	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true
+	@[ -e build/ansible-$(ANSIBLE)/bin/ansible-playbook ] || { python3 -m venv build/ansible-$(ANSIBLE); build/ansible-$(ANSIBLE)/bin/pip install -q ansible==$(ANSIBLE) ansible-lint==$(ANSIBLE_LINT); }
+	@contrib/ansible/test '$(abspath build/ansible-$(ANSIBLE)/bin)' build/packages '$(PKGVERSION)'
 
 # -------------------------------------------------------------------- cross
 

@@ -19,7 +19,7 @@ func TestInstall(t *testing.T) {
 		want map[string]string // a text, and the file that has it
 	}{
 		{"usr", []string{"PREFIX=/usr"}, map[string]string{
-			"Prolog=/usr/libexec/rt/prolog\n":     "/usr/share/doc/rt/slurm/slurm.conf.snippet",
+			"Prolog=/usr/libexec/rt/prolog\n":     "/usr/share/rt/slurm.conf.snippet",
 			"ExecStart=/usr/bin/rt-spool drain\n": "/usr/share/doc/rt/systemd/rt-spool-drain.service",
 			" /usr/bin/rt-spool drain ":           "/usr/share/doc/rt/cron/rt-spool",
 			".I /usr/share/doc/rt/rt.toml\n":      "/usr/share/man/man5/rt.toml.5",
@@ -32,7 +32,7 @@ func TestInstall(t *testing.T) {
 		}},
 		{"below the default", []string{"PREFIX=/usr/local/rt", "LIBEXECDIR=/opt/rt/lib"}, map[string]string{
 			"\n/opt/rt/lib/rt-prolog \"$@\"\n":            "/opt/rt/lib/prolog",
-			"Prolog=/opt/rt/lib/prolog\n":                 "/usr/local/rt/share/doc/rt/slurm/slurm.conf.snippet",
+			"Prolog=/opt/rt/lib/prolog\n":                 "/usr/local/rt/share/rt/slurm.conf.snippet",
 			"ExecStart=/usr/local/rt/bin/rt-site serve\n": "/usr/local/rt/share/doc/rt/systemd/rt-site.service",
 		}},
 	}
