@@ -304,7 +304,7 @@ test-release: $(TOOLS)/nfpm $(TOOLS)/cyclonedx-gomod $(TOOLS)/sbom
 	@GO='$(GO)' contrib/packages/test-release
 
 ANSIBLE ?= 12.3.0
-ANSIBLE_LINT ?= 25.12.0
+ANSIBLE_LINT ?= 26.10.1
 test-ansible: packages
 	@contrib/lab/need mmdebstrap=mmdebstrap
 	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true
