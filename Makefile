@@ -61,6 +61,7 @@ help:
 	test-openapi 'the reading API of rt-site against its description, with schemathesis' \
 	test-powerapi 'reports that a real PowerAPI reads from files and its socket' \
 	test-counters 'software counters of a real Slurm job, in an emulated machine with cgroup v2' \
+	test-gpu 'readings of a real GPU of NVIDIA next to nvidia-smi; build/gpu can be copied to a machine that has one' \
 	test-arm64 'unit tests and real samples of linux/arm64 under qemu-user' \
 	compat 'one minute next to the Python resource-tracker, compared column by column' \
 	lint 'gofmt, go vet, staticcheck, depguard for the table of floors, the checks of tools/rtvet, prose' \
@@ -104,12 +105,12 @@ lint: tools prose
 	@echo '== lint'
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; }
-	@$(GO) vet -tags $(TAGS),e2e,s3,qemu,powerapi,openapi ./...
+	@$(GO) vet -tags $(TAGS),e2e,s3,qemu,powerapi,openapi,gpu ./...
 	@$(GO) vet -vettool='$(abspath $(TOOLS)/rtvet)' -tags $(TAGS) ./...
 	@$(GO) test -C tools ./...
 	@mkdir -p build/lint && sed 's|"\(!*\)\*\*/|"\1$(CURDIR)/|g' .depguard.yml >build/lint/.depguard.yml
-	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi,openapi' ../tools/depguard $(PACKAGES)
-	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi,openapi ./...
+	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi,openapi,gpu' ../tools/depguard $(PACKAGES)
+	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi,openapi,gpu ./...
 
 # Vale over the comments, the man pages and the documents, with the words in .vale.
 PROSE := git ls-files -z '*.go' '*.md' 'man/*.[158]' ':!**/testdata/**'
@@ -207,6 +208,16 @@ test-powerapi:
 # Slurm under a stock kernel in qemu, which takes minutes.
 test-counters: build
 	@RT_E2E_TCG=1 RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 1h -v -run '^TestCountersV2$$' ./e2e
+
+# build/gpu can be copied to a machine without Go, compiler and network: build/gpu/run there is the test.
+.PHONY: gpu test-gpu
+gpu: build
+	@mkdir -p build/gpu
+	$(GO) test -c -trimpath -tags $(TAGS),gpu -ldflags '$(LDFLAGS_CGO)' -o build/gpu/gpu.test ./e2e/gpu
+	gcc -O2 -o build/gpu/load e2e/gpu/load/load.c -ldl
+	cp e2e/gpu/run $(BIN)/resource-tracker $(BIN)/rt-spool build/gpu/
+test-gpu: gpu
+	@build/gpu/run
 
 QEMU := qemu-aarch64 -L /usr/aarch64-linux-gnu
 test-arm64: export RT_QEMU = $(QEMU)
