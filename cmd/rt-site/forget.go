@@ -16,6 +16,7 @@ import (
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/upkeep"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/runrecord"
@@ -68,7 +69,7 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 		done, err := f.Forget(ctx)
 		bar.clear()
 		report(stdout, "dry run: "+what, o.user, done)
-		return errors.Join(err, undone(done))
+		return errors.Join(err, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
 	}
 	who := operator()
 	if err := st.registry.Audit(ctx, who, fmt.Sprintf("begins to %s %s", what, o.user)); err != nil {
@@ -82,7 +83,33 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	}
 	err = errors.Join(err, st.registry.Audit(context.WithoutCancel(ctx), who, end))
 	report(stdout, what, o.user, done)
-	return errors.Join(err, undone(done))
+	return errors.Join(err, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
+}
+
+// forgetInLake does in the lake what was done at the site: runs leave it or get the new names. Then it removes what
+// is left of the user, which are runs that the site has no more.
+func (o *options) forgetInLake(ctx context.Context, cfg config.Config, st *stores, users []string, stdout, stderr io.Writer) (err error) {
+	if cfg.Serve.Lake == "" {
+		return nil
+	}
+	l, release, err := openLake(ctx, cfg, st, stderr)
+	if err != nil {
+		return fmt.Errorf("the runs are still in the lake: %w", err)
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	var done lake.Totals
+	if !o.dryRun {
+		done, err = l.Write(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("the runs may still be in the lake: start this again: %w", err)
+	}
+	left, err := l.Forget(ctx, users, o.dryRun)
+	fmt.Fprintf(stdout, "in the lake: %d runs written again, %d removed\n", done.Runs, done.Removed+left.Removed)
+	if done.Failed > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %w: %d", site.ErrDamaged, errUnwritten, done.Failed))
+	}
+	return err
 }
 
 // undone is the error of what could not be done; each has been reported.

@@ -58,13 +58,7 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 	if err != nil {
 		return err
 	}
-	job, err := sitereport.Load(ctx, dir, func(ctx context.Context, r *spool.Reader, s *rtreport.Summary) error {
-		var failed [2]error
-		s.GemPBA, failed[0] = gempba.Figures(ctx, r)
-		s.Others, failed[1] = powerapi.Sensors(ctx, r)
-		s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
-		return errors.Join(failed[:]...)
-	})
+	job, err := sitereport.Load(ctx, dir, figuresOfOthers(cfg.Energy))
 	if err != nil {
 		return err
 	}
@@ -83,6 +77,17 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 		page.Runs = append(page.Runs, shown)
 	}
 	return cli.Buffered(stdout, func(w io.Writer) error { return htmlreport.Write(w, &page) })
+}
+
+// figuresOfOthers adds to a summary the figures of other programs, and the shares of energy.
+func figuresOfOthers(energy config.Energy) sitereport.Add {
+	return func(ctx context.Context, r *spool.Reader, s *rtreport.Summary) error {
+		var failed [2]error
+		s.GemPBA, failed[0] = gempba.Figures(ctx, r)
+		s.Others, failed[1] = powerapi.Sensors(ctx, r)
+		s.ShareEnergy(energy.IdleWatts, energy.CO2e)
+		return errors.Join(failed[:]...)
+	}
 }
 
 // renderRun reads the plots of a run.

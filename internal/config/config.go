@@ -111,6 +111,7 @@ type Serve struct {
 	Objects   string `toml:"objects"`                                                   // s3://bucket/prefix; empty: objects in dir
 	Endpoint  string `toml:"objects_endpoint"`                                          // base URL of the S3-compatible store; empty: Amazon's
 	Keys      string `toml:"objects_keys" path:"optional"`                              // file with the credentials of the store; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY
+	Lake      string `toml:"lake"`                                                      // directory or s3://bucket/prefix of the Parquet files of rt-site lake; empty: none
 	TokenFile string `toml:"token_file" default:"/etc/rt/serve-tokens" path:"optional"` // file with the accepted API tokens, one per line
 	TLSCert   string `toml:"tls_cert" path:"optional"`                                  // PEM file; empty: plain HTTP
 	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file
@@ -134,6 +135,7 @@ type Serve struct {
 	RetainRuns     Duration `toml:"retain_runs" in:"0s 878400h"`               // how long a finished run stays; 0: forever
 	RetainRecords  Duration `toml:"retain_records" in:"0s 878400h"`            // how long its complete record stays; 0: as long as the run
 	RetainCSV      Duration `toml:"retain_csv" in:"0s 878400h"`                // how long its rows stay; 0: as long as the run
+	RetainLake     Duration `toml:"retain_lake" in:"0s 878400h"`               // how long a date stays in the lake; 0: forever
 }
 
 // Site is the site service that rt-spool asks for runs of other machines.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -109,35 +110,44 @@ func loadRun(ctx context.Context, dir, name string, limits *spool.ImportLimits, 
 		return run, err
 	}
 	defer record.Close()
-	run.Path, err = runrecord.Read(dir, limits, record)
-	if err != nil {
-		return run, fmt.Errorf("the record of a run: %w", err)
-	}
-	r, err := spool.Open(run.Path)
+	r, s, err := Decode(ctx, dir, limits, record, add)
 	if err != nil {
 		return run, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	events, err := r.Events()
-	if err != nil {
-		return run, err
-	}
-	var damage error
-	s, err := report.Summarize(r.Run(), events, Undamaged(r.Snapshots(ctx, 1, 0), func(err error) { damage = cmp.Or(damage, err) }))
-	if err != nil {
-		return run, errors.Join(err, damage)
-	}
-	if err := add(ctx, r, s); err != nil {
-		return run, err
-	}
-	if damage != nil {
-		s.Damage = damage.Error()
 	}
 	if s.Run.State == rt.StateEnded {
 		s.Run.State = rt.StateDelivered
 	}
-	run.Summary = s
-	return run, nil
+	return Run{r.Path(), s}, r.Close()
+}
+
+// Decode makes the spool file of a record in a directory, and the summary of the run. The caller closes the file.
+func Decode(ctx context.Context, dir string, limits *spool.ImportLimits, record io.Reader, add Add) (r *spool.Reader, s *report.Summary, err error) {
+	path, err := runrecord.Read(dir, limits, record)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the record of a run: %w", err)
+	}
+	r, err = spool.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	events, err := r.Events()
+	if err != nil {
+		return nil, nil, err
+	}
+	var damage error
+	s, err = report.Summarize(r.Run(), events, Undamaged(r.Snapshots(ctx, 1, 0), func(err error) { damage = cmp.Or(damage, err) }))
+	if err != nil {
+		return nil, nil, errors.Join(err, damage)
+	}
+	if damage != nil {
+		s.Damage = damage.Error()
+	}
+	return r, s, add(ctx, r, s)
 }
 
 // Undamaged returns the snapshots before the first one that cannot be read, and passes that error to note.

@@ -22,9 +22,13 @@ import (
 // same time.
 type Dir struct {
 	root   *os.Root // no name and no symbolic link leads out of it
+	modes  modes
 	locked *os.File // the directory, with a shared lock as long as it is in use
 	at     func(step string) error
 }
+
+// modes are the permissions of directories and files.
+type modes struct{ dir, file os.FileMode }
 
 // tempDir is the directory of files that are being written. It is no name of an object.
 const tempDir = ".new"
@@ -40,15 +44,20 @@ const (
 
 // OpenDir opens a directory, which it creates if it is not there. If no other process uses the
 // directory, OpenDir removes the files that processes have left which died in Put.
-func OpenDir(dir string) (*Dir, error) {
-	if err := durable.MkdirAll(dir, 0o700); err != nil {
+func OpenDir(dir string) (*Dir, error) { return openWithModes(dir, modes{0o700, 0o600}) }
+
+// OpenGroupDir is OpenDir for objects that the group of the process may read.
+func OpenGroupDir(dir string) (*Dir, error) { return openWithModes(dir, modes{0o750, 0o640}) }
+
+func openWithModes(dir string, m modes) (*Dir, error) {
+	if err := durable.MkdirAll(dir, m.dir); err != nil {
 		return nil, fmt.Errorf("create the directory of the objects: %w", full(err))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the directory of the objects: %w", err)
 	}
-	d := &Dir{root: root, at: func(string) error { return nil }}
+	d := &Dir{root: root, modes: m, at: func(string) error { return nil }}
 	if err := d.lock(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the directory of the objects %s: %w", dir, full(err)), d.Close())
 	}
@@ -111,7 +120,7 @@ func (d *Dir) put(ctx context.Context, name string, size int64, body io.Reader) 
 		return err
 	}
 	temp := path.Join(tempDir, rand.Text())
-	f, err := d.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := d.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, d.modes.file)
 	if err != nil {
 		return err
 	}
@@ -158,7 +167,7 @@ func (d *Dir) rename(temp, name string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := d.root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		if err := d.root.MkdirAll(path.Dir(name), d.modes.dir); err != nil {
 			return err
 		}
 	}

@@ -48,7 +48,7 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 		accounted = 1
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, generation = $4, attempt = $5, state = $6, outcome = $7,
-		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13 WHERE id = $14`,
+		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13, changes = changes + 1 WHERE id = $14`,
 		text, column(record.Cluster), jobID, sql.NullInt64{Int64: job.generation, Valid: jobID.Valid}, int64(record.Attempt),
 		column(string(record.State)), column(string(record.Outcome)), accounted, micros(record.Start), ended, column(record.Node),
 		stemOf(record), grown, run.id)

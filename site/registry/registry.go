@@ -59,6 +59,8 @@ type writer interface {
 	shards() uint32
 	// broken returns a channel that is closed when no more changes are possible, and then the reason.
 	broken() (<-chan struct{}, func() error)
+	// exclusive takes the lock of LockLake.
+	exclusive(ctx context.Context) (check func(context.Context) error, release func() error, err error)
 	close() error
 }
 

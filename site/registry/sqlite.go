@@ -11,6 +11,7 @@ import (
 
 	_ "github.com/mattn/go-sqlite3" // the driver
 	"github.com/pressly/goose/v3"
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt/internal/durable"
 	"github.com/resource-tracker/rt/internal/recovery"
@@ -26,6 +27,7 @@ const readers = 4
 // sqliteWriter is the one goroutine that writes a SQLite file. It puts all changes that wait into
 // one transaction, so that they share one fsync.
 type sqliteWriter struct {
+	path  string
 	db    *sql.DB
 	tx    *prepared
 	queue chan *change
@@ -62,7 +64,7 @@ func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) 
 	}
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	w := &sqliteWriter{db: db, queue: make(chan *change), stop: make(chan struct{}), ended: make(chan struct{})}
+	w := &sqliteWriter{path: path, db: db, queue: make(chan *change), stop: make(chan struct{}), ended: make(chan struct{})}
 	if err := w.start(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close(), read.Close())
 	}
@@ -94,6 +96,22 @@ func (w *sqliteWriter) start(ctx context.Context, o Options) error {
 	w.tx = &prepared{conn: conn, statements: map[string]*sql.Stmt{}}
 	go w.run()
 	return nil
+}
+
+// exclusive locks a file next to the database.
+func (w *sqliteWriter) exclusive(context.Context) (check func(context.Context) error, release func() error, err error) {
+	f, err := os.OpenFile(w.path+"-lake.lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return func(context.Context) error { return nil }, f.Close, nil
 }
 
 func (w *sqliteWriter) lock() string   { return "" }

@@ -29,6 +29,8 @@ CREATE TABLE run (
     mem_secs    DOUBLE PRECISION,
     mem_used    DOUBLE PRECISION,
     expired     TEXT NOT NULL DEFAULT '', -- classes of which retention has removed objects, a space after each
+    changes     BIGINT NOT NULL DEFAULT 0, -- of the record since the lake has it
+    lake        TEXT,            -- the partition of the lake that has the run; NULL before
     metadata    BYTEA NOT NULL,  -- the registration
     finish      BYTEA,           -- site.Finish as JSON
     record      BYTEA            -- rt.Run as JSON
@@ -39,6 +41,7 @@ CREATE INDEX run_job ON run (cluster, job_id, generation, attempt, state, outcom
 CREATE INDEX run_node ON run (node, started, cluster, job_id, generation) WHERE job_id IS NOT NULL;
 CREATE INDEX run_owner ON run (owner, id);
 CREATE INDEX run_unassigned ON run (id) WHERE job_id IS NULL;
+CREATE INDEX run_changed ON run (cluster, started, id) WHERE changes > 0;
 
 CREATE TABLE object (
     run_id       TEXT NOT NULL,
@@ -131,6 +134,14 @@ CREATE TABLE leftover (
     stored TEXT PRIMARY KEY
 );
 
+-- Runs that rt-site forget has removed, and the lake may still have.
+CREATE TABLE lake_gone (
+    id      TEXT PRIMARY KEY,
+    cluster TEXT NOT NULL,
+    started BIGINT NOT NULL,
+    lake    TEXT -- as in run
+);
+
 -- What operators have changed: at is RFC 3339 in UTC.
 CREATE TABLE audit (
     at   TEXT NOT NULL,
@@ -146,4 +157,5 @@ DROP TABLE node;
 DROP TABLE disk_use;
 DROP TABLE setting;
 DROP TABLE leftover;
+DROP TABLE lake_gone;
 DROP TABLE audit;

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/sitereport"
+	rtreport "github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/lake"
+	"github.com/resource-tracker/rt/site/objects"
+	"github.com/resource-tracker/rt/site/registry"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// maxLakeFile limits the spool file that is made from a record, in bytes.
+const maxLakeFile = 1 << 30
+
+// errUnwritten means that runs are not in the lake.
+var errUnwritten = errors.New("runs could not be written to the lake")
+
+// writeLake writes what was delivered since the last time.
+func writeLake(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+	cfg, st, err := o.openForLake(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	l, release, err := openLake(ctx, cfg, st, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if o.rebuild {
+		if err := st.registry.Rebuild(ctx); err != nil {
+			return err
+		}
+	}
+	done, err := l.Write(ctx)
+	return errors.Join(err, printTotals(stdout, done, o.json))
+}
+
+func printTotals(w io.Writer, done lake.Totals, isJSON bool) (err error) {
+	if isJSON {
+		err = cli.PrintJSON(w, done)
+	} else {
+		fmt.Fprintf(w, "wrote %d runs with %d samples, removed %d runs: %d files, %d bytes\n", done.Runs, done.Samples, done.Removed, done.Files, done.Bytes)
+	}
+	if done.Expired > 0 && !isJSON {
+		fmt.Fprintf(w, "removed %d files that are older than serve.retain_lake\n", done.Expired)
+	}
+	if done.Failed > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %w: %d records cannot be decoded, see the messages: rt-site verify says what to do", site.ErrDamaged, errUnwritten, done.Failed))
+	}
+	return err
+}
+
+// openForLake opens the stores of a site that has a lake.
+func (o *options) openForLake(ctx context.Context) (cfg config.Config, st *stores, err error) {
+	cfg, err = config.Load(o.config)
+	if err != nil {
+		return cfg, nil, misconfigured(err)
+	}
+	if cfg.Serve.Lake == "" {
+		return cfg, nil, misconfigured(errors.New("there is no lake: set serve.lake to a directory or to s3://bucket/prefix"))
+	}
+	st, err = o.openOwned(ctx)
+	return cfg, st, err
+}
+
+// openLake opens the lake of a site, and locks it until release is called.
+func openLake(ctx context.Context, cfg config.Config, st *stores, stderr io.Writer) (l *lake.Lake, release func() error, err error) {
+	store, closeStore, err := lakeStore(ctx, cfg.Serve)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeStore())
+		}
+	}()
+	check, unlock, err := st.registry.LockLake(ctx)
+	if errors.Is(err, registry.ErrLocked) {
+		return nil, nil, fmt.Errorf("%w: start this again when rt-site lake is done", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	o := lakeOptions(cfg, st, stderr)
+	o.Store, o.Registry, o.Check, o.Retain = store, st.registry, check, cfg.Serve.RetainLake.Duration
+	l, err = lake.New(o)
+	if err != nil {
+		return nil, nil, errors.Join(err, unlock())
+	}
+	return l, func() error { return errors.Join(unlock(), closeStore()) }, nil
+}
+
+// lakeStore opens the directory or the bucket of the lake.
+func lakeStore(ctx context.Context, s config.Serve) (store lake.Store, closeStore func() error, err error) {
+	if strings.HasPrefix(s.Lake, "s3://") {
+		s.Objects = s.Lake
+		store, err := openS3(ctx, s)
+		if err != nil {
+			return nil, nil, fmt.Errorf("serve.lake: %w", err)
+		}
+		return store, func() error { return nil }, nil
+	}
+	if !filepath.IsAbs(s.Lake) {
+		return nil, nil, misconfigured(fmt.Errorf("serve.lake is %q: it must be an absolute path, or s3://bucket/prefix", s.Lake))
+	}
+	dir, err := objects.OpenGroupDir(s.Lake)
+	if err != nil {
+		return nil, nil, fmt.Errorf("serve.lake: %w", err)
+	}
+	return dir, dir.Close, nil
+}
+
+// lakeOptions are the options of a lake without its store.
+func lakeOptions(cfg config.Config, st *stores, stderr io.Writer) lake.Options {
+	d := &decoder{st: st, add: figuresOfOthers(cfg.Energy)}
+	return lake.Options{
+		Decode: d.decode, Report: reflect.TypeFor[rtreport.Summary](), Temp: st.temp,
+		Problem: func(run string, err error) { cli.Message(stderr, "rt-site", "run %s is not written: %v", run, err) },
+	}
+}
+
+// decoder reads the records of runs.
+type decoder struct {
+	st  *stores
+	add sitereport.Add
+}
+
+// decode reads the record of a run through a spool file.
+func (d *decoder) decode(ctx context.Context, id string) (run *lake.Run, err error) {
+	record, err := d.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer record.Close()
+	dir, err := os.MkdirTemp(d.st.temp, "rt-lake-record-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for a record: %w", err)
+	}
+	r, s, err := sitereport.Decode(ctx, dir, &spool.ImportLimits{Runs: 1, Bytes: maxLakeFile}, record, d.add)
+	if err != nil {
+		return nil, errors.Join(damaged(err), os.RemoveAll(dir))
+	}
+	return &lake.Run{
+		Run: r.Run(), Report: s, Snapshots: sitereport.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}),
+		Close: func() error { return errors.Join(r.Close(), os.RemoveAll(dir)) },
+	}, nil
+}
+
+// damaged marks the errors that are about the content of a record.
+func damaged(err error) error {
+	for _, kind := range []error{spool.ErrRecord, spool.ErrDamaged, spool.ErrLimit, spool.ErrForeign} {
+		if errors.Is(err, kind) {
+			return fmt.Errorf("%w: %w", site.ErrDamaged, err)
+		}
+	}
+	return err
+}
+
+// open opens the record of a run. The error is site.ErrNotFound if the registry names none.
+func (d *decoder) open(ctx context.Context, id string) (io.ReadCloser, error) {
+	list, err := d.st.registry.Objects(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range list {
+		if o.Class != site.ClassRecord {
+			continue
+		}
+		if o.Stored == "" {
+			body, err := d.st.registry.Body(ctx, id, o.Name)
+			return io.NopCloser(bytes.NewReader(body)), err
+		}
+		body, err := d.st.objects.Get(ctx, o.Stored)
+		if errors.Is(err, site.ErrNotFound) { // not gone: a new record may have replaced it meanwhile, or it is lost
+			return nil, fmt.Errorf("%w: %v; if this repeats, rt-site verify says what to do", site.ErrDamaged, err)
+		}
+		return body, err
+	}
+	return nil, fmt.Errorf("the record of run %s: %w", id, site.ErrNotFound)
+}
+
+// export writes the runs of a job to a directory.
+func export(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+	var id rt.Opt[uint64]
+	wrong := id.UnmarshalJSON([]byte(o.job))
+	switch {
+	case wrong != nil || !id.Valid():
+		return cli.Usage("export needs --job and the number of a job; see rt-site --help")
+	case o.out == "":
+		return cli.Usage("export needs --out and a directory; see rt-site --help")
+	case o.format != "parquet":
+		return cli.Usage("export has no format %q, only parquet; see rt-site --help", o.format)
+	}
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return misconfigured(err)
+	}
+	st, err := o.openExisting(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	runs, err := runsOf(ctx, st.registry, site.Filter{JobID: id, Cluster: o.cluster})
+	if err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		return fmt.Errorf("there is no job %s with a complete record", o.job)
+	}
+	out, err := objects.OpenGroupDir(o.out)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	lo := lakeOptions(cfg, st, stderr)
+	lo.Store, lo.Check = out, func(context.Context) error { return nil }
+	done, err := lake.Export(ctx, lo, runs)
+	return errors.Join(err, printTotals(stdout, done, o.json))
+}
+
+// runsOf returns the runs of the jobs that a filter selects.
+func runsOf(ctx context.Context, r *registry.Registry, f site.Filter) (list []site.Changed, err error) {
+	const limit = 1000
+	for after, isEnd := "", false; !isEnd; {
+		jobs, next, err := r.Jobs(ctx, f, after, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, job := range jobs {
+			for from, isLast := "", false; !isLast; {
+				runs, more, err := r.JobRuns(ctx, job, nil, from, limit)
+				if err != nil {
+					return nil, err
+				}
+				for _, run := range runs {
+					list = append(list, changedOf(run))
+				}
+				from, isLast = more, more == ""
+			}
+		}
+		after, isEnd = next, next == ""
+	}
+	return list, nil
+}
+
+func changedOf(run site.Run) site.Changed {
+	r := run.Record
+	return site.Changed{ID: run.ID, Cluster: r.Cluster, Start: r.Start, Name: r.FileStem(), JobID: r.JobID, State: r.State}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/site/lake"
+)
+
+// lakeRow is a row of runs.
+type lakeRow struct {
+	ID    string `parquet:"id"`
+	Name  string `parquet:"run_name"`
+	User  string `parquet:"user_name"`
+	State string `parquet:"state"`
+	CPU   struct {
+		UsedSecs *float64 `parquet:"used_secs,optional"`
+	} `parquet:"cpu"`
+	Samples int64 `parquet:"samples"`
+}
+
+type lakeSample struct {
+	Name  string `parquet:"run_name"`
+	Seq   int64  `parquet:"seq"`
+	Usage *int64 `parquet:"job_cpu_usage_us,optional"`
+}
+
+// lakeRows reads a table of the lake in a directory as an engine does.
+func lakeRows[T any](t *testing.T, dir, table string) (all []T) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, table, "cluster=*", "date=*", "*.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		list, err := parquet.ReadFile[T](name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, list...)
+	}
+	return all
+}
+
+// lakeSite makes a site with a lake and runs of these users. It returns the configuration file and the lake.
+func lakeSite(t *testing.T, users ...string) (configFile, dir string) {
+	t.Helper()
+	top := t.TempDir()
+	dir = filepath.Join(top, "lake")
+	key := filepath.Join(top, "key")
+	if err := os.WriteFile(key, bytes.Repeat([]byte{'k'}, 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	configFile = filepath.Join(top, "rt.toml")
+	text := fmt.Sprintf("[serve]\ndir = %q\nlake = %q\n[privacy]\nkey_file = %q\n", filepath.Join(top, "site"), dir, key)
+	if err := os.WriteFile(configFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(configFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := openStores(t.Context(), cfg.Serve, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	started(t, st)
+	for i, user := range users {
+		putRun(t, st, idOfRun(i), user)
+	}
+	if err := st.close(); err != nil {
+		t.Fatal(err)
+	}
+	return configFile, dir
+}
+
+func idOfRun(i int) string { return fmt.Sprintf("20260301t100000-%026d", i) }
+
+// lakeCall calls the program, which must end with a status, and returns its output.
+func lakeCall(t *testing.T, status int, args ...string) string {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	if got := run(t.Context(), args, &stdout, &stderr); got != status {
+		t.Fatalf("rt-site %q: status %d, not %d; %s%s", args, got, status, stdout.String(), stderr.String())
+	}
+	return stdout.String() + stderr.String()
+}
+
+func TestLake(t *testing.T) {
+	file, dir := lakeSite(t, "alice")
+	var done lake.Totals
+	if err := json.Unmarshal([]byte(lakeCall(t, cli.ExitOK, "--config", file, "lake", "--json")), &done); err != nil {
+		t.Fatal(err)
+	}
+	runs, samples := lakeRows[lakeRow](t, dir, "runs"), lakeRows[lakeSample](t, dir, "samples")
+	isWhole := len(runs) == 1 && runs[0].User == "alice" && runs[0].CPU.UsedSecs != nil && int64(len(samples)) == runs[0].Samples
+	if !isWhole || done.Runs != 1 || done.Samples != int64(len(samples)) {
+		t.Fatalf("%+v: %+v and %d samples", done, runs, len(samples))
+	}
+	if out := lakeCall(t, cli.ExitOK, "--config", file, "lake"); !strings.HasPrefix(out, "wrote 0 runs") {
+		t.Errorf("a second pass: %s", out)
+	}
+	if out := lakeCall(t, cli.ExitOK, "--config", file, "lake", "--rebuild"); !strings.HasPrefix(out, "wrote 1 runs") {
+		t.Errorf("a rebuild: %s", out)
+	}
+	if again := lakeRows[lakeRow](t, dir, "runs"); len(again) != 1 {
+		t.Errorf("after a rebuild: %+v", again)
+	}
+	out := t.TempDir()
+	lakeCall(t, cli.ExitOK, "--config", file, "export", "--job", "99", "--out", out)
+	if exported := lakeRows[lakeRow](t, out, "runs"); len(exported) != 1 || exported[0].ID != runs[0].ID {
+		t.Errorf("exported: %+v", exported)
+	}
+	lakeCall(t, cli.ExitError, "--config", file, "export", "--job", "98", "--out", out)
+	lakeCall(t, cli.ExitUsage, "--config", file, "export", "--job", "x", "--out", out)
+	lakeCall(t, cli.ExitUsage, "--config", file, "export", "--job", "1", "--out", out, "--format", "csv")
+	lakeCall(t, exitConfig, "--config", "/dev/null", "lake")
+}
+
+// A second writer does not start.
+func TestLakeHasOneWriter(t *testing.T) {
+	file, _ := lakeSite(t, "alice")
+	_, o, err := parse([]string{"--config", file, "lake"}, &strings.Builder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, st, err := o.openForLake(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.close()
+	_, release, err := st.registry.LockLake(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := lakeCall(t, cli.ExitError, "--config", file, "lake"); !strings.Contains(out, "another process has the lock") {
+		t.Error(out)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "lake")
+}
+
+// forget reaches the lake: also runs that the site has removed before.
+func TestForgetInLake(t *testing.T) {
+	file, dir := lakeSite(t, "alice")
+	lakeCall(t, cli.ExitOK, "--config", file, "lake")
+	if out := lakeCall(t, cli.ExitOK, "--config", file, "forget", "--user", "alice", "--dry-run"); !strings.Contains(out, "in the lake: 0 runs written again, 1 removed") {
+		t.Error(out)
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "forget", "--user", "bob")
+	if runs := lakeRows[lakeRow](t, dir, "runs"); len(runs) != 1 {
+		t.Fatalf("after a dry run, and for another user: %+v", runs)
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "forget", "--user", "alice")
+	if left, _ := filepath.Glob(filepath.Join(dir, "*", "*", "*", "*")); len(left) != 0 {
+		t.Errorf("%q is left", left)
+	}
+
+	file, dir = lakeSite(t, "alice")
+	lakeCall(t, cli.ExitOK, "--config", file, "lake")
+	lakeCall(t, cli.ExitOK, "--config", file, "forget", "--user", "alice", "--pseudonym")
+	runs := lakeRows[lakeRow](t, dir, "runs")
+	isHidden := len(runs) == 1 && runs[0].User != "" && runs[0].User != "alice" && runs[0].Samples > 0
+	if !isHidden {
+		t.Errorf("with pseudonyms: %+v", runs)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "runs", "*", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if text := wholeText(t, name); strings.Contains(text, "alice") {
+			t.Errorf("%s still has the name", name)
+		}
+	}
+}
+
+// wholeText is the text of all values of a file.
+func wholeText(t *testing.T, name string) string {
+	t.Helper()
+	rows, err := parquet.ReadFile[any](name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(rows...)
+}
+
+// A run that the site has removed by retention stays in the lake, and forget removes it.
+func TestForgetWhatTheSiteHasNoMore(t *testing.T) {
+	file, dir := lakeSite(t, "alice")
+	lakeCall(t, cli.ExitOK, "--config", file, "lake")
+	_, o, err := parse([]string{"--config", file, "lake"}, &strings.Builder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, st, err := o.openForLake(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, n, err := st.registry.ExpireRuns(t.Context(), time.Now().Add(time.Hour), 10); err != nil || n != 1 {
+		t.Fatalf("%d runs expired: %v", n, err)
+	}
+	if err := st.close(); err != nil {
+		t.Fatal(err)
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "lake")
+	if runs := lakeRows[lakeRow](t, dir, "runs"); len(runs) != 1 {
+		t.Fatalf("after retention at the site: %+v", runs)
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "forget", "--user", "alice")
+	if runs := lakeRows[lakeRow](t, dir, "runs"); len(runs) != 0 {
+		t.Errorf("after forget: %+v", runs)
+	}
+}

@@ -1,0 +1,227 @@
+// Package lake writes the runs of a site as Parquet files, for engines such as DuckDB and Spark: the tables runs and
+// samples, in partitions by cluster and date. site/DESIGN.md describes how each run is there once.
+package lake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// Store is where the files are: a directory or an S3 store. Put replaces an object at once.
+type Store interface {
+	Put(ctx context.Context, name string, size int64, body io.Reader) error
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
+	Delete(ctx context.Context, name string) error
+	List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error]
+}
+
+// Registry lists what the lake lacks, and stores what it has.
+type Registry interface {
+	Changed(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error)
+	Written(ctx context.Context, partition string, runs []site.Changed) error
+	Gone(ctx context.Context, after string, limit int) ([]site.Changed, error)
+	Removed(ctx context.Context, id string) error
+}
+
+// Run is a run that was read from its record.
+type Run struct {
+	Run    rt.Run
+	Report any // of the type of Options.Report, or a pointer to it
+	// Snapshots are all readings, in their order. A snapshot is valid until the next one.
+	Snapshots iter.Seq2[*rt.Snapshot, error]
+	Close     func() error
+}
+
+// Options are what a Lake works with.
+type Options struct {
+	Store    Store
+	Registry Registry
+	// Decode reads the record of a run. The error is site.ErrNotFound if the site has no record of the run, and
+	// site.ErrDamaged if it cannot be decoded.
+	Decode func(ctx context.Context, id string) (*Run, error)
+	Report reflect.Type // a struct: the report of a run, as columns of runs
+	Temp   string       // directory of temporary files; empty: the system's
+	// FileBytes is the size of samples at which a file is full; 0: 256 MiB.
+	FileBytes int64
+	// Retain is how long the partition of a date stays; 0: forever.
+	Retain time.Duration
+	// Check is called before each change of the store: it returns an error if another process may write the lake.
+	Check func(context.Context) error
+	// Problem receives runs that cannot be written; the others are written.
+	Problem func(run string, err error)
+}
+
+const defaultFileBytes = 256 << 20
+
+// Lake writes the files. One process at a time may do so.
+type Lake struct {
+	Options
+	runs    *runEncoder
+	samples *sampleEncoder
+	temp    string // directory of a pass
+
+	groupRows int // of a row group
+}
+
+// Totals counts what a pass did.
+type Totals struct {
+	Runs    int   `json:"runs"`    // written or replaced
+	Samples int64 `json:"samples"` // of these
+	Removed int   `json:"removed"` // runs
+	Failed  int   `json:"failed"`  // runs that could not be read
+	Files   int   `json:"files"`   // written
+	Bytes   int64 `json:"bytes"`   // of these
+	Expired int   `json:"expired"` // files removed by retention
+}
+
+// New returns a Lake. It fails if Options.Report has a field of a type that has no column.
+func New(o Options) (*Lake, error) {
+	runs, err := newRunEncoder(o.Report)
+	if err != nil {
+		return nil, fmt.Errorf("the table runs: %w", err)
+	}
+	if o.FileBytes == 0 {
+		o.FileBytes = defaultFileBytes
+	}
+	return &Lake{Options: o, runs: runs, samples: newSampleEncoder(), groupRows: groupRows}, nil
+}
+
+// tempDirs matches the directories of temporary files.
+const tempDirs = "rt-lake-*"
+
+// prepare makes a directory for temporary files, and removes those of a writer that was killed.
+func (l *Lake) prepare() error {
+	temp := l.Temp
+	if temp == "" {
+		temp = os.TempDir()
+	}
+	left, _ := filepath.Glob(filepath.Join(temp, tempDirs)) // the pattern is valid
+	for _, dir := range left {
+		info, err := os.Stat(dir)
+		isOld := err == nil && time.Since(info.ModTime()) > time.Hour
+		if isOld || l.Temp != "" {
+			_ = os.RemoveAll(dir) // the next pass tries it again
+		}
+	}
+	var err error
+	l.temp, err = os.MkdirTemp(temp, tempDirs)
+	if err != nil {
+		return fmt.Errorf("make a directory for the files of the lake: %w", err)
+	}
+	return nil
+}
+
+// pageRuns is how many runs are listed at once.
+const pageRuns = 1000
+
+// Write writes all runs that have changed since they were written, and removes those that are gone or too old. It may be
+// killed at any time: the next call does the rest.
+func (l *Lake) Write(ctx context.Context) (done Totals, err error) {
+	if err := l.prepare(); err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(l.temp)) }()
+	if err := l.removeGone(ctx, &done); err != nil {
+		return done, err
+	}
+	var group []site.Changed // of one partition
+	last := site.Changed{}
+	for {
+		page, err := l.Registry.Changed(ctx, last, pageRuns)
+		if err != nil {
+			return done, err
+		}
+		for _, c := range page {
+			isOther := len(group) > 0 && PartitionOf(group[0].Cluster, group[0].Start) != PartitionOf(c.Cluster, c.Start)
+			if isOther {
+				if err := l.writeGroup(ctx, group, &done); err != nil {
+					return done, err
+				}
+				group = group[:0]
+			}
+			group = append(group, c)
+			last = c
+		}
+		if len(page) == 0 {
+			break
+		}
+	}
+	if len(group) > 0 {
+		if err := l.writeGroup(ctx, group, &done); err != nil {
+			return done, err
+		}
+	}
+	return done, l.expire(ctx, &done)
+}
+
+// writeGroup writes the changed runs of a partition. Runs that were in another one leave it first, so that none
+// is there twice.
+func (l *Lake) writeGroup(ctx context.Context, group []site.Changed, done *Totals) error {
+	partition := PartitionOf(group[0].Cluster, group[0].Start)
+	moved := map[string]ids{}
+	for _, c := range group {
+		isMoved := c.Partition != "" && c.Partition != partition
+		if isMoved {
+			moved[c.Partition] = moved[c.Partition].with(c.ID)
+		}
+	}
+	for from, runs := range moved {
+		if err := l.update(ctx, &update{partition: from, remove: runs}, done); err != nil {
+			return err
+		}
+	}
+	if l.isExpired(partition, time.Now()) {
+		return l.Registry.Written(ctx, "", group)
+	}
+	return l.update(ctx, &update{partition: partition, changed: group}, done)
+}
+
+// ids is a set of ids of runs.
+type ids map[string]bool
+
+func (s ids) with(id string) ids {
+	if s == nil {
+		s = ids{}
+	}
+	s[id] = true
+	return s
+}
+
+// removeGone removes the runs that are no more in the registry.
+func (l *Lake) removeGone(ctx context.Context, done *Totals) error {
+	for after := ""; ; {
+		list, err := l.Registry.Gone(ctx, after, pageRuns)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		from := map[string]ids{}
+		for _, c := range list {
+			for _, p := range []string{c.Partition, PartitionOf(c.Cluster, c.Start)} {
+				if p != "" {
+					from[p] = from[p].with(c.ID)
+				}
+			}
+			after = c.ID
+		}
+		for partition, runs := range from {
+			if err := l.update(ctx, &update{partition: partition, remove: runs}, done); err != nil {
+				return err
+			}
+		}
+		for _, c := range list {
+			if err := l.Registry.Removed(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+	}
+}

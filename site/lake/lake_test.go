@@ -1,0 +1,565 @@
+package lake
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// errKilled is the end of a writer: nothing that follows has an effect.
+var errKilled = errors.New("killed")
+
+// world is a registry and a store in memory. After left changes the writer is killed; before or after the change
+// takes effect.
+type world struct {
+	left      int // negative: no kill
+	isDead    bool
+	objects   map[string][]byte
+	runs      map[string]*run // by id
+	gone      map[string]site.Changed
+	afterPut  func()
+	isInPlace bool          // a kill is before the change takes effect
+	parsed    map[*byte]any // rows of objects, by their first byte
+}
+
+// run is a run of the registry.
+type run struct {
+	site.Changed
+	record  rt.Run
+	version int
+	samples int
+	isBad   bool // its record is damaged
+	isLost  bool // it has no record
+}
+
+func newWorld() *world {
+	return &world{left: -1, objects: map[string][]byte{}, runs: map[string]*run{}, gone: map[string]site.Changed{}, parsed: map[*byte]any{}}
+}
+
+// change makes a change, unless the writer is killed before it.
+func (w *world) change(do func()) error {
+	if w.isDead {
+		return errKilled
+	}
+	if w.left == 0 {
+		w.isDead = true
+		if w.isInPlace {
+			return errKilled
+		}
+	}
+	w.left--
+	do()
+	if w.isDead {
+		return errKilled
+	}
+	return nil
+}
+
+func (w *world) Put(_ context.Context, name string, size int64, body io.Reader) error {
+	content, err := io.ReadAll(body)
+	if err != nil || int64(len(content)) != size {
+		return fmt.Errorf("%d bytes, not %d: %w", len(content), size, err)
+	}
+	err = w.change(func() { w.objects[name] = content })
+	if w.afterPut != nil {
+		w.afterPut()
+	}
+	return err
+}
+
+func (w *world) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	content, ok := w.objects[name]
+	if !ok {
+		return nil, site.ErrNotFound
+	}
+	return io.NopCloser(bytes.NewReader(content)), nil
+}
+
+func (w *world) Delete(_ context.Context, name string) error {
+	return w.change(func() { delete(w.objects, name) })
+}
+
+func (w *world) List(_ context.Context, prefix string) iter.Seq2[site.Stored, error] {
+	return func(yield func(site.Stored, error) bool) {
+		for _, name := range slices.Sorted(maps.Keys(w.objects)) {
+			if strings.HasPrefix(name, prefix) && !yield(site.Stored{Name: name, Bytes: int64(len(w.objects[name]))}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (w *world) Changed(_ context.Context, after site.Changed, limit int) (list []site.Changed, err error) {
+	compare := func(a, b site.Changed) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.Start.Compare(b.Start), cmp.Compare(a.ID, b.ID))
+	}
+	for _, r := range w.runs {
+		if r.Changes > 0 && compare(r.Changed, after) > 0 {
+			list = append(list, r.Changed)
+		}
+	}
+	slices.SortFunc(list, compare)
+	return list[:min(limit, len(list))], nil
+}
+
+func (w *world) Written(_ context.Context, partition string, runs []site.Changed) error {
+	return w.change(func() {
+		for _, c := range runs {
+			if r := w.runs[c.ID]; r != nil {
+				r.Partition = partition
+				if r.Changes == c.Changes {
+					r.Changes = 0
+				}
+			}
+		}
+	})
+}
+
+func (w *world) Gone(_ context.Context, after string, limit int) (list []site.Changed, err error) {
+	for _, id := range slices.Sorted(maps.Keys(w.gone)) {
+		if id > after && len(list) < limit {
+			list = append(list, w.gone[id])
+		}
+	}
+	return list, nil
+}
+
+func (w *world) Removed(_ context.Context, id string) error {
+	return w.change(func() { delete(w.gone, id) })
+}
+
+// report is the report of the tests.
+type report struct {
+	Version int                  `json:"version"`
+	CPU     cpu                  `json:"cpu"`
+	GPUs    []gpu                `json:"gpus,omitempty"`
+	Cores   []rt.Opt[float64]    `json:"cores"`
+	Sensors map[string]string    `json:"sensors"`
+	Energy  *energy              `json:"energy,omitempty"`
+	Nested  []nested             `json:"nested"`
+	Kinds   map[string][]float64 `json:"kinds"`
+	ending
+}
+
+type ending struct {
+	Signal rt.Opt[int64] `json:"exit_signal"`
+}
+
+type cpu struct {
+	UsedSecs rt.Opt[float64] `json:"used_secs"`
+}
+
+type gpu struct {
+	UUID      string         `json:"uuid"`
+	PeakBytes rt.Opt[uint64] `json:"peak_bytes"`
+}
+
+type energy struct {
+	Joules float64 `json:"joules"`
+}
+
+type nested struct {
+	Name string   `json:"name"`
+	List []string `json:"list"`
+}
+
+func (w *world) decode(_ context.Context, id string) (*Run, error) {
+	r := w.runs[id]
+	isLost := r == nil || r.isLost
+	switch {
+	case isLost:
+		return nil, site.ErrNotFound
+	case r.isBad:
+		return nil, site.ErrDamaged
+	}
+	return &Run{
+		Run: r.record, Report: &report{Version: r.version}, Close: func() error { return nil },
+		Snapshots: func(yield func(*rt.Snapshot, error) bool) {
+			var s rt.Snapshot
+			for i := range r.samples {
+				s.Seq, s.Wall, s.Boot = int64(i+1), r.Start.Add(time.Duration(i)*time.Second).UnixNano(), int64(i)*1e9
+				s.Job.CPUUsage.Set(uint64(r.version*1000 + i))
+				if !yield(&s, nil) {
+					return
+				}
+			}
+		},
+	}, nil
+}
+
+// put adds a run to the registry, or a new version of it.
+func (w *world) put(id string, job uint64, start time.Time, samples int) *run {
+	r := w.runs[id]
+	if r == nil {
+		r = &run{}
+		w.runs[id] = r
+	}
+	r.record.JobID, r.record.Node, r.record.Start, r.record.State = rt.Some(job), "n1", start, rt.StateEnded
+	r.record.User = "alice"
+	r.ID, r.Cluster, r.Start, r.Name, r.JobID, r.State = id, "c1", start, r.record.FileStem(), r.record.JobID, r.record.State
+	r.samples = samples
+	r.version++
+	r.Changes++
+	return r
+}
+
+func (w *world) remove(id string) {
+	w.gone[id] = site.Changed{ID: id, Cluster: w.runs[id].Cluster, Start: w.runs[id].Start, Partition: w.runs[id].Partition}
+	delete(w.runs, id)
+}
+
+// lake returns a new writer.
+func (w *world) lake(t *testing.T) *Lake {
+	t.Helper()
+	w.isDead = false
+	l, err := New(Options{
+		Store: w, Registry: w, Decode: w.decode, Report: reflect.TypeFor[report](), Temp: t.TempDir(), FileBytes: 20_000,
+		Check: func(context.Context) error { return nil }, Problem: func(string, error) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.groupRows = 64
+	return l
+}
+
+// row is a row of runs.
+type row struct {
+	ID      string `parquet:"id"`
+	Name    string `parquet:"run_name"`
+	JobID   int64  `parquet:"job_id"`
+	Version int64  `parquet:"version"`
+	Samples int64  `parquet:"samples"`
+}
+
+// sample is a row of samples.
+type sample struct {
+	Name  string `parquet:"run_name"`
+	Seq   int64  `parquet:"seq"`
+	Usage int64  `parquet:"job_cpu_usage_us"`
+}
+
+// rows reads a table as a reader does that knows nothing but the names of the files.
+func rows[T any](t *testing.T, w *world, table string) (all []T) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(w.objects)) {
+		if strings.HasPrefix(name, table+"/") {
+			content := w.objects[name]
+			list, isParsed := w.parsed[&content[0]].([]T)
+			if !isParsed {
+				var err error
+				list, err = parquet.Read[T](bytes.NewReader(content), int64(len(content)))
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				w.parsed[&content[0]] = list
+			}
+			all = append(all, list...)
+		}
+	}
+	return all
+}
+
+// once checks that no run, and no sample, is there twice.
+func once(t *testing.T, w *world) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, r := range rows[row](t, w, tableRuns) {
+		if seen[r.Name] {
+			t.Fatalf("run %s is there twice", r.Name)
+		}
+		seen[r.Name] = true
+	}
+	type key struct {
+		name string
+		seq  int64
+	}
+	samples := map[key]bool{}
+	for _, s := range rows[sample](t, w, tableSamples) {
+		k := key{s.Name, s.Seq}
+		if samples[k] {
+			t.Fatalf("sample %v is there twice", k)
+		}
+		samples[k] = true
+	}
+}
+
+// complete checks that the lake has what the registry has, and nothing else.
+func complete(t *testing.T, w *world) {
+	t.Helper()
+	once(t, w)
+	want, got := map[string]*run{}, map[string]int{}
+	for _, r := range w.runs {
+		if !r.isLost {
+			want[r.Name] = r
+		}
+	}
+	found := rows[row](t, w, tableRuns)
+	for _, r := range found {
+		is := want[r.Name]
+		if is == nil {
+			t.Fatalf("run %s is there and should not be", r.Name)
+		}
+		isSame := r.Version == int64(is.version) && r.Samples == int64(is.samples) && r.ID == is.ID
+		if !isSame {
+			t.Fatalf("run %s is %+v, not version %d with %d samples", r.Name, r, is.version, is.samples)
+		}
+	}
+	if len(found) != len(want) {
+		t.Fatalf("%d runs, not %d", len(found), len(want))
+	}
+	for _, s := range rows[sample](t, w, tableSamples) {
+		is := want[s.Name]
+		if is == nil || s.Usage != int64(is.version*1000)+s.Seq-1 {
+			t.Fatalf("sample %+v of %+v", s, is)
+		}
+		got[s.Name]++
+	}
+	for name, r := range want {
+		if got[name] != r.samples {
+			t.Fatalf("run %s has %d samples, not %d", name, got[name], r.samples)
+		}
+	}
+}
+
+var day = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+
+// A writer that is killed at any change leaves each run at most once at each moment, and the next pass leaves each run
+// once, in its last version.
+func TestKilledAnywhere(t *testing.T) {
+	for seed := range uint64(6) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := newWorld()
+		w.afterPut = func() { once(t, w) }
+		next := 0
+		for range 12 {
+			for range random.IntN(6) {
+				next++
+				start := day.Add(time.Duration(random.IntN(3)) * 24 * time.Hour).Add(time.Duration(next) * time.Second)
+				w.put(fmt.Sprintf("r%05d", next), uint64(random.IntN(1000)*1000+next), start, random.IntN(150))
+			}
+			ids := slices.Sorted(maps.Keys(w.runs))
+			for range random.IntN(3) {
+				if len(ids) > 0 {
+					r := w.runs[ids[random.IntN(len(ids))]]
+					w.put(r.ID, r.JobID.Or(0), r.Start, random.IntN(150))
+				}
+			}
+			if len(ids) > 0 && random.IntN(3) == 0 {
+				w.remove(ids[random.IntN(len(ids))])
+			}
+			w.left, w.isInPlace = random.IntN(8), random.IntN(2) == 0
+			_, err := w.lake(t).Write(t.Context())
+			if err != nil && !errors.Is(err, errKilled) {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			once(t, w)
+			if random.IntN(3) == 0 {
+				w.left = -1
+				if _, err := w.lake(t).Write(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				complete(t, w)
+			}
+		}
+		w.left = -1
+		if _, err := w.lake(t).Write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		complete(t, w)
+		names := slices.Sorted(maps.Keys(w.objects))
+		if len(names) < 6 {
+			t.Errorf("seed %d: only %d files", seed, len(names))
+		}
+		done, err := w.lake(t).Write(t.Context())
+		if err != nil || done != (Totals{}) {
+			t.Errorf("a pass without changes: %+v, %v", done, err)
+		}
+	}
+}
+
+// The runs of a file are in the order of their jobs, also if they come later.
+func TestSortedByJob(t *testing.T) {
+	w := newWorld()
+	for _, part := range [][]uint64{{50, 10, 30}, {20, 60, 5}, {40}} {
+		for _, job := range part {
+			w.put(fmt.Sprint(job), job, day, 10)
+		}
+		l := w.lake(t)
+		l.FileBytes = 1 << 20
+		if _, err := l.Write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var jobs []int64
+	for _, r := range rows[row](t, w, tableRuns) {
+		jobs = append(jobs, r.JobID)
+	}
+	if !slices.Equal(jobs, []int64{5, 10, 20, 30, 40, 50, 60}) {
+		t.Errorf("the jobs are %v", jobs)
+	}
+	if len(w.objects) != 2 {
+		t.Errorf("%d files, not one of each table", len(w.objects))
+	}
+	complete(t, w)
+}
+
+// A run that was registered twice is there once: as it ended.
+func TestRegisteredTwice(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 7, day, 5)
+	write(t, w)
+	again := w.put("r2", 7, day, 2)
+	again.record.State = rt.StateRunning
+	again.State = rt.StateRunning
+	write(t, w)
+	if list := rows[row](t, w, tableRuns); len(list) != 1 || list[0].ID != "r1" {
+		t.Errorf("a later registration that is running: %+v", list)
+	}
+	again = w.put("r2", 7, day, 9)
+	write(t, w)
+	if list := rows[row](t, w, tableRuns); len(list) != 1 || list[0].ID != "r2" || list[0].Samples != 9 {
+		t.Errorf("a later registration that has ended: %+v", list)
+	}
+	once(t, w)
+}
+
+func write(t *testing.T, w *world) Totals {
+	t.Helper()
+	done, err := w.lake(t).Write(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// A run with another date or cluster leaves its old partition.
+func TestMovedRun(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 7, day, 5)
+	w.put("r2", 8, day, 5)
+	write(t, w)
+	w.put("r1", 7, day.Add(48*time.Hour), 6)
+	w.runs["r2"].Cluster = "other"
+	w.runs["r2"].Changes++
+	write(t, w)
+	complete(t, w)
+	if names := slices.Sorted(maps.Keys(w.objects)); len(names) != 4 || !strings.Contains(names[1], "cluster=other/date=2026-03-01") {
+		t.Errorf("%q", names)
+	}
+}
+
+// A damaged record is reported once and keeps the earlier version; without a record the run is gone.
+func TestDamagedRecord(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 7, day, 5)
+	w.put("r2", 8, day, 5)
+	w.put("r3", 9, day, 5).isBad = true
+	if done := write(t, w); done.Failed != 1 || done.Runs != 2 {
+		t.Errorf("%+v", done)
+	}
+	w.put("r1", 7, day, 6).isBad = true
+	w.put("r2", 8, day, 6).isLost = true
+	if done := write(t, w); done.Failed != 1 || done.Runs != 0 {
+		t.Errorf("%+v", done)
+	}
+	if list := rows[row](t, w, tableRuns); len(list) != 1 || list[0].Version != 1 || list[0].Samples != 5 {
+		t.Errorf("%+v", list)
+	}
+	if done := write(t, w); done != (Totals{}) {
+		t.Errorf("damaged runs are tried again: %+v", done)
+	}
+}
+
+// Retention removes whole dates, and writes none that is too old.
+func TestRetention(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 7, time.Now().Add(-50*24*time.Hour), 5)
+	w.put("r2", 8, time.Now(), 5)
+	write(t, w)
+	l := w.lake(t)
+	l.Retain = 30 * 24 * time.Hour
+	done, err := l.Write(t.Context())
+	if err != nil || done.Expired != 2 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	w.put("r3", 9, time.Now().Add(-40*24*time.Hour), 5)
+	if _, err := l.Write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list := rows[row](t, w, tableRuns); len(list) != 1 || list[0].ID != "r2" {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestPartitionOf(t *testing.T) {
+	for _, tt := range []struct{ cluster, want string }{
+		{"c1", "cluster=c1/date=2026-03-01"},
+		{"", "cluster=__HIVE_DEFAULT_PARTITION__/date=2026-03-01"},
+		{"a b/..", "cluster=a%20b%2F../date=2026-03-01"},
+	} {
+		if got := PartitionOf(tt.cluster, day); got != tt.want {
+			t.Errorf("%q: %s, not %s", tt.cluster, got, tt.want)
+		}
+	}
+	long := PartitionOf(strings.Repeat("ü", 100), time.Time{})
+	if len(long) > 200 || !strings.HasSuffix(long, "/date="+none) {
+		t.Errorf("%s", long)
+	}
+}
+
+// A file of a newer version is refused, not rewritten without its columns.
+func TestNewerFile(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 7, day, 5)
+	write(t, w)
+	var b bytes.Buffer
+	type newer struct {
+		ID  string `parquet:"id"`
+		New int64  `parquet:"of_the_future"`
+	}
+	if err := parquet.Write(&b, []newer{{"r0", 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name := objectName(tableRuns, PartitionOf("c1", day), 1)
+	w.objects[name] = b.Bytes()
+	w.put("r1", 7, day, 6)
+	if _, err := w.lake(t).Write(t.Context()); !errors.Is(err, errNewer) {
+		t.Errorf("the error is %v", err)
+	}
+	if !bytes.Equal(w.objects[name], b.Bytes()) {
+		t.Error("the file has changed")
+	}
+}
+
+// What a killed writer leaves in the directory of temporary files is removed.
+func TestTemporaryFiles(t *testing.T) {
+	w := newWorld()
+	l := w.lake(t)
+	if err := os.MkdirAll(l.Temp+"/rt-lake-1/x", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(l.Temp); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}

@@ -1,0 +1,336 @@
+package lake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// rewriting is a file that is being written: the new version of an old one, or a new one.
+type rewriting struct {
+	*Lake
+	*update
+	old struct {
+		runs, samples *tableReader // nil: there is none
+		ranges        []samplesOf  // of samples, not yet read
+		left          int          // rows of ranges
+		rowBytes      float64      // of a row of samples, on average
+		closers       []func() error
+	}
+	runs, samples *tableWriter
+	copied        struct{ runs, samples int } // rows of the old files that are copied next
+	written       []site.Changed
+	missing       []site.Changed // without a record
+	damaged       []site.Changed
+	done          Totals
+}
+
+// rewrite writes the files with a number: the old rows without those that are gone, and the changed runs. First the
+// samples are replaced and then the runs, so that a run never lacks its samples.
+func (l *Lake) rewrite(ctx context.Context, u *update, f files, done *Totals) (err error) {
+	r := &rewriting{Lake: l, update: u}
+	l.samples.reset()
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.open(ctx, f); err != nil {
+		return err
+	}
+	if err := r.merge(ctx, u.entries[f.number], isLast(u, f)); err != nil {
+		return err
+	}
+	if err := r.store(ctx, f); err != nil {
+		return err
+	}
+	if err := r.confirm(ctx); err != nil {
+		return err
+	}
+	done.add(r.done)
+	return nil
+}
+
+func (t *Totals) add(more Totals) {
+	t.Runs += more.Runs
+	t.Samples += more.Samples
+	t.Removed += more.Removed
+	t.Failed += more.Failed
+	t.Files += more.Files
+	t.Bytes += more.Bytes
+}
+
+// isLast reports whether new runs may go to a file.
+func isLast(u *update, f files) bool {
+	return len(u.files) == 0 || f.number >= u.files[len(u.files)-1].number
+}
+
+// confirm stores what the lake has.
+func (r *rewriting) confirm(ctx context.Context) error {
+	err := r.Registry.Written(ctx, r.partition, r.written)
+	if err == nil {
+		err = r.Registry.Written(ctx, "", r.missing)
+	}
+	for i := range r.damaged {
+		if err == nil {
+			err = r.Registry.Written(ctx, r.damaged[i].Partition, r.damaged[i:i+1])
+		}
+	}
+	return err
+}
+
+// open opens the old files and makes the new ones.
+func (r *rewriting) open(ctx context.Context, f files) (err error) {
+	if f.runs >= 0 {
+		r.old.runs, _, err = r.openOld(ctx, tableRuns, f.number)
+	}
+	if err == nil && f.samples >= 0 {
+		r.old.samples, r.old.ranges, err = r.openOld(ctx, tableSamples, f.number)
+	}
+	for _, s := range r.old.ranges {
+		r.old.left += s.rows
+	}
+	r.old.rowBytes = float64(f.samples) / float64(max(r.old.left, 1))
+	if err == nil {
+		r.runs, err = createTable(r.temp, r.Lake.runs.schema, r.Lake.runs.about, min(groupRuns, r.groupRows))
+	}
+	if err == nil {
+		r.samples, err = createTable(r.temp, r.Lake.samples.schema, r.Lake.samples.about, r.groupRows)
+	}
+	return err
+}
+
+func (r *rewriting) openOld(ctx context.Context, table string, number int) (t *tableReader, ranges []samplesOf, err error) {
+	name := objectName(table, r.partition, number)
+	f, err := r.fetch(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.old.closers = append(r.old.closers, f.Close)
+	schema := r.Lake.runs.schema
+	if table == tableSamples {
+		schema = r.Lake.samples.schema
+		ranges, err = r.readRanges(name, f)
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	t, err = openTable(name, f, schema)
+	if err == nil {
+		r.old.closers = append(r.old.closers, t.close)
+	}
+	return t, ranges, err
+}
+
+func (r *rewriting) close() error {
+	var failed []error
+	for i := len(r.old.closers) - 1; i >= 0; i-- {
+		failed = append(failed, r.old.closers[i]())
+	}
+	for _, w := range []*tableWriter{r.runs, r.samples} {
+		if w != nil {
+			failed = append(failed, w.discard())
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// merge writes the old rows and the changed runs in the order of their jobs. New runs for which there is no room stay
+// in fresh.
+func (r *rewriting) merge(ctx context.Context, old []entry, hasFresh bool) error {
+	for _, e := range old {
+		for hasFresh && r.hasNext(&e) {
+			if err := r.writeNext(ctx); err != nil {
+				return err
+			}
+		}
+		if err := r.writeOld(ctx, &e); err != nil {
+			return err
+		}
+	}
+	for hasFresh && r.hasNext(nil) {
+		if err := r.writeNext(ctx); err != nil {
+			return err
+		}
+	}
+	return r.copyRows()
+}
+
+// hasNext reports whether there is room for the next new run, and it belongs before an entry.
+func (r *rewriting) hasNext(before *entry) bool {
+	size := float64(r.samples.bytes.n) + float64(r.old.left)*r.old.rowBytes
+	isRoom := len(r.fresh) > 0 && size < float64(r.FileBytes)
+	return isRoom && (before == nil || compareOrder(orderOf(&r.fresh[0]), before.order) < 0)
+}
+
+func (r *rewriting) writeNext(ctx context.Context) error {
+	next := r.fresh[0]
+	r.fresh = r.fresh[1:]
+	_, err := r.writeRun(ctx, next)
+	return err
+}
+
+// writeOld copies a run, replaces it, or leaves it out.
+func (r *rewriting) writeOld(ctx context.Context, e *entry) error {
+	rows, err := r.samplesOfRun(e.name)
+	if err != nil {
+		return err
+	}
+	isKept := !r.drop[e.name]
+	if c, isReplaced := r.replace[e.name]; isReplaced {
+		isWritten, err := r.writeRun(ctx, c)
+		if err != nil {
+			return err
+		}
+		isKept = !isWritten
+	} else if !isKept {
+		r.done.Removed++
+	}
+	if isKept {
+		r.copied.runs++
+		r.copied.samples += rows
+		return nil
+	}
+	return r.skip(1, rows)
+}
+
+// samplesOfRun returns how many samples a run has, and skips those of runs before it that runs does not have.
+func (r *rewriting) samplesOfRun(name string) (rows int, err error) {
+	at := 0
+	for at < len(r.old.ranges) && r.old.ranges[at].name != name {
+		at++
+	}
+	if at == len(r.old.ranges) {
+		return 0, nil // it has none
+	}
+	for _, lost := range r.old.ranges[:at] {
+		if err := r.skip(0, lost.rows); err != nil {
+			return 0, err
+		}
+	}
+	rows = r.old.ranges[at].rows
+	for _, read := range r.old.ranges[:at+1] {
+		r.old.left -= read.rows
+	}
+	r.old.ranges = r.old.ranges[at+1:]
+	return rows, nil
+}
+
+// skip leaves out rows of the old files, after those that are copied next.
+func (r *rewriting) skip(runs, samples int) error {
+	if err := r.copyRows(); err != nil {
+		return err
+	}
+	err := r.old.runs.skip(runs)
+	if err == nil && samples > 0 {
+		err = r.old.samples.skip(samples)
+	}
+	return err
+}
+
+// copyRows copies the rows that wait for it.
+func (r *rewriting) copyRows() error {
+	runs, samples := r.copied.runs, r.copied.samples
+	r.copied.runs, r.copied.samples = 0, 0
+	if runs == 0 {
+		return nil
+	}
+	if err := r.flush(); err != nil {
+		return err
+	}
+	err := r.old.runs.copyTo(r.runs, runs)
+	if err == nil && samples > 0 {
+		err = r.old.samples.copyTo(r.samples, samples)
+	}
+	return err
+}
+
+// flush writes the samples that the encoder has.
+func (r *rewriting) flush() error {
+	columns, rows := r.Lake.samples.take()
+	if rows == 0 {
+		return nil
+	}
+	return r.samples.write(columns, rows)
+}
+
+// writeRun writes a run from its record. It is not written if the record is damaged: isWritten is false, and an older version
+// stays. Without a record the run is gone.
+func (r *rewriting) writeRun(ctx context.Context, c site.Changed) (isWritten bool, err error) {
+	run, err := r.Decode(ctx, c.ID)
+	switch {
+	case errors.Is(err, site.ErrNotFound):
+		r.missing = append(r.missing, c)
+		return true, nil
+	case errors.Is(err, site.ErrDamaged):
+		r.Problem(c.ID, err)
+		r.damaged = append(r.damaged, c)
+		r.done.Failed++
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("run %s: %w", c.ID, err)
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	if err := r.copyRows(); err != nil {
+		return false, err
+	}
+	n := uint64(0)
+	r.Lake.samples.begin(&run.Run)
+	for s, err := range run.Snapshots {
+		if err != nil {
+			return false, fmt.Errorf("run %s: %w", c.ID, err)
+		}
+		n++
+		if isFull := r.Lake.samples.add(s); !isFull {
+			continue
+		}
+		if err := r.flush(); err != nil {
+			return false, err
+		}
+	}
+	r.written = append(r.written, c)
+	r.done.Runs++
+	r.done.Samples += int64(n)
+	return true, r.runs.write(r.Lake.runs.encode(headOf(c.ID, &run.Run, n), run.Report), 1)
+}
+
+// store replaces the files in the store.
+func (r *rewriting) store(ctx context.Context, f files) error {
+	if err := r.flush(); err != nil {
+		return err
+	}
+	tables := []struct {
+		name string
+		*tableWriter
+		old int64
+	}{{tableSamples, r.samples, f.samples}, {tableRuns, r.runs, f.runs}}
+	isEmpty := r.runs.rows == 0
+	for _, t := range tables {
+		name := objectName(t.name, r.partition, f.number)
+		if isEmpty {
+			if t.old >= 0 {
+				if err := r.delete(ctx, name); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		size, err := t.finish()
+		if err != nil {
+			return err
+		}
+		if err := r.put(ctx, name, size, t.file); err != nil {
+			return err
+		}
+		r.done.Files++
+		r.done.Bytes += size
+	}
+	return nil
+}
+
+// put stores a file.
+func (l *Lake) put(ctx context.Context, name string, size int64, f *os.File) error {
+	if err := l.Check(ctx); err != nil {
+		return fmt.Errorf("the lake may have another writer: %w", err)
+	}
+	return l.Store.Put(ctx, name, size, f)
+}

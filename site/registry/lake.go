@@ -1,0 +1,153 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// Changed returns at most limit runs, after the given one, of which the record has changed since the lake has
+// them, by cluster, start and id. The zero value of after is before all of them.
+func (r *Registry) Changed(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error) {
+	from := micros(after.Start)
+	if after.ID == "" {
+		from = -1 << 62
+	}
+	rows, err := r.db.QueryContext(ctx, `SELECT id, cluster, started, changes, coalesce(lake, ''), record FROM run
+		WHERE changes > 0 AND (cluster, started, id) > ($1, $2, $3) ORDER BY cluster, started, id LIMIT $4`,
+		column(after.Cluster), from, after.ID, limit)
+	list, err := collect(rows, err, func(from row) (c site.Changed, err error) {
+		var started int64
+		var record []byte
+		if err := from.Scan(&c.ID, &c.Cluster, &started, &c.Changes, &c.Partition, &record); err != nil {
+			return c, err
+		}
+		c.Start = moment(started)
+		run, err := decode[rt.Run](record)
+		if err != nil {
+			return c, fmt.Errorf("%w: run %s: %w", site.ErrDamaged, c.ID, err)
+		}
+		if run != nil {
+			c.Name, c.JobID, c.State = run.FileStem(), run.JobID, run.State
+		}
+		return c, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the runs that the lake lacks: %w", fault(err))
+	}
+	return list, nil
+}
+
+// Written stores that the lake has these versions of runs, in a partition. A run that has changed meanwhile stays in Changed.
+func (r *Registry) Written(ctx context.Context, partition string, runs []site.Changed) error {
+	for start := 0; start < len(runs); start += r.writer.batch() {
+		part := runs[start:min(start+r.writer.batch(), len(runs))]
+		err := r.change(ctx, "store that the lake has runs", func(tx transaction) error {
+			for _, c := range part {
+				_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1, changes = CASE WHEN changes = $2 THEN 0 ELSE changes END WHERE id = $3",
+					sql.NullString{String: partition, Valid: partition != ""}, c.Changes, c.ID)
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Gone returns at most limit runs, after an id, that RemoveRun has removed and the lake may have.
+func (r *Registry) Gone(ctx context.Context, after string, limit int) ([]site.Changed, error) {
+	rows, err := r.db.QueryContext(ctx, "SELECT id, cluster, started, coalesce(lake, '') FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
+	list, err := collect(rows, err, func(from row) (c site.Changed, err error) {
+		var started int64
+		err = from.Scan(&c.ID, &c.Cluster, &started, &c.Partition)
+		c.Start = moment(started)
+		return c, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the runs to remove from the lake: %w", fault(err))
+	}
+	return list, nil
+}
+
+// Removed stores that the lake does not have a run of Gone.
+func (r *Registry) Removed(ctx context.Context, id string) error {
+	return r.change(ctx, "store that the lake does not have run "+id, func(tx transaction) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM lake_gone WHERE id = $1", id)
+		return err
+	})
+}
+
+// rewriteBatch is how many runs one transaction of Rebuild changes.
+const rewriteBatch = 1000
+
+// Rebuild puts all runs with a record into Changed, for a lake that has lost files.
+func (r *Registry) Rebuild(ctx context.Context) error {
+	for after := ""; ; {
+		var last sql.NullString
+		err := r.change(ctx, "mark the runs for the lake", func(tx transaction) error {
+			err := tx.QueryRowContext(ctx, "SELECT max(id) FROM (SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2) AS some", after, rewriteBatch).Scan(&last)
+			if err != nil || !last.Valid {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, "UPDATE run SET changes = changes + 1 WHERE id > $1 AND id <= $2 AND record IS NOT NULL", after, last.String)
+			return err
+		})
+		if err != nil || !last.Valid {
+			return err
+		}
+		after = last.String
+	}
+}
+
+// ErrLocked means that another process has the lock.
+var ErrLocked = errors.New("another process has the lock of the lake")
+
+// lakeLock is the key of the lock in PostgreSQL.
+const lakeLock = 0x72742d6c616b65
+
+// LockLake takes the lock of the lake, which one process has at a time, or returns ErrLocked. check reports
+// whether the lock is still held; release ends it. The end of the process ends it too.
+func (r *Registry) LockLake(ctx context.Context) (check func(context.Context) error, release func() error, err error) {
+	check, release, err = r.writer.exclusive(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("lock the lake: %w", fault(err))
+	}
+	return check, release, nil
+}
+
+// exclusive takes an advisory lock of a session of its own.
+func (w *postgresWriter) exclusive(ctx context.Context) (check func(context.Context) error, release func() error, err error) {
+	conn, err := w.db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var isOurs bool
+	err = conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", int64(lakeLock)).Scan(&isOurs)
+	if err == nil && !isOurs {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	check = func(ctx context.Context) error {
+		var one int
+		return conn.QueryRowContext(ctx, "SELECT 1").Scan(&one) // the lock ends with the connection
+	}
+	release = func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_, err := conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", int64(lakeLock))
+		return errors.Join(err, conn.Close())
+	}
+	return check, release, nil
+}

@@ -1,0 +1,77 @@
+package registry
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// The lake gets each run with a record until it has the last version of it, and each run that was removed.
+func TestChangedRuns(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, again func() *Registry) {
+		bare := newRun(t, r, 9) // without a record
+		first, second := putRun(t, r, 0, job(7, 0)), putRun(t, r, 1, job(8, 1))
+		list, err := r.Changed(t.Context(), site.Changed{}, 10)
+		is(t, "Changed", err, nil)
+		if len(list) != 2 || list[0].ID != first.ID || list[1].ID != second.ID || list[0].Name == "" || list[0].JobID.Or(0) != 7 {
+			t.Fatalf("%+v", list)
+		}
+		rest, err := r.Changed(t.Context(), list[0], 10)
+		is(t, "Changed after the first", err, nil)
+		if len(rest) != 1 || rest[0].ID != second.ID {
+			t.Errorf("%+v", rest)
+		}
+		older := list[0]
+		older.Changes--
+		is(t, "Written", r.Written(t.Context(), "p", []site.Changed{older, list[1]}), nil)
+		list, err = again().Changed(t.Context(), site.Changed{}, 10)
+		is(t, "Changed after Written", err, nil)
+		if len(list) != 1 || list[0].ID != first.ID || list[0].Partition != "p" {
+			t.Errorf("a run that has changed since: %+v", list)
+		}
+		is(t, "RemoveRun", errors.Join(r.RemoveRun(t.Context(), first.ID), r.RemoveRun(t.Context(), bare.ID)), nil)
+		gone, err := r.Gone(t.Context(), "", 10)
+		is(t, "Gone", err, nil)
+		if len(gone) != 1 || gone[0].ID != first.ID || gone[0].Partition != "p" || gone[0].Start.IsZero() {
+			t.Errorf("gone: %+v", gone)
+		}
+		is(t, "Removed", r.Removed(t.Context(), first.ID), nil)
+		gone, err = r.Gone(t.Context(), "", 10)
+		is(t, "Gone", err, nil)
+		same(t, "gone", len(gone), 0)
+		is(t, "Rebuild", r.Rebuild(t.Context()), nil)
+		list, err = r.Changed(t.Context(), site.Changed{}, 10)
+		is(t, "Changed", err, nil)
+		same(t, "after a rebuild", len(list), 1)
+	})
+}
+
+// What retention removes is not removed from the lake.
+func TestExpiredRunsStayInTheLake(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		putRun(t, r, 0, job(7, 0))
+		_, n, err := r.ExpireRuns(t.Context(), time.Now().Add(time.Hour), 10)
+		is(t, "ExpireRuns", err, nil)
+		same(t, "expired", n, 1)
+		gone, err := r.Gone(t.Context(), "", 10)
+		is(t, "Gone", err, nil)
+		same(t, "gone", len(gone), 0)
+	})
+}
+
+// One process has the lock of the lake.
+func TestLockLake(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, again func() *Registry) {
+		check, release, err := r.LockLake(t.Context())
+		is(t, "LockLake", err, nil)
+		is(t, "check", check(t.Context()), nil)
+		_, _, err = again().LockLake(t.Context())
+		is(t, "second LockLake", err, ErrLocked)
+		is(t, "release", release(), nil)
+		_, release, err = again().LockLake(t.Context())
+		is(t, "LockLake after the release", err, nil)
+		is(t, "release", release(), nil)
+	})
+}
