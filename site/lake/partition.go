@@ -20,19 +20,14 @@ const none = "__HIVE_DEFAULT_PARTITION__"
 // maxCluster is the largest length of a cluster in a name.
 const maxCluster = 150
 
-// PartitionOf returns the partition of a run: its cluster, and the date of its start in UTC.
+// PartitionOf returns the partition of a run: its cluster, and the date of its start in UTC. If a cluster has other
+// characters than letters, digits, "-", "_" and ".", its partition has "_" for them, and a hash at the end.
 func PartitionOf(cluster string, start time.Time) string {
-	name := ""
-	for _, b := range []byte(cluster) {
-		if isPlain(b) {
-			name += string(rune(b))
-		} else {
-			name += fmt.Sprintf("%%%02X", b)
-		}
-	}
-	if len(name) > maxCluster {
+	name := strings.Map(plain, cluster)
+	isOther := name != cluster || len(name) > maxCluster
+	if isOther {
 		sum := sha256.Sum256([]byte(cluster))
-		name = strings.ReplaceAll(name[:maxCluster-20], "%", "_") + "-" + hex.EncodeToString(sum[:8])
+		name = name[:min(len(name), maxCluster)] + "-" + hex.EncodeToString(sum[:4])
 	}
 	if name == "" {
 		name = none
@@ -46,9 +41,12 @@ func PartitionOf(cluster string, start time.Time) string {
 	return "cluster=" + name + "/date=" + date
 }
 
-func isPlain(b byte) bool {
-	isLetter := (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z')
-	return isLetter || (b >= '0' && b <= '9') || b == '-' || b == '_' || b == '.'
+// plain replaces characters that a name of an object does not have.
+func plain(r rune) rune {
+	if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", r) {
+		return r
+	}
+	return '_'
 }
 
 // The tables.

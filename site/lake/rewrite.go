@@ -159,7 +159,10 @@ func (r *rewriting) merge(ctx context.Context, old []entry, hasFresh bool) error
 func (r *rewriting) hasNext(before *entry) bool {
 	size := float64(r.samples.bytes.n) + float64(r.old.left)*r.old.rowBytes
 	isRoom := len(r.fresh) > 0 && size < float64(r.FileBytes)
-	return isRoom && (before == nil || compareOrder(orderOf(&r.fresh[0]), before.order) < 0)
+	if before == nil || !isRoom {
+		return isRoom
+	}
+	return compareOrder(orderOf(&r.fresh[0]), before.order) < 0
 }
 
 func (r *rewriting) writeNext(ctx context.Context) error {

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/resource-tracker/rt"
 )
 
 // groupRows is the number of rows after which a row group of samples ends, and groupRuns that of runs. Engines read
@@ -46,7 +48,7 @@ func createTable(dir string, schema *parquet.Schema, about map[string]Descriptio
 	}
 	out := &counter{Writer: f}
 	w := parquet.NewGenericWriter[any](out, schema, parquet.Compression(&parquet.Zstd),
-		parquet.CreatedBy("rt", "", ""), parquet.KeyValueMetadata(DescriptionKey, encodeDescriptions(about)))
+		parquet.CreatedBy("rt", rt.Version, ""), parquet.KeyValueMetadata(DescriptionKey, encodeDescriptions(about)))
 	return &tableWriter{file: f, bytes: out, writer: w, columns: w.ColumnWriters(), group: group}, nil
 }
 

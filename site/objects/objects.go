@@ -16,7 +16,7 @@ const (
 )
 
 // checkName returns why a name is not accepted, or nil. A name has segments, separated by "/". A
-// segment has ASCII letters, digits, "-", "_", ".", "=" and "%", and does not begin with ".".
+// segment has ASCII letters, digits, "-", "_", "." and "=", and does not begin with ".".
 func checkName(name string) error {
 	for segment := range strings.SplitSeq(name, "/") {
 		if problem := checkSegment(segment); problem != "" {
@@ -37,8 +37,8 @@ func checkSegment(segment string) string {
 		return "a part of it begins with \".\""
 	case len(segment) > maxSegment:
 		return fmt.Sprintf("a part of it has more than %d bytes", maxSegment)
-	case strings.Trim(segment, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.=%") != "":
-		return "it has a character other than a letter, a digit, \"-\", \"_\", \".\", \"=\" and \"%\""
+	case strings.Trim(segment, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.=") != "":
+		return "it has a character other than a letter, a digit, \"-\", \"_\", \".\" and \"=\""
 	}
 	return ""
 }

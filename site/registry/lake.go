@@ -95,7 +95,7 @@ func (r *Registry) Rebuild(ctx context.Context) error {
 	for after := ""; ; {
 		var last sql.NullString
 		err := r.change(ctx, "mark the runs for the lake", func(tx transaction) error {
-			err := tx.QueryRowContext(ctx, "SELECT max(id) FROM (SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2) AS some", after, rewriteBatch).Scan(&last)
+			err := tx.QueryRowContext(ctx, "SELECT max(id) FROM (SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2) AS page", after, rewriteBatch).Scan(&last)
 			if err != nil || !last.Valid {
 				return err
 			}
