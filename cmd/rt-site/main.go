@@ -30,7 +30,7 @@ const about = `usage: rt-site [--config FILE] serve [--listen HOST:PORT] [--dir 
        rt-site [--config FILE] verify [--dir DIR] [--json]
        rt-site [--config FILE] forget --user NAME [--pseudonym] [--dry-run] [--dir DIR]
        rt-site [--config FILE] lake [--rebuild] [--json] [--dir DIR]
-       rt-site [--config FILE] export --job ID [--cluster NAME] [--format parquet] --out DIR [--dir DIR]
+       rt-site [--config FILE] export --job ID [--cluster NAME] [--format parquet] --out DIR [--json] [--dir DIR]
        rt-site [--config FILE] hold --for DURATION [--dir DIR]
        rt-site [--config FILE] claim [--dir DIR]
        rt-site [--config FILE] doctor [--dir DIR] [--json]
