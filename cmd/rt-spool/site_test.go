@@ -9,10 +9,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/resource-tracker/rt/e2e/testsite"
+	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/site/auth"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
-const siteToken = "read-token-that-no-output-may-hold"
+const (
+	siteToken = "read-token-that-no-output-may-hold"
+	siteKey   = "the key of pseudonyms of a site of tests" // in the file site-key
+)
 
 // cmdSite starts the service of a site and writes its address into rt.toml, and into two files for
 // machines that ask it: third.toml with a spool directory that does not exist, and node.toml with the
@@ -23,7 +28,9 @@ func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
 	tokens, err := auth.ParseTokens([]byte(siteToken + "\n"))
 	ts.Check(err)
 	readers.SetTokens(tokens)
-	h, closeAll, err := testsite.Open(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runOfRecord, Readers: readers})
+	ts.Check(os.WriteFile(ts.MkAbs("site-key"), []byte(siteKey), 0o600))
+	h, closeAll, err := testsite.OpenWith(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runOfRecord, Readers: readers},
+		registry.Options{Pseudonym: func(user string) string { return delivery.UserPseudonym([]byte(siteKey), user) }})
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(closeAll()) })
 	server := httptest.NewServer(h)
