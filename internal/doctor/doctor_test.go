@@ -585,6 +585,22 @@ func TestLoginConditions(t *testing.T) {
 	check(t, Login, newLogin, slices.Concat(loginConditions, configConditions))
 }
 
+// TestHookOfPackage: the line for slurm.conf has the path of the hook that is installed. Slurm drains
+// a node if that path does not exist.
+func TestHookOfPackage(t *testing.T) {
+	for _, dir := range []string{"/usr/libexec/rt", "/usr/local/libexec/rt"} {
+		m := newMachine(t)
+		m.Programs = []string{dir}
+		m.write(dir+"/prolog", "#!/bin/sh\n", 0o755)
+		m.settings["Prolog"] = "(null)"
+		checks := m.Run(t.Context(), Node)
+		i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == "slurm.prolog" })
+		if i < 0 || !strings.HasPrefix(checks[i].Fix, "Prolog="+dir+"/prolog in slurm.conf") {
+			t.Errorf("no fix with %s:\n%s", dir, printed(t, checks))
+		}
+	}
+}
+
 // TestUnknownIsNotOK: a check that could not be done is neither ok nor a problem.
 func TestUnknownIsNotOK(t *testing.T) {
 	m := newMachine(t)

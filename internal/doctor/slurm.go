@@ -73,7 +73,11 @@ var calls = map[string]*regexp.Regexp{
 // checkHook checks that Slurm starts the hook of rt, and that only root can change it.
 func (d *Doctor) checkHook(s *slurmSettings, setting, program, meaning string) {
 	name := "slurm." + strings.ToLower(setting)
-	line := fmt.Sprintf("%s=/usr/local/libexec/rt/%s in slurm.conf, then scontrol reconfigure", setting, strings.ToLower(setting))
+	script := d.program(strings.ToLower(setting))
+	if script == "" {
+		script = "/usr/libexec/rt/" + strings.ToLower(setting)
+	}
+	line := fmt.Sprintf("%s=%s in slurm.conf, then scontrol reconfigure", setting, script)
 	values := s.list(setting)
 	if len(values) == 0 {
 		d.fail(name, "Slurm has no "+setting, meaning, line)
