@@ -5,7 +5,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -168,7 +170,11 @@ func (d *Doctor) ok(name, format string, args ...any) {
 
 // unknown adds a check that could not be done, and why.
 func (d *Doctor) unknown(name string, err error) {
-	d.checks = append(d.checks, Check{Name: name, Status: Unknown, Finding: fmt.Sprintf("not checked: %v", err), Fix: "run rt-spool doctor as root"})
+	fix := "fix this reason, and run rt-spool doctor again"
+	if errors.Is(err, fs.ErrPermission) {
+		fix = "run rt-spool doctor as root"
+	}
+	d.checks = append(d.checks, Check{Name: name, Status: Unknown, Finding: fmt.Sprintf("not checked: %v", err), Fix: fix})
 }
 
 func (d *Doctor) warn(name, finding, meaning, fix string) {

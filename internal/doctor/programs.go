@@ -41,7 +41,7 @@ func (d *Doctor) checkPrograms(ctx context.Context, programs ...string) {
 			file = d.Config.Tracker.Path
 		}
 		if file == "" || !d.exists(file) {
-			report(name, fmt.Sprintf("%s is not installed in %s", program, strings.Join(d.Programs, " or ")), meaning, "make install")
+			report(name, fmt.Sprintf("%s is not installed in %s", program, strings.Join(d.Programs, " or ")), meaning, "install the package rt, or run make install")
 			continue
 		}
 		before := len(d.checks)
@@ -53,9 +53,9 @@ func (d *Doctor) checkPrograms(ctx context.Context, programs ...string) {
 		_, found, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
 		switch {
 		case err != nil:
-			report(name, fmt.Sprintf("%s --version: %v", file, err), meaning, "make install")
+			report(name, fmt.Sprintf("%s --version: %v", file, err), meaning, "install the package rt, or run make install")
 		case found != own:
-			d.warn(name, fmt.Sprintf("%s is %s, rt-spool is %s", program, found, own), "the programs are of different versions; the older one may not know the files of the other", "make install")
+			d.warn(name, fmt.Sprintf("%s is %s, rt-spool is %s", program, found, own), "the programs are of different versions; the older one may not know the files of the other", "install the package rt, or run make install")
 		default:
 			d.ok(name, "%s %s", file, found)
 		}

@@ -22,7 +22,7 @@ func (d *Doctor) checkSlurm(ctx context.Context) {
 	switch {
 	case s.values == nil:
 		d.fail("slurm.config", fmt.Sprintf("the configuration of Slurm cannot be read: %v", err),
-			"what Slurm does with the hooks is not known", "start slurmctld, or set SLURM_CONF to the path of slurm.conf")
+			"what Slurm does with the hooks is not known", "start slurmctld, put scontrol into PATH, or set SLURM_CONF to the path of slurm.conf")
 		return
 	case err != nil:
 		d.warn("slurm.config", fmt.Sprintf("read from %s, because slurmctld gave no answer: %v", s.source, err),
@@ -154,7 +154,7 @@ func (d *Doctor) checkExecutable(name, file string) {
 		d.unknown(name, err)
 		return
 	case err != nil:
-		d.fail(name, fmt.Sprintf("%s does not exist", file), "no job of this node is tracked", "make install")
+		d.fail(name, fmt.Sprintf("%s does not exist", file), "no job of this node is tracked", "install the package rt, or run make install")
 		return
 	case st.Mode()&0o111 == 0:
 		d.fail(name, fmt.Sprintf("%s is not executable (mode %04o)", file, st.Mode().Perm()), "Slurm drains the node, or no job is tracked", "chmod 755 "+file)

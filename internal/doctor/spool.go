@@ -136,7 +136,7 @@ type backlog struct {
 }
 
 func (d *Doctor) readBacklog() (b backlog, err error) {
-	err = spool.Walk(d.path(d.Config.Spool.Dir), func(e *spool.Entry) {
+	err = spool.WalkReadOnly(d.path(d.Config.Spool.Dir), func(e *spool.Entry) {
 		b.runs++
 		b.bytes += e.Size
 		switch {
@@ -164,7 +164,7 @@ func (d *Doctor) readBacklog() (b backlog, err error) {
 func (d *Doctor) checkRuns() {
 	b, err := d.readBacklog()
 	if err == nil && b.denied > 0 {
-		err = fmt.Errorf("this user may not read %d of %d files", b.denied, b.runs)
+		err = fmt.Errorf("%w: this user may not read %d of %d files", fs.ErrPermission, b.denied, b.runs)
 	}
 	if err != nil {
 		d.unknown("spool.files", err)

@@ -1,12 +1,12 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,7 +28,8 @@ func Command(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+		words := strings.FieldsFunc(string(exit.Stderr), func(r rune) bool { return r == '\n' })
+		err = fmt.Errorf("%w: %s", err, strings.Join(words, "; "))
 	}
 	return out, err
 }
