@@ -202,6 +202,8 @@ func (d *Doctor) checkCertificate(name string, c *x509.Certificate) {
 	left := c.NotAfter.Sub(d.Now())
 	end := c.NotAfter.Format(time.DateOnly)
 	switch {
+	case d.Now().Before(c.NotBefore):
+		d.fail(name, "the certificate is not valid before "+c.NotBefore.Format(time.RFC3339), "no node can deliver", "timedatectl, if the clock of this machine is wrong; else wait, or install the earlier certificate")
 	case left <= 0:
 		d.fail(name, "the certificate expired on "+end, "no node can deliver", "renew the certificate")
 	case left < certificateLimit:

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -123,8 +124,23 @@ func (d *Doctor) checkServeTLS() {
 		return
 	}
 	d.checkCertificate(name, c)
-	if st, err := os.Stat(d.path(s.TLSKey)); err == nil && st.Mode().Perm()&0o007 != 0 {
-		d.fail("serve.tls_key", fmt.Sprintf("%s can be read by all users (mode %04o)", s.TLSKey, st.Mode().Perm()), "each user of this machine can act as the service", "chmod o-rwx "+s.TLSKey)
+	const keyName = "serve.tls_key"
+	key, err := d.read(s.TLSKey)
+	st, statErr := os.Stat(d.path(s.TLSKey))
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		d.unknown(keyName, err)
+	case err != nil || statErr != nil:
+		d.fail(keyName, errors.Join(err, statErr).Error(), "rt-site serve does not start", "correct serve.tls_key in rt.toml")
+	case st.Mode().Perm()&0o007 != 0:
+		d.fail(keyName, fmt.Sprintf("%s can be read by all users (mode %04o)", s.TLSKey, st.Mode().Perm()), "each user of this machine can act as the service", "chmod o-rwx "+s.TLSKey)
+	default:
+		_, err := tls.X509KeyPair([]byte(text), []byte(key))
+		if err != nil { // the error does not quote the key
+			d.fail(keyName, fmt.Sprintf("%s and %s: %v", s.TLSCert, s.TLSKey, err), "rt-site serve does not start", "the key of this certificate in serve.tls_key")
+			return
+		}
+		d.ok(keyName, "%s is the key of the certificate", s.TLSKey)
 	}
 }
 

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"net/http"
@@ -18,9 +19,13 @@ func newReceiver(t *testing.T) *machine {
 	m := newMachine(t)
 	m.mkdir("/var/lib/rt/receiver", 0o750)
 	m.write("/etc/rt/serve-tokens", "secret", 0o600)
-	der, _ := certificateOf(t, 365*24*time.Hour)
+	der, key := certificateOf(t, 365*24*time.Hour)
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	m.write("/etc/rt/cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), 0o644)
-	m.write("/etc/rt/key.pem", "key", 0o600)
+	m.write("/etc/rt/key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})), 0o600)
 	for _, name := range []string{"registry.db", "objects/key"} {
 		m.write("/var/lib/rt/receiver/"+name, "", 0o600)
 	}
@@ -65,6 +70,14 @@ var receiverConditions = []condition{
 	}},
 	{"serve.tls", Failure, "expired", func(m *machine) {
 		der, _ := certificateOf(m.t, -time.Hour)
+		m.write("/etc/rt/cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), 0o644)
+	}},
+	{"serve.tls", Failure, "not valid before", func(m *machine) {
+		m.Now = func() time.Time { return time.Now().Add(-90 * 24 * time.Hour) }
+	}},
+	{"serve.tls_key", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/key.pem") }},
+	{"serve.tls_key", Failure, "does not match", func(m *machine) {
+		der, _ := certificateOf(m.t, 365*24*time.Hour)
 		m.write("/etc/rt/cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), 0o644)
 	}},
 	{"serve.tls_key", Failure, "all users", func(m *machine) { m.chmod("/etc/rt/key.pem", 0o644) }},
