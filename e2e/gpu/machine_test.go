@@ -43,7 +43,7 @@ func smi(query string) (rows [][]string, err error) {
 	return rows, err
 }
 
-// open returns a source whose drivers have answered. A driver that has been idle needs seconds.
+// open returns a source after its drivers have answered. A driver that has been idle needs seconds.
 func open(c *check, options ...rtgpu.Option) *rtgpu.Source {
 	c.Helper()
 	src := rtgpu.New(devices(), "/sys", options...)
