@@ -159,16 +159,17 @@ func (j *Job) Read(s *rt.Snapshot) error {
 	return q.err
 }
 
-func (j *Job) read(s *rt.Snapshot) error {
-	err := j.readTotals(s)
-	j.readSteps(s)
-	return err
-}
-
+// readTotals reads the job and keeps the list of its processes for ReadProcs.
 func (j *Job) readTotals(s *rt.Snapshot) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.state.readTotals(s)
+	err := j.state.readTotals(s)
+	q := &j.requests
+	q.listed = q.listed[:0]
+	if s.Job.Phase == rt.JobPresent {
+		q.listed = append(q.listed, j.state.tasks.Listed...)
+	}
+	return err
 }
 
 // readSteps reads the steps and tasks. It releases the lock between two of them, because
@@ -205,6 +206,20 @@ func (j *Job) Procs(dst []int) []int {
 	j.request(q.list)
 	dst, q.pids = q.pids, nil
 	return dst
+}
+
+// ReadProcs is Procs for a caller that has just called Read: it appends the processes that Read has
+// listed. If there are none, it lists them.
+func (j *Job) ReadProcs(dst []int) []int {
+	q := &j.requests
+	q.mu.Lock()
+	dst = append(dst, q.listed...)
+	isListed := len(q.listed) > 0
+	q.mu.Unlock()
+	if isListed {
+		return dst
+	}
+	return j.Procs(dst)
 }
 
 // Written reports that the snapshot s, which Read filled, is stored. The ended steps and

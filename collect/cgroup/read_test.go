@@ -257,3 +257,25 @@ func (j *Job) Err() error {
 	defer j.mu.Unlock()
 	return j.state.err
 }
+
+// The figures of an idle step stay, and ReadProcs has the processes of the reading until the next one.
+func TestIdleStep(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		j := fixtureJob(t, version)
+		var first, second rt.Snapshot
+		for _, s := range []*rt.Snapshot{&first, &second} {
+			if err := j.Read(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(first.Steps) == 0 {
+			t.Errorf("v%d: no steps", version)
+		}
+		if diff := cmp.Diff(first.Steps, second.Steps, cmpopts.EquateComparable(rt.Opt[uint64]{})); diff != "" {
+			t.Errorf("v%d, the second reading of idle steps: %s", version, diff)
+		}
+		if got, want := j.ReadProcs(nil), j.Procs(nil); !slices.Equal(got, want) || len(want) == 0 {
+			t.Errorf("v%d: ReadProcs %v, Procs %v", version, got, want)
+		}
+	}
+}

@@ -196,9 +196,10 @@ type requests struct {
 
 	read, list func() // bound once: a request allocates nothing
 
-	snap *rt.Snapshot
-	err  error
-	pids []int
+	snap   *rt.Snapshot
+	err    error
+	pids   []int
+	listed []int // the processes in the newest reading
 
 	asked chan func()   // at most one
 	done  chan struct{} // one for each that was taken
@@ -206,7 +207,10 @@ type requests struct {
 
 func (q *requests) bind(j *Job) {
 	q.asked, q.done = make(chan func(), 1), make(chan struct{}, 1)
-	q.read = func() { q.err = j.read(q.snap) }
+	q.read = func() {
+		q.err = j.readTotals(q.snap)
+		j.readSteps(q.snap)
+	}
 	q.list = func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()

@@ -25,7 +25,18 @@ type Files struct {
 	huge hugePages    // v2, of a job
 
 	usage, stat, events *file // of the memory; there are no events in v1
+
+	activity activity // at the last reading
 }
+
+// activity has the figures without which the others of a step or task do not change: its processes
+// did not run, and no memory was charged or freed. The kernel writes pages back later, so the bytes
+// that are written are no such figures.
+type activity struct{ cpu, memory rt.Opt[uint64] }
+
+func activityOf(r *rt.JobReading) activity { return activity{r.CPUUsage, r.MemCurrent} }
+
+func (a activity) isKnown() bool { return a.cpu.Valid() && a.memory.Valid() }
 
 // file is one of them.
 type file struct {
@@ -33,6 +44,7 @@ type file struct {
 	name       string
 	parse      func(b []byte, r *rt.JobReading)
 	isFallback bool // it is read if the files before it had no user and system time
+	isFirst    bool // ReadChanged reads it in any case
 
 	procfile.File
 }
@@ -73,6 +85,7 @@ func newFiles(all []file) *Files {
 // Open opens the files of a controller in dir that are not open yet. A file that does
 // not exist, yet or on this kernel, is no error.
 func (f *Files) Open(controller, dir string) error {
+	f.activity = activity{}
 	var errs []error
 	for i := range f.all {
 		if e := &f.all[i]; e.controller == controller {
@@ -89,6 +102,7 @@ func (f *Files) Open(controller, dir string) error {
 // Drop closes the files of a controller after its directory was removed. They can be
 // opened again in another directory.
 func (f *Files) Drop(controller string) {
+	f.activity = activity{}
 	for i := range f.all {
 		if e := &f.all[i]; e.controller == controller {
 			e.Retire()
@@ -120,22 +134,48 @@ func (f *Files) closeJob() {
 // Read sets the figures of the open files in r.
 func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
 	for i := range f.all {
-		e := &f.all[i]
-		if e.isFallback && r.CPUUser.Valid() && r.CPUSystem.Valid() {
-			continue
-		}
-		b, ok := Read(&e.File, buf)
-		if !ok {
-			continue
-		}
-		e.parse(b, r)
-		if e.name == cpuStat { // the steps are read right after the total
-			f.split(r, &e.File, buf)
-		}
+		f.readFile(&f.all[i], r, buf)
 	}
 	f.leaveOutThreads(r, buf)
 	f.huge.read(r, buf)
 	f.peak.readInto(r, buf)
+	f.activity = activityOf(r)
+}
+
+// ReadChanged is Read for a step or task. If the group has used no CPU time since the last reading
+// and its memory is the same, it sets only the figures of the files with isFirst and returns false:
+// all other figures are those of the last reading.
+func (f *Files) ReadChanged(r *rt.JobReading, buf *procfile.Buffer) bool {
+	for i := range f.all {
+		if e := &f.all[i]; e.isFirst {
+			f.readFile(e, r, buf)
+		}
+	}
+	now := activityOf(r)
+	if now.isKnown() && now == f.activity {
+		return false
+	}
+	for i := range f.all {
+		if e := &f.all[i]; !e.isFirst {
+			f.readFile(e, r, buf)
+		}
+	}
+	f.activity = now
+	return true
+}
+
+func (f *Files) readFile(e *file, r *rt.JobReading, buf *procfile.Buffer) {
+	if e.isFallback && r.CPUUser.Valid() && r.CPUSystem.Valid() {
+		return
+	}
+	b, ok := Read(&e.File, buf)
+	if !ok {
+		return
+	}
+	e.parse(b, r)
+	if e.name == cpuStat { // the steps are read right after the total
+		f.split(r, &e.File, buf)
+	}
 }
 
 // EnterJob reads the job's CPU time of v2 before its steps are listed. The part of

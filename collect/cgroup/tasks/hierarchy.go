@@ -146,11 +146,11 @@ func (h *hierarchy) detach(n *directory) {
 	h.setTask(n, nil)
 }
 
-// procs lists the job's processes and returns how many there are, and false if none could
-// be listed. With dst it appends their pids, else it counts those of each group.
-func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int) (total uint64, ok bool) {
+// procs appends the pids of the job's processes to dst and returns how many there are, and false if
+// none could be listed. With isCounting it also counts those of each group.
+func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int, isCounting bool) (total uint64, ok bool) {
 	for _, n := range h.dirs {
-		if n.own != nil && dst == nil {
+		if n.own != nil && isCounting {
 			n.own.pids.Set(0)
 		}
 	}
@@ -161,7 +161,7 @@ func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int) (total uint64, ok bo
 		count, isRead := n.ListProcs(h.version(), buf, dst)
 		total, ok = total+uint64(count), ok || isRead
 		for g := range n.groups {
-			if dst == nil {
+			if isCounting {
 				counters.Add(&g.pids, rt.Some(uint64(count)))
 			}
 		}
@@ -175,6 +175,9 @@ type Hierarchies struct {
 	all    []*hierarchy // in the order in which they were found
 	byProc []*hierarchy // the best for listing processes first
 	pids   []int        // scratch: the processes that list and members have listed
+
+	// Listed holds the job's processes in the newest reading.
+	Listed []int
 }
 
 func (s *Hierarchies) find(root string) *hierarchy {
@@ -261,8 +264,9 @@ func (s *Hierarchies) Read(r *rt.JobReading) {
 			h.readEvents(r, s.buf)
 		}
 	}
+	s.Listed = s.Listed[:0]
 	for _, h := range s.byProc {
-		if n, ok := h.procs(s.buf, nil); ok {
+		if n, ok := h.procs(s.buf, &s.Listed, true); ok {
 			r.Pids.Set(n)
 			break
 		}
@@ -285,7 +289,7 @@ func (s *Hierarchies) OOMKillsV1() (kills uint64) {
 func (s *Hierarchies) Procs(dst []int) []int {
 	for _, h := range s.byProc {
 		n := len(dst)
-		if _, ok := h.procs(s.buf, &dst); ok && len(dst) > n {
+		if _, ok := h.procs(s.buf, &dst, false); ok && len(dst) > n {
 			break
 		}
 	}

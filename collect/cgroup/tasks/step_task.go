@@ -248,11 +248,37 @@ func (s *Set) Leave(root, path string) {
 // read reads g. The counters and peaks of removed files keep their values. If nothing can
 // be read, all values are kept. It returns false if the CPU time cannot be read.
 func (s *Set) read(g *Group) bool {
-	now, r, last := &s.part, &g.r, usageOf(&g.r)
-	*now = rt.JobReading{}
-	g.files.Read(now, s.buf)
+	s.part = rt.JobReading{}
+	g.files.Read(&s.part, s.buf)
+	return g.take(&s.part, s.host)
+}
+
+// readChanged is read for a reading in between. It reads few files of a group that was not active
+// since the last reading. part is scratch.
+func (g *Group) readChanged(part *rt.JobReading, buf *procfile.Buffer, host Host) {
+	*part = rt.JobReading{}
+	if g.files.ReadChanged(part, buf) {
+		g.take(part, host)
+		return
+	}
+	g.r.Pids = g.pids
+	keep(&g.r.EventsOOMKill, g.oomKill)
+	keep(&g.r.IOReadBytes, part.IOReadBytes)
+	keep(&g.r.IOWriteBytes, part.IOWriteBytes)
+}
+
+// keep sets a figure to its value now, if it was read.
+func keep(was *rt.Opt[uint64], now rt.Opt[uint64]) {
+	if now.Valid() {
+		*was = now
+	}
+}
+
+// take adds what was read now to the figures. It returns false if the CPU time was not read.
+func (g *Group) take(now *rt.JobReading, host Host) (isRead bool) {
+	r, last := &g.r, usageOf(&g.r)
 	if g.isExtern && now.CPUUsage.Valid() {
-		counters.LeaveOut(now, s.host.SleeperCPU(), last) // as in the job's figures
+		counters.LeaveOut(now, host.SleeperCPU(), last) // as in the job's figures
 	}
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
 		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem
@@ -266,9 +292,7 @@ func (s *Set) read(g *Group) bool {
 		{&r.MemPeak, &now.MemPeak}, {&r.PageFaults, &now.PageFaults}, {&r.MajorFaults, &now.MajorFaults},
 		{&r.EventsOOMKill, &now.EventsOOMKill}, {&r.IOReadBytes, &now.IOReadBytes}, {&r.IOWriteBytes, &now.IOWriteBytes},
 	} {
-		if f.now.Valid() {
-			*f.was = *f.now
-		}
+		keep(f.was, *f.now)
 	}
 	g.cpu().Balance(last)
 	return now.CPUUsage.Valid()
@@ -323,7 +347,7 @@ func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
 	if !s.pidfds.off {
 		s.watchExit(g)
 	}
-	s.read(g)
+	g.readChanged(&s.part, s.buf, s.host)
 	snap.Steps = append(snap.Steps, g.r)
 }
 
