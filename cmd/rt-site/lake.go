@@ -140,18 +140,23 @@ type decoder struct {
 	add sitereport.Add
 }
 
-// decode reads the record of a run through a spool file.
+// decode reads the record of a run.
 func (d *decoder) decode(ctx context.Context, id string) (run *lake.Run, err error) {
 	record, err := d.open(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer record.Close()
-	dir, err := os.MkdirTemp(d.st.temp, "rt-lake-record-")
+	return decodeRecord(ctx, d.st.temp, d.add, record)
+}
+
+// decodeRecord reads a record through a spool file in a directory of its own in temp.
+func decodeRecord(ctx context.Context, temp string, add sitereport.Add, record io.Reader) (run *lake.Run, err error) {
+	dir, err := os.MkdirTemp(temp, "rt-lake-record-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for a record: %w", err)
 	}
-	r, s, err := sitereport.Decode(ctx, dir, &spool.ImportLimits{Runs: 1, Bytes: maxLakeFile}, record, d.add)
+	r, s, err := sitereport.Decode(ctx, dir, &spool.ImportLimits{Runs: 1, Bytes: maxLakeFile}, record, add)
 	if err != nil {
 		return nil, errors.Join(damaged(err), os.RemoveAll(dir))
 	}
@@ -259,6 +264,9 @@ func runsOf(ctx context.Context, r *registry.Registry, f site.Filter) (list []si
 }
 
 func changedOf(run site.Run) site.Changed {
-	r := run.Record
-	return site.Changed{ID: run.ID, Cluster: r.Cluster, Start: r.Start, Name: r.FileStem(), JobID: r.JobID, State: r.State}
+	return changedRun(run.ID, run.Record)
+}
+
+func changedRun(id string, r *rt.Run) site.Changed {
+	return site.Changed{ID: id, Cluster: r.Cluster, Start: r.Start, Name: r.FileStem(), JobID: r.JobID, State: r.State}
 }

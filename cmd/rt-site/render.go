@@ -58,6 +58,13 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 	if err != nil {
 		return err
 	}
+	form, records, err := sitereport.Records(dir)
+	if err != nil {
+		return err
+	}
+	if form == sitereport.FormParquet {
+		return renderParquet(ctx, dir, records, figuresOfOthers(cfg.Energy), stdout)
+	}
 	job, err := sitereport.Load(ctx, dir, figuresOfOthers(cfg.Energy))
 	if err != nil {
 		return err

@@ -48,15 +48,29 @@ func (j *Job) Summaries() (list []*report.Summary) {
 // Add adds figures of other packages to a summary.
 type Add func(ctx context.Context, r *spool.Reader, s *report.Summary) error
 
-// Load reads the job in a directory that a Maker made.
-func Load(ctx context.Context, dir string, add Add) (*Job, error) {
+// readManifest reads what a Maker has put into a directory.
+func readManifest(dir string) (list manifest, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestName))
 	if err != nil {
-		return nil, err
+		return list, err
 	}
-	var list manifest
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("%s: %w", manifestName, err)
+		return list, fmt.Errorf("%s: %w", manifestName, err)
+	}
+	return list, nil
+}
+
+// Records returns the form of the report that a Maker wants of a directory, and the names of the records there.
+func Records(dir string) (form string, names []string, err error) {
+	list, err := readManifest(dir)
+	return list.Form, list.Records, err
+}
+
+// Load reads the job in a directory that a Maker made.
+func Load(ctx context.Context, dir string, add Add) (*Job, error) {
+	list, err := readManifest(dir)
+	if err != nil {
+		return nil, err
 	}
 	j := &Job{Name: list.Name, Form: list.Form, Links: list.Links}
 	limits := &spool.ImportLimits{Runs: maxRuns, Bytes: maxFiles}

@@ -33,8 +33,9 @@ const (
 
 // The forms of a report.
 const (
-	FormHTML = "html"
-	FormJSON = "json"
+	FormHTML    = "html"
+	FormJSON    = "json"
+	FormParquet = "parquet" // the process does not call Load: a ZIP file with the Parquet files of the runs
 )
 
 // dirs matches the directories of the records.
@@ -77,6 +78,11 @@ func (m *Maker) HTML(ctx context.Context, w io.Writer, r site.Report) (policy st
 // JSON implements page.Reports.
 func (m *Maker) JSON(ctx context.Context, w io.Writer, r site.Report) error {
 	return m.write(ctx, w, FormJSON, r)
+}
+
+// Parquet implements page.Reports.
+func (m *Maker) Parquet(ctx context.Context, w io.Writer, r site.Report) error {
+	return m.write(ctx, w, FormParquet, r)
 }
 
 // manifest is what Load reads.

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
@@ -23,6 +23,8 @@ type Reports interface {
 	HTML(ctx context.Context, w io.Writer, r site.Report) (policy string, err error)
 	// JSON writes an array with a summary of each run.
 	JSON(ctx context.Context, w io.Writer, r site.Report) error
+	// Parquet writes a ZIP file with the Parquet files of the runs.
+	Parquet(ctx context.Context, w io.Writer, r site.Report) error
 }
 
 // ErrNoReport means that a report cannot be made; the text after it says why.
@@ -263,7 +265,8 @@ func (p *Pages) links(r request, f *wanted) []site.Link {
 	list = append(list, site.Link{Text: "Download:"})
 	runs := f.reported()
 	if len(runs) > 0 && p.conf.Reports != nil {
-		list = append(list, site.Link{Text: "HTML", URL: jobLink("report.html", f.cluster, f.id)}, site.Link{Text: "JSON", URL: jobLink("report.json", f.cluster, f.id)})
+		list = append(list, site.Link{Text: "HTML", URL: jobLink("report.html", f.cluster, f.id)}, site.Link{Text: "JSON", URL: jobLink("report.json", f.cluster, f.id)},
+			site.Link{Text: "Parquet", URL: jobLink("parquet.zip", f.cluster, f.id)})
 	}
 	for i, run := range runs {
 		if i == mostCSV {
@@ -292,15 +295,20 @@ func (p *Pages) reportFile(w http.ResponseWriter, r request) error {
 		return err
 	}
 	var b bytes.Buffer
-	isHTML := strings.HasSuffix(r.URL.Path, ".html")
-	kind := "application/json"
-	if isHTML {
+	var kind string
+	end := path.Ext(r.URL.Path)
+	switch end {
+	case ".html":
 		kind = "text/html; charset=utf-8"
 		var policy string
 		policy, err = p.conf.Reports.HTML(r.Context(), &b, report)
 		w.Header().Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
-	} else {
+	case ".json":
+		kind = "application/json"
 		err = p.conf.Reports.JSON(r.Context(), &b, report)
+	default:
+		kind, end = "application/zip", "-"+path.Base(r.URL.Path)
+		err = p.conf.Reports.Parquet(r.Context(), &b, report)
 	}
 	if errors.Is(err, ErrNoReport) {
 		return errAbsent
@@ -309,7 +317,7 @@ func (p *Pages) reportFile(w http.ResponseWriter, r request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d%s"`, f.id, r.URL.Path[strings.LastIndexByte(r.URL.Path, '.'):]))
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d%s"`, f.id, end))
 	_, _ = b.WriteTo(w) // the client has closed the connection
 	return nil
 }

@@ -57,6 +57,8 @@ func (f *fake) HTML(_ context.Context, w io.Writer, r site.Report) (string, erro
 
 func (f *fake) JSON(context.Context, io.Writer, site.Report) error { return f.report }
 
+func (f *fake) Parquet(context.Context, io.Writer, site.Report) error { return f.report }
+
 // get returns a page of an operator, and what was logged.
 func (f *fake) get(t *testing.T, path string) (status int, body, log string) {
 	t.Helper()
@@ -82,7 +84,7 @@ func TestJobWithoutReport(t *testing.T) {
 			t.Errorf("%v: %d, logged %q: %s", c.err, status, log, body)
 		}
 	}
-	for path, err := range map[string]error{"/report.json": ErrNoReport, "/report.html": ErrNoReport} {
+	for path, err := range map[string]error{"/report.json": ErrNoReport, "/report.html": ErrNoReport, "/parquet.zip": ErrNoReport} {
 		if status, _, _ := (&fake{report: err}).get(t, path+"?cluster=c&id=7"); status != 404 {
 			t.Errorf("%s without a report: %d", path, status)
 		}
