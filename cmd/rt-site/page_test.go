@@ -188,7 +188,7 @@ func TestPages(t *testing.T) {
 		status      int
 		has, lacks  []string
 	}{
-		{"", "/jobs", 401, nil, []string{"alice"}},
+		{"", "/jobs", 401, []string{"the request does not show who sends it"}, []string{"alice", "{"}},
 		{"no-token", "/jobs", 401, nil, []string{"alice"}},
 		{"page-alice", "/", 200, []string{"train-alice", ">1</a>", ">3</a>", ">5</a>"}, []string{"bob", ">2</a>", "hit", "nodes"}},
 		{"page-bob", "/jobs", 200, []string{"train-bob"}, []string{"alice", "hit"}},

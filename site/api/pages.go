@@ -39,6 +39,15 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// failPage answers with the error as a text, for a person.
+func (s *Server) failPage(w http.ResponseWriter, err error) {
+	p := s.problemOf(err)
+	p.header(w.Header())
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(p.status)
+	_, _ = io.WriteString(w, p.detail+"\n") // the client has closed the connection
+}
+
 // admit waits until a request of a reader may be answered. It returns the function to call after that.
 func (s *Server) admit(r *http.Request, reader site.Reader) (leave func(), err error) {
 	done, err := take(r.Context(), s.limits.open, reader.Name, 1)

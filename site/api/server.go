@@ -201,7 +201,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if s.isPage(r) {
 		if err := s.servePage(w, r); err != nil {
-			s.failWith(w, err)
+			s.failPage(w, err)
 		}
 		return
 	}
