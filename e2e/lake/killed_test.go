@@ -1,0 +1,187 @@
+//go:build lake
+
+package lake
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/resource-tracker/rt/e2e/minio"
+	"github.com/resource-tracker/rt/site/lake"
+	"github.com/resource-tracker/rt/site/objects"
+)
+
+// kills is how often a writer is killed.
+func kills() int {
+	if n, err := strconv.Atoi(os.Getenv("RT_KILLS")); err == nil {
+		return n
+	}
+	return 100
+}
+
+// A writer that is killed at random leaves each run once, in a directory.
+func TestKilledWriter(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lake")
+	s := newTestSite(t, dir, "")
+	store, err := objects.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	s.killAtRandom(t, store)
+}
+
+// The same in a real MinIO.
+func TestKilledWriterS3(t *testing.T) {
+	server, err := minio.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := server.MakeBucket(t.Context(), "lake"); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", minio.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", minio.SecretKey)
+	t.Setenv("AWS_REGION", minio.Region)
+	s := newTestSite(t, "s3://lake/rt", "objects_endpoint = \""+server.URL+"\"\n")
+	store, err := objects.NewS3(objects.S3Config{Location: s.lake, Endpoint: server.URL, Region: minio.Region, AccessKey: minio.AccessKey, SecretKey: minio.SecretKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.killAtRandom(t, store)
+}
+
+// killAtRandom delivers runs, and new versions of them, while writers are killed.
+func (s *testSite) killAtRandom(t *testing.T, store lake.Store) {
+	const runs = 200
+	expected := map[string]int64{} // samples by job
+	next, killed := 0, 0
+	for killed < kills() {
+		for range rand.IntN(5) {
+			n := next % runs
+			readings := 5 + rand.IntN(60)
+			s.put(t, n, readings, next >= runs)
+			expected[strconv.Itoa(array+1+n)] = int64(readings)
+			next++
+		}
+		cmd := s.program(t.Context(), "rt-site", "lake")
+		var message bytes.Buffer
+		cmd.Stderr = &message
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rand.N(400 * time.Millisecond))
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Fatal(err)
+		}
+		err := cmd.Wait()
+		var exit *exec.ExitError
+		switch isExit := errors.As(err, &exit); {
+		case isExit && exit.Sys().(syscall.WaitStatus).Signaled():
+			killed++
+		case err != nil:
+			t.Fatalf("%v: %s", err, message.String())
+		}
+		readOnce(t, store)
+	}
+	t.Logf("%d kills, %d deliveries", killed, next)
+	output(t, s.program(t.Context(), "rt-site", "lake"))
+	found := readOnce(t, store)
+	if len(found) != len(expected) {
+		t.Errorf("%d runs, not %d", len(found), len(expected))
+	}
+	for job, want := range expected {
+		if found[job] != want {
+			t.Errorf("job %s has %d samples, not %d", job, found[job], want)
+		}
+	}
+}
+
+type runRow struct {
+	Name    string `parquet:"run_name"`
+	JobID   int64  `parquet:"job_id"`
+	Samples int64  `parquet:"samples"`
+}
+
+type sampleRow struct {
+	Name  string `parquet:"run_name"`
+	JobID int64  `parquet:"job_id"`
+	Seq   int64  `parquet:"seq"`
+}
+
+// readOnce reads all files by their names, and checks that no run and no sample is there twice. It returns the number of
+// samples by job.
+func readOnce(t *testing.T, store lake.Store) map[string]int64 {
+	t.Helper()
+	runs, samples, counts := map[string]int64{}, map[sampleRow]bool{}, map[string]int64{}
+	for o, err := range store.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(o.Name, ".parquet") {
+			continue
+		}
+		content := read(t, store, o.Name)
+		if strings.HasPrefix(o.Name, "runs/") {
+			for _, r := range rows[runRow](t, o.Name, content) {
+				if _, isTwice := runs[r.Name]; isTwice {
+					t.Fatalf("run %s is there twice", r.Name)
+				}
+				runs[r.Name] = r.JobID
+			}
+			continue
+		}
+		for _, r := range rows[sampleRow](t, o.Name, content) {
+			if samples[r] {
+				t.Fatalf("sample %+v is there twice", r)
+			}
+			samples[r] = true
+			counts[r.Name]++
+		}
+	}
+	byJob := map[string]int64{}
+	for name, job := range runs {
+		byJob[strconv.FormatInt(job, 10)] = counts[name]
+	}
+	return byJob
+}
+
+func read(t *testing.T, store lake.Store, name string) []byte {
+	t.Helper()
+	body, err := store.Get(context.WithoutCancel(t.Context()), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(body)
+	if err := errors.Join(err, body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func rows[T any](t *testing.T, name string, content []byte) []T {
+	t.Helper()
+	list, err := parquet.Read[T](bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return list
+}

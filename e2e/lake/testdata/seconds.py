@@ -1,0 +1,18 @@
+"""seconds.py LAKE DOCUMENT: the time of each query of a document in DuckDB."""
+import re
+import sys
+import time
+
+from engine import open_lake
+
+lake, document = sys.argv[1:]
+db = open_lake("duckdb", lake)
+total = 0
+for n, query in enumerate(re.findall(r"```sql\n(.*?)```", open(document).read(), flags=re.S), 1):
+    query = query.replace("500042", "1000042")
+    began = time.monotonic()
+    rows = db.rows(query)
+    took = time.monotonic() - began
+    total += took
+    print(f"query {n}: {took:.2f} s, {len(rows)} rows")
+print(f"ten queries in DuckDB: {total:.1f} s")
