@@ -58,6 +58,7 @@ help:
 	fuzz 'each fuzz target for FUZZTIME (10m), one after the other; FUZZ=format/ for those below one directory' \
 	test-s3 'uploads to a real MinIO on loopback, which is built first; a site service with PostgreSQL and MinIO next to one with files' \
 	test-site 'deliveries of 2,000 nodes while receivers, PostgreSQL and MinIO are killed, and 300 kills of a receiver with SQLite (NODES=2000 SITE_KILLS=300)' \
+	test-lake 'the Parquet files of rt-site lake in DuckDB and Spark, and 100 kills of its writer (LAKE_KILLS=100)' \
 	test-openapi 'the reading API of rt-site against its description, with schemathesis' \
 	test-powerapi 'reports that a real PowerAPI reads from files and its socket' \
 	test-counters 'software counters of a real Slurm job, in an emulated machine with cgroup v2' \
@@ -67,6 +68,7 @@ help:
 	lint 'gofmt, go vet, staticcheck, depguard for the table of floors, the checks of tools/rtvet, prose' \
 	prose 'Vale over comments, man pages and documents' \
 	bench 'the cost of trackers of real jobs next to other programs, of readings, hooks and lists, each next to its budget (BENCH=-h)' \
+	bench-lake 'samples a second of rt-site lake, bytes a sample, and queries in DuckDB (RT_RUNS=1000000)' \
 	soak 'memory and CPU time of resource-tracker in ten minutes of an idle machine' \
 	scale 'runs a second and memory of a receiver with SQLite, and with PostgreSQL and MinIO; a registry of a million jobs in both' \
 	install 'into PREFIX=$(PREFIX), below DESTDIR' \
@@ -105,12 +107,12 @@ lint: tools prose
 	@echo '== lint'
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; }
-	@$(GO) vet -tags $(TAGS),e2e,s3,qemu,powerapi,openapi,gpu ./...
+	@$(GO) vet -tags $(TAGS),e2e,s3,qemu,powerapi,openapi,gpu,lake ./...
 	@$(GO) vet -vettool='$(abspath $(TOOLS)/rtvet)' -tags $(TAGS) ./...
 	@$(GO) test -C tools ./...
 	@mkdir -p build/lint && sed 's|"\(!*\)\*\*/|"\1$(CURDIR)/|g' .depguard.yml >build/lint/.depguard.yml
-	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi,openapi,gpu' ../tools/depguard $(PACKAGES)
-	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi,openapi,gpu ./...
+	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi,openapi,gpu,lake' ../tools/depguard $(PACKAGES)
+	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi,openapi,gpu,lake ./...
 
 # Vale over the comments, the man pages and the documents, with the words in .vale.
 PROSE := git ls-files -z '*.go' '*.md' 'man/*.[158]' ':!**/testdata/**'
@@ -196,6 +198,27 @@ test-openapi: build
 	@[ -e build/schemathesis-$(SCHEMATHESIS)/bin/python ] || python3 -m venv build/schemathesis-$(SCHEMATHESIS)
 	@build/schemathesis-$(SCHEMATHESIS)/bin/pip install -q schemathesis==$(SCHEMATHESIS)
 	@RT_BIN='$(abspath $(BIN))' RT_SCHEMATHESIS='$(abspath build/schemathesis-$(SCHEMATHESIS)/bin/schemathesis)' $(GO) test -tags $(TAGS),openapi -count=1 -v ./e2e/openapi
+
+# The Python packages of the engines. Spark needs Java 17 or later.
+DUCKDB  ?= 2.0.1
+PYSPARK ?= 4.3.0
+LAKE_PY := build/lake-$(DUCKDB)-$(PYSPARK)
+RT_RUNS ?= 1000000
+LAKE_KILLS ?= 100
+.PHONY: test-lake bench-lake lake-engines
+lake-engines:
+	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true
+	@java -version 2>/dev/null || contrib/lab/need java=default-jre-headless
+	@[ -e $(LAKE_PY)/bin/python ] || python3 -m venv $(LAKE_PY)
+	@$(LAKE_PY)/bin/pip install -q duckdb==$(DUCKDB) pyspark==$(PYSPARK)
+test-lake bench-lake: export RT_LAKE_PYTHON = $(abspath $(LAKE_PY)/bin/python)
+test-lake bench-lake: export RT_BIN = $(abspath $(BIN))
+test-lake: export RT_MINIO = $(abspath $(TOOLS)/minio)
+test-lake: $(TOOLS)/minio build lake-engines
+	@RT_SEEDS=30 $(GO) test -tags $(TAGS) -count=1 -timeout 1h -run '^TestKilledAnywhere$$' ./site/lake
+	@RT_KILLS=$(LAKE_KILLS) $(GO) test -tags $(TAGS),lake -count=1 -timeout 1h -v -run '^Test(Engines|Killed)' ./e2e/lake
+bench-lake: build lake-engines
+	@RT_RUNS=$(RT_RUNS) $(GO) test -tags $(TAGS),lake -count=1 -timeout 6h -v -run '^TestFigures$$' ./e2e/lake
 
 # POWERAPI=2.9.1 for an older one.
 POWERAPI ?= 2.10.0
