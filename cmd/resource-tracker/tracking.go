@@ -340,7 +340,7 @@ func (s *startup) Put(*rt.Snapshot) error {
 		for range 4 {
 			runtime.GC()
 		}
-		tracker.ReleaseMemory(false)
+		tracker.ReleaseMemory(true)
 	}
 	return nil
 }
