@@ -68,23 +68,13 @@ type lab struct {
 const slurmLab = "contrib/lab/slurm-lab"
 
 func newLab(n node, work string) (*lab, error) {
-	own := filepath.Join(n.dir, "bin") // users cannot enter the directory of a checkout
-	if err := os.MkdirAll(own, 0o755); err != nil {
-		return nil, err
-	}
-	for _, p := range []string{"rt-prolog", "rt-epilog", "rt-tracker"} {
-		if out, err := exec.Command("cp", filepath.Join(n.bin, p), own).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s", out)
-		}
-	}
 	l := &lab{node: n, work: work}
-	l.node.bin = own
 	for _, h := range []string{"prolog", "epilog"} {
 		text, err := os.ReadFile(filepath.Join("contrib/slurm/hooks", h))
 		if err != nil {
 			return nil, err
 		}
-		text = bytes.ReplaceAll(text, []byte("/usr/local/libexec/rt/rt-"+h), []byte(filepath.Join(own, "rt-"+h)+" --config "+n.config))
+		text = bytes.ReplaceAll(text, []byte("/usr/local/libexec/rt/rt-"+h), []byte(filepath.Join(n.bin, "rt-"+h)+" --config "+n.config))
 		if err := os.WriteFile(filepath.Join(n.dir, h), text, 0o755); err != nil {
 			return nil, err
 		}

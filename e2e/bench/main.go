@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,6 +97,10 @@ func run(bin string, soakFor time.Duration, only string) error {
 	}
 	defer os.RemoveAll(dir)
 	defer os.RemoveAll(stateRoot(dir))
+	bin, err = install(bin, dir)
+	if err != nil {
+		return err
+	}
 	var rows []row
 	for name := range strings.SplitSeq(cmp.Or(only, order), ",") {
 		part, ok := parts[name]
@@ -110,6 +115,24 @@ func run(bin string, soakFor time.Duration, only string) error {
 	}
 	fmt.Println("load at the end:", load())
 	return show(rows)
+}
+
+// install copies the programs as `make install` does. The linker writes its output in large
+// blocks, which the kernel maps as a whole: such a program is several MiB larger in memory.
+func install(bin, dir string) (string, error) {
+	programs, err := filepath.Glob(filepath.Join(bin, "r*-*"))
+	if err != nil || len(programs) == 0 {
+		return "", fmt.Errorf("no programs in %s; run make build first", bin)
+	}
+	to := filepath.Join(dir, "bin")
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return "", err
+	}
+	out, err := exec.Command("install", append(append([]string{"-m", "755"}, programs...), to)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("install: %w: %s", err, out)
+	}
+	return to, nil
 }
 
 func show(rows []row) error {
