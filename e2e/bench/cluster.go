@@ -41,10 +41,9 @@ func newCluster(bin, dir string) (cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	work := filepath.Join(n.dir, "work")
-	out, err := exec.Command("gcc", "-O2", "-o", work, "e2e/bench/testdata/work.c").CombinedOutput()
+	work, err := buildWork(n.dir)
 	if err != nil {
-		return nil, fmt.Errorf("gcc work.c: %w\n%s", err, out)
+		return nil, err
 	}
 	if os.Getuid() != 0 {
 		return nil, errors.New("trackers of real jobs need root: run the benchmark as root, or choose other parts with -only")
@@ -57,6 +56,16 @@ func newCluster(bin, dir string) (cluster, error) {
 		fmt.Fprintf(os.Stderr, "bench: no Slurm (%v): the jobs are processes in cgroups like those of Slurm\n", err)
 	}
 	return &bare{node: n, work: work}, nil
+}
+
+// buildWork compiles the processes of the jobs.
+func buildWork(dir string) (string, error) {
+	work := filepath.Join(dir, "work")
+	out, err := exec.Command("gcc", "-O2", "-o", work, "e2e/bench/testdata/work.c").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("gcc work.c: %w\n%s", err, out)
+	}
+	return work, nil
 }
 
 // lab is a real Slurm of one node on this machine.
@@ -164,18 +173,38 @@ func (b *bare) start(processes int, interval string) (*job, error) {
 	if _, err := b.node.hook("rt-prolog", "prolog_slurmd", j.id); err != nil {
 		return nil, err
 	}
+	if err := b.run(j, processes); err != nil {
+		return nil, err
+	}
+	return j, j.ready(b.node, processes)
+}
+
+// run starts the processes of a job in new cgroups.
+func (b *bare) run(j *job, processes int) error {
 	script := ""
 	for _, dir := range bareCgroups(j.id) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("no cgroup for a job: %w", err)
+			return fmt.Errorf("no cgroup for a job: %w", err)
 		}
 		script += "echo $$ >" + dir + "/cgroup.procs && "
 	}
 	j.command = exec.Command("sh", "-c", script+"exec "+b.work+" "+strconv.Itoa(processes))
-	if err := j.command.Start(); err != nil {
-		return nil, err
+	return j.command.Start()
+}
+
+// stop ends the processes of a job and removes its cgroups.
+func (b *bare) stop(j *job) error {
+	err := errors.Join(j.command.Process.Kill(), ignoreExit(j.command.Wait()))
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		dirs := j.directories()
+		var busy error
+		for _, dir := range slices.Backward(dirs) {
+			busy = errors.Join(busy, os.Remove(dir)) // its processes may still end
+		}
+		if busy == nil || time.Now().After(deadline) {
+			return errors.Join(err, busy)
+		}
 	}
-	return j, j.ready(b.node, processes)
 }
 
 // bareCgroups returns the directories of the batch step of a job.
@@ -192,12 +221,24 @@ func bareCgroups(id int) []string {
 }
 
 func (b *bare) end(j *job) error {
-	err := errors.Join(j.command.Process.Kill(), ignoreExit(j.command.Wait()))
+	err := b.stop(j)
 	_, failed := b.node.hook("rt-epilog", "epilog_slurmd", j.id)
-	err = errors.Join(err, failed, j.gone(b.node))
-	for _, dir := range slices.Backward(j.directories()) {
-		err = errors.Join(err, os.Remove(dir))
+	return errors.Join(err, failed, j.gone(b.node))
+}
+
+// pass runs a process in the cgroups of a job for a moment, so that the tracker has taken its
+// last reading before the Epilog, as in a real job. Without root the job has no process.
+func (b *bare) pass(j *job) error {
+	const moment = 100 * time.Millisecond
+	if os.Getuid() != 0 {
+		return nil
 	}
+	if err := b.run(j, 1); err != nil {
+		return err
+	}
+	time.Sleep(moment)
+	err := b.stop(j)
+	time.Sleep(2 * moment)
 	return err
 }
 

@@ -115,23 +115,27 @@ func hooks(bin, dir string) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
+	work, err := buildWork(dir)
+	if err != nil {
+		return nil, err
+	}
 	var launch, ready, stop times
-	for job := 1; job <= runs; job++ {
-		for _, h := range []struct {
-			n                node
-			program, context string
-			into             *times
-		}{
-			{fast, "rt-prolog", "prolog_slurmd", &launch},
-			{real, "rt-prolog", "prolog_slurmd", &ready},
-			{real, "rt-epilog", "epilog_slurmd", &stop},
+	jobs := &bare{node: real, work: work}
+	for id := 1; id <= runs; id++ {
+		jobs.last = id
+		for _, step := range []func() error{
+			func() error { return launch.add(fast, "rt-prolog", "prolog_slurmd", id) },
+			func() error { return ready.add(real, "rt-prolog", "prolog_slurmd", id) },
+			func() error { return jobs.pass(&job{id: id}) },
+			func() error { return stop.add(real, "rt-epilog", "epilog_slurmd", id) },
 		} {
-			took, err := h.n.hook(h.program, h.context, job)
-			if err != nil {
+			if err := step(); err != nil {
 				return nil, err
 			}
-			*h.into = append(*h.into, took)
 		}
+	}
+	if err := jobs.close(); err != nil {
+		return nil, err
 	}
 	if err := real.quiet(); err != nil {
 		return nil, err
@@ -153,6 +157,13 @@ func hooks(bin, dir string) ([]row, error) {
 		{what: "write and fsync of 4 KiB on the file system of the spool, median", figure: sync.quantile(0.5), unit: "ms"},
 		{what: "  p95", figure: sync.quantile(0.95), unit: "ms"},
 	}, nil
+}
+
+// add runs a hook and adds the time that it took.
+func (t *times) add(n node, program, context string, id int) error {
+	took, err := n.hook(program, context, id)
+	*t = append(*t, took)
+	return err
 }
 
 func shellTimes(runs int) (times, error) {

@@ -13,9 +13,9 @@ import (
 // wrapped measures resource-tracker around 1,000 processes while the node has 1,000 more.
 func wrapped(bin, dir string) ([]row, error) {
 	const processes = "1000"
-	work := filepath.Join(dir, "work")
-	if out, err := exec.Command("gcc", "-O2", "-o", work, "e2e/bench/testdata/work.c").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("gcc work.c: %w\n%s", err, out)
+	work, err := buildWork(dir)
+	if err != nil {
+		return nil, err
 	}
 	stray, err := startPeer("stray processes", work, processes)
 	if err != nil {
