@@ -232,7 +232,8 @@ func export(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 		return fmt.Errorf("--out: %w", err)
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	lo := lakeOptions(cfg, st, stderr)
+	// Not in serve.dir: a writer of the lake removes what it finds there of an earlier one.
+	lo := lakeOptions(cfg, &stores{registry: st.registry, objects: st.objects}, stderr)
 	lo.Store, lo.Check = out, func(context.Context) error { return nil }
 	done, err := lake.Export(ctx, lo, runs)
 	return errors.Join(err, printTotals(stdout, done, o.json))
