@@ -54,16 +54,17 @@ type EventSource interface {
 	Notes() []rt.Event
 }
 
-// optional calls fn for the job and each source that implements T.
-func optional[T any](r *Recorder, fn func(T)) {
+// optional returns the job and the sources that implement T.
+func optional[T any](r *Recorder) (list []T) {
 	if v, ok := r.o.Job.(T); ok {
-		fn(v)
+		list = append(list, v)
 	}
 	for _, src := range r.o.Sources {
 		if v, ok := src.(T); ok {
-			fn(v)
+			list = append(list, v)
 		}
 	}
+	return list
 }
 
 // forwardEvents passes the events of the job and the sources to the ledger, with times that
@@ -73,10 +74,10 @@ func (r *Recorder) forwardEvents() {
 		return
 	}
 	_, _, ahead := r.clock.now()
-	optional(r, func(s EventSource) {
+	for _, s := range r.eventSources {
 		for _, e := range s.Notes() {
 			e.Time = e.Time.Add(-ahead)
 			r.o.Ledger.Event(e)
 		}
-	})
+	}
 }

@@ -70,6 +70,9 @@ type Recorder struct {
 	job     status
 	sinks   []status // of o.Sinks
 
+	acknowledgers []Acknowledger // the job and the sources that are one
+	eventSources  []EventSource
+
 	// The job is also read at its events, even while a sink is storing a snapshot. mu
 	// serializes its readings and protects the fields below.
 	mu        sync.Mutex
@@ -98,10 +101,12 @@ func New(o Options) (*Recorder, error) {
 	if _, ok := o.Job.(StepSkipper); !ok {
 		o.Drop = slices.DeleteFunc(slices.Clone(o.Drop), func(name string) bool { return name == StepsName })
 	}
-	return &Recorder{
+	r := &Recorder{
 		o: o, clock: newRunClock(o.Clock), budget: budget{share: o.Budget, drop: o.Drop, used: o.Used},
 		node: make([]status, len(o.Node)), sources: make([]status, len(o.Sources)), sinks: make([]status, len(o.Sinks)),
-	}, nil
+	}
+	r.acknowledgers, r.eventSources = optional[Acknowledger](r), optional[EventSource](r)
+	return r, nil
 }
 
 // systemClock reads the two clocks, one immediately after the other.
@@ -283,7 +288,9 @@ func (r *Recorder) put() {
 	for i, sink := range r.o.Sinks {
 		r.report(&r.sinks[i], "spool", "snapshot", put(sink, &r.snap))
 	}
-	optional(r, func(a Acknowledger) { a.Written(&r.snap) })
+	for _, a := range r.acknowledgers {
+		a.Written(&r.snap)
+	}
 	r.forwardEvents()
 }
 

@@ -23,10 +23,11 @@ type statusError interface {
 }
 
 func statusOf(err error) status {
+	if err == nil {
+		return ""
+	}
 	own, hasOwn := errors.AsType[statusError](err)
 	switch {
-	case err == nil:
-		return ""
 	case hasOwn:
 		return status(own.Status())
 	case errors.Is(err, fs.ErrNotExist):

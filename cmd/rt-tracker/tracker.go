@@ -273,6 +273,7 @@ type announcement struct {
 	prolog   *ready
 	job      *tracker.JobWatch
 	readings int
+	pages    *tracker.ProgramPages // nil before shrinkAt
 }
 
 // shrinkAt is the number of readings after which the tracker releases the memory that only its
@@ -280,7 +281,7 @@ type announcement struct {
 const shrinkAt = 10
 
 // Put implements collect.Sink.
-func (a *announcement) Put(*rt.Snapshot) error {
+func (a *announcement) Put(s *rt.Snapshot) error {
 	if a.prolog != nil {
 		a.prolog.send("ready")
 		a.prolog = nil
@@ -290,6 +291,10 @@ func (a *announcement) Put(*rt.Snapshot) error {
 	if a.readings == shrinkAt {
 		tracker.LimitMemory()
 		tracker.ReleaseMemory(true)
+		a.pages = tracker.NewProgramPages()
+	}
+	if a.pages != nil {
+		a.pages.Release(s.Boot)
 	}
 	return nil
 }

@@ -6,7 +6,9 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,7 +49,66 @@ func ReleaseMemory(libraries bool) {
 	if err != nil {
 		return // the process stays as large as it is
 	}
-	for _, m := range cleanMappings(text, only) {
+	release(cleanMappings(text, only))
+}
+
+// ProgramPages keeps few pages of the program's file mapped. A garbage collection reads much of the
+// program to find pointers on the stacks, and the runtime makes one at least every two minutes. Go's
+// tables and code are spread over the file, and the kernel maps 16 pages for each that is read.
+type ProgramPages struct {
+	mappings []mapping
+	cycles   [1]metrics.Sample // of the garbage collector
+	released uint64            // the cycles at the last release
+	next     int64             // not before this boot time, in nanoseconds
+}
+
+// releaseEvery is the minimum time between two releases of the program's pages.
+const releaseEvery = time.Minute
+
+// NewProgramPages finds the mappings of the program's file.
+func NewProgramPages() *ProgramPages {
+	p := &ProgramPages{cycles: [1]metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}}
+	exe, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return p // the process stays as large as it is
+	}
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err == nil {
+		p.mappings = cleanMappings(text, exe)
+	}
+	return p
+}
+
+// Release releases the pages if there was a garbage collection since the last release. boot is the
+// boot time. The caller is the goroutine that takes the readings: a collection halves its stack, and
+// the runtime would read its tables again to enlarge the stack at the next reading.
+func (p *ProgramPages) Release(boot int64) {
+	metrics.Read(p.cycles[:])
+	if p.cycles[0].Value.Kind() != metrics.KindUint64 || boot < p.next {
+		return
+	}
+	cycles := p.cycles[0].Value.Uint64()
+	if cycles == p.released {
+		return
+	}
+	p.released, p.next = cycles, boot+int64(releaseEvery)
+	useStack()
+	release(p.mappings)
+}
+
+// useStack enlarges the stack of the goroutine for the deepest calls of a reading.
+//
+//go:noinline
+func useStack() {
+	var frame [12 << 10]byte
+	for i := range frame {
+		frame[i] = byte(i)
+	}
+	runtime.KeepAlive(&frame)
+}
+
+func release(mappings []mapping) {
+	for _, m := range mappings {
 		// This is advice: if the kernel refuses it, only the saving is lost.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
 	}

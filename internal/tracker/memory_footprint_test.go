@@ -3,6 +3,7 @@ package tracker
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -74,5 +75,35 @@ func TestReleaseProgram(t *testing.T) {
 	ReleaseMemory(false)
 	if after := resident(); after >= before {
 		t.Errorf("%d KiB of files are mapped, %d KiB before", after, before)
+	}
+}
+
+// The pages are released once after a garbage collection, and not twice within releaseEvery.
+func TestProgramPages(t *testing.T) {
+	p := NewProgramPages()
+	if len(p.mappings) == 0 {
+		t.Fatal("this program has no mapping to give back")
+	}
+	runtime.GC()
+	p.Release(1)
+	first := p.released
+	if first == 0 {
+		t.Fatal("nothing was released after a collection")
+	}
+	runtime.GC()
+	p.Release(2)
+	if p.released != first {
+		t.Error("the pages were released again at once")
+	}
+	p.Release(1 + int64(releaseEvery))
+	if p.released == first {
+		t.Error("the pages were not released after the next collection")
+	}
+	if got := longestPause(lookYoung); got != lookSoon {
+		t.Errorf("the longest pause became %s", got)
+	}
+	boot := 1 + 2*int64(releaseEvery)
+	if n := testing.AllocsPerRun(100, func() { p.Release(boot) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

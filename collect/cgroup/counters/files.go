@@ -3,7 +3,6 @@
 package counters
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -236,6 +235,9 @@ func Open(f *procfile.File, path string) error {
 // Read returns what a file holds, until the next use of buf. If the directory was removed
 // (ENODEV), the file is closed for good.
 func Read(f *procfile.File, buf *procfile.Buffer) ([]byte, bool) {
+	if !f.IsOpen() {
+		return nil, false
+	}
 	b, err := buf.Read(f)
 	if errors.Is(err, unix.ENODEV) {
 		f.Retire()
@@ -255,4 +257,4 @@ func Key(f *procfile.File, buf *procfile.Buffer, key string) (uint64, bool) {
 	return ParseKey(b, key)
 }
 
-func parseNumber(b []byte) (uint64, bool) { return procfile.Uint(bytes.TrimRight(b, " \n")) }
+func parseNumber(b []byte) (uint64, bool) { return procfile.Uint(procfile.Trim(b)) }
