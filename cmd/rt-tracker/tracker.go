@@ -68,14 +68,9 @@ func newJobTracker(cfg config.Config, run rt.Run, log *slog.Logger) (_ *jobTrack
 		}
 	}
 	t.id = run
-	t.job, err = tracker.WatchJob(&run, procRoot, func(err error) { log.Error(err.Error()) })
+	stale, err := t.open()
 	if err != nil {
 		return nil, err
-	}
-	t.openSources()
-	facts, stale := hostfacts.Known(cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
-	if err := t.openSpool(facts); err != nil {
-		return nil, errors.Join(err, t.job.Close())
 	}
 	t.environment = tracker.NewJobEnvironment(t.job, run, t.writer.UpdateRun, func(err error) { log.Warn(err.Error()) })
 	t.flight = tracker.NewFlightRecorder(cfg.Spool.Dir, &run, cfg.Tracker.FlightRecorder.Bytes, t.writer)
@@ -84,6 +79,41 @@ func newJobTracker(cfg config.Config, run rt.Run, log *slog.Logger) (_ *jobTrack
 		t.writer.Event(rt.Event{Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
 	}
 	return t, nil
+}
+
+// open opens the job watch and the sources, and at the same time the spool file, because the
+// Prolog waits for all of them and the file waits for the disk. stale is why the cache of the
+// host was not used.
+func (t *jobTracker) open() (stale, err error) {
+	created := make(chan error, 1)
+	go func() {
+		defer recovery.Handle(func(fault error) { created <- fault })
+		var facts rt.Host
+		facts, stale = hostfacts.Known(t.cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
+		created <- t.openSpool(facts)
+	}()
+	watched := t.openJob()
+	err = <-created
+	switch {
+	case watched == nil && err != nil:
+		err = errors.Join(err, t.job.Close())
+	case watched != nil && err == nil:
+		err = errors.Join(watched, t.writer.Discard())
+	case watched != nil:
+		err = errors.Join(watched, err)
+	}
+	return stale, err
+}
+
+// openJob opens the job watch and the sources.
+func (t *jobTracker) openJob() (err error) {
+	run := t.id
+	t.job, err = tracker.WatchJob(&run, procRoot, func(err error) { t.log.Error(err.Error()) })
+	if err != nil {
+		return err
+	}
+	t.openSources()
+	return nil
 }
 
 // openSpool creates the run's file.
