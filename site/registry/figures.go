@@ -68,7 +68,7 @@ const sumOfRuns = `SELECT sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu
 		max(mem_secs) AS mem_secs, max(mem_used) AS mem_used
 	FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND stem IS NOT NULL GROUP BY stem) AS distinct_run`
 
-// sumFigures stores the sums of the figures of a job and its waste.
+// sumFigures stores the sums of the figures of a job and its waste, if they have changed: the waste is in indexes.
 func sumFigures(ctx context.Context, tx transaction, job jobKey) error {
 	var v figureValues
 	if err := tx.QueryRowContext(ctx, sumOfRuns, job.cluster, job.id, job.generation).Scan(v.targets()...); err != nil {
@@ -80,6 +80,7 @@ func sumFigures(ctx context.Context, tx transaction, job jobKey) error {
 		waste = int64(min(math.Round(secs), site.MaxID))
 	}
 	_, err := tx.ExecContext(ctx, `UPDATE job SET core_secs = $1, core_used = $2, gpu_secs = $3, gpu_used = $4, mem_secs = $5, mem_used = $6, waste = $7
-		WHERE cluster = $8 AND job_id = $9 AND generation = $10`, v[0], v[1], v[2], v[3], v[4], v[5], waste, job.cluster, job.id, job.generation)
+		WHERE cluster = $8 AND job_id = $9 AND generation = $10 AND (waste <> $7 OR core_secs IS DISTINCT FROM $1 OR core_used IS DISTINCT FROM $2
+			OR gpu_secs IS DISTINCT FROM $3 OR gpu_used IS DISTINCT FROM $4 OR mem_secs IS DISTINCT FROM $5 OR mem_used IS DISTINCT FROM $6)`, v[0], v[1], v[2], v[3], v[4], v[5], waste, job.cluster, job.id, job.generation)
 	return err
 }

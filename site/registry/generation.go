@@ -19,10 +19,10 @@ type knownJob struct {
 	started, ended int64
 }
 
-// lockJob returns the job of a record, and locks its row. If there is none, it makes one that has no names but
-// the user.
-func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (jobKey, error) {
-	job := jobKey{column(record.Cluster), jobIDOf(record).Int64, 1}
+// lockJob returns the job of a record, and locks its row. If there is none, it makes one with what the record says:
+// each later change of the row would cost changes of its indexes.
+func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, isNew bool, err error) {
+	job = jobKey{column(record.Cluster), jobIDOf(record).Int64, 1}
 	for {
 		rows, err := tx.QueryContext(ctx, `SELECT generation, username, started, coalesce(ended, updated) FROM job
 			WHERE cluster = $1 AND job_id = $2 ORDER BY generation`+r.writer.lock(), job.cluster, job.id)
@@ -30,24 +30,26 @@ func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, r
 			return k, from.Scan(&k.generation, &k.user, &k.started, &k.ended)
 		})
 		if err != nil {
-			return job, err
+			return job, false, err
 		}
 		if found := choose(known, run.job, record); found != nil {
 			job.generation = found.generation
-			return job, nil
+			return job, false, nil
 		}
 		if len(known) > 0 {
 			job.generation = known[len(known)-1].generation + 1
 		}
-		result, err := tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, generation, owner, family, username, account, partition, name, state, outcome, started, updated)
-			VALUES ($1, $2, $3, $4, $2, $5, '', '', '', '', '', $6, $6) ON CONFLICT DO NOTHING`,
-			job.cluster, job.id, job.generation, run.owner, column(record.User), micros(record.Start))
+		n, first := namesOf(run.owner, record), summarise([]part{partOf(record)})
+		result, err := tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, generation, owner, family, username, account, partition, name, state, outcome, started, ended, updated)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $12) ON CONFLICT DO NOTHING`,
+			job.cluster, job.id, job.generation, run.owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3],
+			string(first.state), string(first.outcome), first.started, first.ended)
 		if err != nil {
-			return job, err
+			return job, false, err
 		}
 		made, err := result.RowsAffected()
 		if err != nil || made > 0 {
-			return job, err
+			return job, made > 0, err
 		}
 		// Another transaction has made this row since the query. It can be that of another job.
 	}

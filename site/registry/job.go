@@ -39,18 +39,11 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 			return job, err
 		}
 	}
-	var ended sql.NullInt64
-	if !record.End.IsZero() {
-		ended = sql.NullInt64{Int64: micros(record.End), Valid: true}
-	}
-	accounted := int64(0)
-	if record.OutcomeSource == "sacct" {
-		accounted = 1
-	}
+	of := partOf(record)
 	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, generation = $4, attempt = $5, state = $6, outcome = $7,
 		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13, changes = changes + 1 WHERE id = $14`,
 		text, column(record.Cluster), jobID, sql.NullInt64{Int64: job.generation, Valid: jobID.Valid}, int64(record.Attempt),
-		column(string(record.State)), column(string(record.Outcome)), accounted, micros(record.Start), ended, column(record.Node),
+		string(of.state), string(of.outcome), of.accounted, of.started, of.ended, column(record.Node),
 		stemOf(record), grown, run.id)
 	if err != nil {
 		return job, err
@@ -72,8 +65,8 @@ func jobIDOf(record *rt.Run) sql.NullInt64 {
 // putJob stores what all runs of a job have in common. An earlier value stays if the record has none, or
 // if it is from a run of another owner: the first owner decides to which account the job belongs.
 func (r *Registry) putJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (jobKey, error) {
-	job, err := r.lockJob(ctx, tx, run, record)
-	if err != nil {
+	job, isNew, err := r.lockJob(ctx, tx, run, record)
+	if err != nil || isNew {
 		return job, err
 	}
 	n := namesOf(run.owner, record)
@@ -166,15 +159,30 @@ type part struct {
 	ended     sql.NullInt64
 }
 
+// partOf returns the part with the run of a record alone.
+func partOf(record *rt.Run) part {
+	p := part{
+		attempt: int64(record.Attempt), state: rt.State(column(string(record.State))), outcome: rt.Outcome(column(string(record.Outcome))),
+		started: micros(record.Start),
+	}
+	if record.OutcomeSource == "sacct" {
+		p.accounted = 1
+	}
+	if !record.End.IsZero() {
+		p.ended = sql.NullInt64{Int64: micros(record.End), Valid: true}
+	}
+	return p
+}
+
 // refreshJob computes the row of a job from its runs, or removes it with the last of them.
 func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) error {
 	if key == (jobKey{}) {
 		return nil
 	}
 	// The lock makes a second transaction for the same job wait, so that it sees the runs of the first.
-	var one int64
-	err := tx.QueryRowContext(ctx, "SELECT job_id FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+r.writer.lock(),
-		key.cluster, key.id, key.generation).Scan(&one)
+	var old part
+	err := tx.QueryRowContext(ctx, "SELECT state, outcome, started, ended FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+r.writer.lock(),
+		key.cluster, key.id, key.generation).Scan(&old.state, &old.outcome, &old.started, &old.ended)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -195,12 +203,23 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 		return err
 	}
 	job := summarise(parts)
-	_, err = tx.ExecContext(ctx, "UPDATE job SET state = $1, outcome = $2, started = $3, ended = $4, updated = $5 WHERE cluster = $6 AND job_id = $7 AND generation = $8",
-		string(job.state), string(job.outcome), job.started, job.ended, micros(time.Now()), key.cluster, key.id, key.generation)
-	if err != nil {
+	if err := updateJob(ctx, tx, key, old, job); err != nil {
 		return err
 	}
 	return sumFigures(ctx, tx, key)
+}
+
+// updateJob stores what the runs of a job are. It sets no column of an index if none has changed.
+func updateJob(ctx context.Context, tx transaction, key jobKey, old, job part) error {
+	now := micros(time.Now())
+	isSame := old.state == job.state && old.outcome == job.outcome && old.started == job.started && old.ended == job.ended
+	if isSame {
+		_, err := tx.ExecContext(ctx, "UPDATE job SET updated = $1 WHERE cluster = $2 AND job_id = $3 AND generation = $4", now, key.cluster, key.id, key.generation)
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE job SET state = $1, outcome = $2, started = $3, ended = $4, updated = $5 WHERE cluster = $6 AND job_id = $7 AND generation = $8",
+		string(job.state), string(job.outcome), job.started, job.ended, now, key.cluster, key.id, key.generation)
+	return err
 }
 
 // certainty ranks the outcomes that the nodes of one job recorded, because one node can know more
