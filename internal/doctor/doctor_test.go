@@ -242,7 +242,11 @@ var nodeConditions = []condition{
 	{"slurm.epilog", Failure, "has no Epilog", set("Epilog", "(null)")},
 	{"slurm.epilog", Failure, "not executable", func(m *machine) { m.chmod("/usr/local/libexec/rt/epilog", 0o600) }},
 	{"slurm.epilog", Failure, "does not call rt-epilog", set("Epilog", "/usr/local/libexec/rt/prolog")},
-	{"slurm.prologflags", Failure, "RunInJob", set("PrologFlags", "Alloc,Contain,RunInJob")},
+	{"slurm.prologflags", Failure, "RunInJob with cgroup v1", func(m *machine) {
+		m.settings["PrologFlags"] = "Alloc,Contain,RunInJob"
+		m.write("/proc/self/mountinfo", "31 1 0:27 / /c/freezer rw - cgroup cgroup rw,freezer\n32 1 0:28 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n33 1 0:29 / /c/memory rw - cgroup cgroup rw,memory\n", 0o444)
+	}},
+	{"slurm.prologflags", OK, "RunInJob", set("PrologFlags", "Alloc,Contain,RunInJob")},
 	{"slurm.prologflags", Warning, "no Alloc", set("PrologFlags", "(null)")},
 	{"slurm.prologflags", Warning, "no Contain", set("PrologFlags", "Alloc")},
 	{"slurm.proctracktype", Failure, "linuxproc", set("ProctrackType", "proctrack/linuxproc")},

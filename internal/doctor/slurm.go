@@ -192,7 +192,7 @@ func (d *Doctor) checkPrologFlags(s *slurmSettings) {
 	found := "PrologFlags=" + flags
 	const fix = "PrologFlags=Alloc,Contain in slurm.conf, then restart slurmctld and the slurmds"
 	if s.has("PrologFlags", "RunInJob") {
-		d.fail(name, found, "rt-prolog runs in the cgroup of the job and starts no tracker there", fix+": without RunInJob")
+		d.checkRunInJob(name, found, fix)
 	}
 	hasContain := s.has("PrologFlags", "Contain") || s.has("PrologFlags", "X11") // both imply Alloc
 	switch {
@@ -202,6 +202,17 @@ func (d *Doctor) checkPrologFlags(s *slurmSettings) {
 		d.warn(name, found+": no Contain", "a node has no cgroup of the job until a step runs there", fix)
 	}
 	d.okUnless(before, name, "%s", found)
+}
+
+// checkRunInJob checks whether rt-prolog can leave the job's cgroup, in which RunInJob starts it.
+func (d *Doctor) checkRunInJob(name, found, fix string) {
+	m, err := cgroupfs.ReadMounts(d.path("/proc"))
+	if err != nil {
+		return // kernel.cgroup reports it
+	}
+	if m.V1["memory"]+m.V1["cpuacct"]+m.V1["freezer"] != "" {
+		d.fail(name, found+" with cgroup v1", "rt-prolog runs in the cgroup of the job; with cgroup v1 it cannot leave it and starts no tracker", fix+": without RunInJob; or use cgroup v2")
+	}
 }
 
 // checkPlugins checks the plugins and cgroup.conf, which decide what can be read of a job.

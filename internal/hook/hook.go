@@ -213,7 +213,7 @@ func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 	h.Failures = cfg.Hooks.BreakerFailures
 	h.Reset = cfg.Hooks.BreakerReset.Duration
 	h.ProcRoot = "/proc"
-	h.Precheck = func() error { return outsideJob("/proc/self/cgroup") }
+	h.Prepare = func() error { return leaveJob(h.ProcRoot) }
 	h.GroupName = func(gid uint64) string { return groupName("/etc/group", gid) }
 	if cfg.Log.Target != logging.Syslog {
 		h.OpenLog = func() (*os.File, error) { return logging.OpenFile(cfg.Log.Target) }

@@ -1,12 +1,17 @@
 package hook
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/slurm/environ"
 	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/slurm/layout"
@@ -52,17 +57,39 @@ func identify(env environ.Env, now time.Time) (rt.Run, error) {
 	return r, nil
 }
 
-// outsideJob returns an error if a process is in a job's cgroup. cgroup is the path of the
-// process's /proc/<pid>/cgroup.
-func outsideJob(cgroup string) error {
-	own, err := os.ReadFile(cgroup)
+// leaveJob moves this process out of the job's cgroup, in which PrologFlags=RunInJob starts it, so
+// that the tracker that it starts is not charged to the job and does not end with it. procRoot is
+// /proc. It does nothing outside a job's cgroup. If it fails, no tracker may start.
+func leaveJob(procRoot string) error {
+	own, err := os.ReadFile(filepath.Join(procRoot, "self", "cgroup"))
 	if err != nil {
 		return nil // without cgroups no process is in a job's cgroup
 	}
-	if path, inside := layout.InsideJob(own); inside {
-		return fmt.Errorf("this hook runs in the job's own cgroup %s, where a tracker would be charged to the job and die with it: take RunInJob out of PrologFlags in slurm.conf", path)
+	path, inside := layout.InsideJob(own)
+	if !inside {
+		return nil
+	}
+	mounts, err := cgroupfs.ReadMounts(procRoot)
+	if err == nil {
+		err = moveOut(own, mounts)
+	}
+	if err != nil {
+		return fmt.Errorf("this hook runs in the job's own cgroup %s, where a tracker would be charged to the job and end with it, and cannot leave it: %w; the job is not tracked: take RunInJob out of PrologFlags in slurm.conf", path, err)
 	}
 	return nil
+}
+
+// moveOut moves this process to the cgroup of the trackers. own is its /proc/self/cgroup.
+func moveOut(own []byte, mounts cgroupfs.Mounts) error {
+	dir, err := layout.TrackerDir(own, mounts)
+	if err != nil {
+		return err
+	}
+	err = os.Mkdir(dir, 0o755)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
 }
 
 // disabled reports whether the file of the kill switch exists. An empty path is no switch.

@@ -212,11 +212,11 @@ func TestEpilogWithoutProlog(t *testing.T) {
 	}
 }
 
-// A failed check before the start counts as a failure of the Prolog.
-func TestPrecheck(t *testing.T) {
+// A failed preparation counts as a failure of the Prolog.
+func TestPrepareFails(t *testing.T) {
 	h, _ := newHook(t, fakeGood)
 	unfit := errors.New("not from here")
-	h.Precheck = func() error { return unfit }
+	h.Prepare = func() error { return unfit }
 	if err := h.Prolog(prolog12); !errors.Is(err, unfit) {
 		t.Error(err)
 	}

@@ -76,8 +76,8 @@ func (h *Hook) complete(run *rt.Run) {
 
 // track starts the tracker and waits, with the job's lock.
 func (h *Hook) track(run *rt.Run, a *attempt) (err error) {
-	if h.Precheck != nil {
-		if err := h.Precheck(); err != nil {
+	if h.Prepare != nil {
+		if err := h.Prepare(); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ type Hook struct {
 	Reset        time.Duration // ... until this has passed
 	ProcRoot     string        // "/proc"
 
-	Precheck  func() error             // returns why no tracker may start from this process: a failure; nil: no check
+	Prepare   func() error             // prepares this process for starting a tracker; an error is a failure; nil: nothing to do
 	GroupName func(gid uint64) string  // name of a user's group, empty if unknown
 	OpenLog   func() (*os.File, error) // opens the file for what a crashing tracker prints; nil or an error: /dev/null
 

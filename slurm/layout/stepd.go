@@ -133,19 +133,6 @@ func jobDirs(text []byte, id uint64, node string, mounts cgroupfs.Mounts) (cgrou
 	return cgroupfs.Candidate{Layout: "slurmstepd", Version: 1, Dirs: dirs}, len(dirs) > 0
 }
 
-// InsideJob reports whether /proc/self/cgroup is that of a process in the extern step of a
-// job, and returns its path: with PrologFlags=RunInJob the hooks run there.
-func InsideJob(text []byte) (string, bool) {
-	for rest := string(text); rest != ""; {
-		var path string
-		_, path, rest = CutEntry(rest)
-		if strings.Contains(path+"/", "/step_extern/") { // at any depth: slurmd may itself run in a job
-			return path, true
-		}
-	}
-	return "", false
-}
-
 // numericNames returns the numeric entries of a directory: of /proc the processes.
 func numericNames(dir string) ([]int, error) {
 	d, err := os.Open(dir)

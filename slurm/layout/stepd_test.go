@@ -96,22 +96,6 @@ func TestStepdCgroup(t *testing.T) {
 	}
 }
 
-func TestInsideJob(t *testing.T) {
-	for text, want := range map[string]string{
-		"0::/system.slice/slurmd.service\n":                                   "",
-		"0::/system.slice/slurmstepd.scope/job_5/step_extern/user/task_0\n":   "/system.slice/slurmstepd.scope/job_5/step_extern/user/task_0",
-		"4:memory:/slurm/uid_1/job_5/step_extern\n0::/\n":                     "/slurm/uid_1/job_5/step_extern",
-		"0::/system.slice/slurmstepd.scope/job_5/step_external/user\n":        "",
-		"0::/job_1/step_0/user/task_0/job_12/step_extern/user/task_special\n": "/job_1/step_0/user/task_0/job_12/step_extern/user/task_special",
-		"garbage\n":                      "",
-		"0::/user.slice/step_extern.x\n": "",
-	} {
-		if got, inside := InsideJob([]byte(text)); got != want || inside != (want != "") {
-			t.Errorf("%q: %q, %v", text, got, inside)
-		}
-	}
-}
-
 func FuzzJobDirs(f *testing.F) {
 	f.Add([]byte("0::/system.slice/n1_slurmstepd.scope/job_12/step_0/slurm\n"))
 	f.Add([]byte("4:memory:/slurm_n1/uid_1001/job_12/step_batch/task_0\n"))
