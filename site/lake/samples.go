@@ -382,12 +382,6 @@ func (l *listOf[T, P]) pad(columns [][]parquet.Value, row int) {
 }
 
 func (l *listOf[T, P]) end(columns [][]parquet.Value, rows int) {
-	if l.rows == 0 {
-		for i := range l.fields {
-			columns[l.fields[i].index] = l.fields[i].absent[:rows:rows]
-		}
-		return
-	}
 	l.pad(columns, rows)
 	l.rows = 0
 }

@@ -50,6 +50,10 @@ func chartOf(weeks []site.Total) *chart {
 	}
 	const week, below = 7 * 24 * time.Hour, chartHeight - chartBelow
 	first := weeks[len(weeks)-1].Week
+	oldest := weeks[0].Week.Add(-(chartWeeks - 1) * week)
+	if first.Before(oldest) { // a node with a wrong clock may add a week of another decade
+		first = oldest
+	}
 	number := int(weeks[0].Week.Sub(first)/week) + 1
 	step := (chartWidth - chartLeft) / max(number, 8)
 	top := niceAbove(highest / 3600)
@@ -62,6 +66,9 @@ func chartOf(weeks []site.Total) *chart {
 	every := max(1, (70+step-1)/step) // weeks from one label to the next
 	for i := len(weeks) - 1; i >= 0; i-- {
 		t := weeks[i]
+		if t.Week.Before(first) {
+			continue
+		}
 		n := int(t.Week.Sub(first) / week)
 		bar := chartBar{X: chartLeft + n*step, Width: step * 4 / 5, ReservedY: y(t.CoreSecs), UsedY: y(t.CoreSecsUsed), ReservedHours: hours(t.CoreSecs), UsedHours: hours(t.CoreSecsUsed)}
 		bar.Middle, bar.Reserved, bar.Used = bar.X+bar.Width/2, below-bar.ReservedY, below-bar.UsedY
