@@ -99,10 +99,11 @@ func TestTickSupersedesTheCandidate(t *testing.T) {
 	})
 }
 
-// The end is announced while a sink hangs: the job is still read.
+// The end is announced while a sink hangs: the job is still read, and the run does not end at the next tick only.
 func TestSlowSinkDoesNotCostTheLastReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, j := &keeper{block: 300 * ms}, newJob()
+		_, start := fakeClock()
 		why := record(t, jobOptions(k, j), nil, func() {
 			time.Sleep(10 * ms) // the first row is being written
 			j.set(rt.JobPresent, usage(1), usage(1))
@@ -121,6 +122,10 @@ func TestSlowSinkDoesNotCostTheLastReading(t *testing.T) {
 		last := k.rows[len(k.rows)-1].Job
 		if last.CPUUsage.Or(0) != 42 || last.Phase != rt.JobPresent {
 			t.Errorf("the last reading is %+v, want 42 µs", last)
+		}
+		times := k.seconds(start)
+		if at := times[len(times)-1]; at != 0.6 { // the sink has written the two rows before
+			t.Errorf("the last reading is of %v s, want 0.6 s", at)
 		}
 	})
 }

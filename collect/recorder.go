@@ -140,7 +140,10 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	ticks := r.schedule()
 	r.take(why)
 	for {
-		r.o.Waiter.Wait(ticks.next)
+		// One Wait can end by the wakes of several events: the next one may be pending without a wake.
+		if len(events) == 0 && ctx.Err() == nil {
+			r.o.Waiter.Wait(ticks.next)
+		}
 		select {
 		case <-ctx.Done():
 			return r.finish(ctx)
