@@ -22,9 +22,8 @@ var programs = []string{"rt-prolog", "rt-epilog", "rt-tracker", "rt-spool", "res
 // site is an installation for the tests: programs, configuration, spool and log below one
 // directory that every user can enter.
 type site struct {
-	t    *testing.T
-	dir  string
-	base map[string]string // keys of each configuration, see configure
+	t   *testing.T
+	dir string
 }
 
 // newSite copies the programs and compiles the workload. RT_BIN names the
@@ -102,7 +101,7 @@ func (s *site) own(dirs ...string) {
 }
 
 // configure writes rt.toml with short intervals and all paths below the site; the given
-// "section.key" = TOML value replace its defaults and those of the site.
+// "section.key" = TOML value replace its defaults.
 func (s *site) configure(over map[string]string) {
 	quoted := func(p ...string) string { return fmt.Sprintf("%q", s.path(p...)) }
 	keys := map[string]string{
@@ -114,10 +113,8 @@ func (s *site) configure(over map[string]string) {
 		"hooks.disable_file": quoted("disabled"),
 		"log.target":         quoted("rt.log"),
 	}
-	for _, more := range []map[string]string{s.base, over} {
-		for k, v := range more {
-			keys[k] = v
-		}
+	for k, v := range over {
+		keys[k] = v
 	}
 	var b bytes.Buffer
 	for _, section := range []string{"spool", "tracker", "hooks", "log", "sentinel", "drain", "serve", "perf"} {
