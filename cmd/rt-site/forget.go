@@ -92,6 +92,10 @@ func (o *options) forgetInLake(ctx context.Context, cfg config.Config, st *store
 	if cfg.Serve.Lake == "" {
 		return nil
 	}
+	if o.isCopy(cfg) {
+		fmt.Fprintf(stdout, "the lake is not changed: it belongs to serve.dir, %s\n", cfg.Serve.Dir)
+		return nil
+	}
 	l, release, err := openLake(ctx, cfg, st, stderr)
 	if err != nil {
 		return fmt.Errorf("the runs are still in the lake: %w", err)

@@ -74,8 +74,17 @@ func (o *options) openForLake(ctx context.Context) (cfg config.Config, st *store
 	if cfg.Serve.Lake == "" {
 		return cfg, nil, misconfigured(errors.New("there is no lake: set serve.lake to a directory or to s3://bucket/prefix"))
 	}
+	if o.isCopy(cfg) {
+		return cfg, nil, misconfigured(fmt.Errorf("--dir %s is not serve.dir, %s, but serve.lake is the lake of that site: give a configuration with a lake of its own", o.dir, cfg.Serve.Dir))
+	}
 	st, err = o.openOwned(ctx)
 	return cfg, st, err
+}
+
+// isCopy reports whether --dir names another directory than that of the site, such as a backup, to which
+// serve.lake does not belong.
+func (o *options) isCopy(cfg config.Config) bool {
+	return o.isSet("dir") && filepath.Clean(o.dir) != filepath.Clean(cfg.Serve.Dir)
 }
 
 // openLake opens the lake of a site, and locks it until release is called.

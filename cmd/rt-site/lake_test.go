@@ -127,6 +127,24 @@ func TestLake(t *testing.T) {
 	lakeCall(t, exitConfig, "--config", "/dev/null", "lake")
 }
 
+// With --dir, a copy of the site does not write to the lake of the site.
+func TestLakeOfACopy(t *testing.T) {
+	file, dir := lakeSite(t, "alice")
+	lakeCall(t, cli.ExitOK, "--config", file, "lake")
+	site, backup := filepath.Join(filepath.Dir(file), "site"), filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(site)); err != nil {
+		t.Fatal(err)
+	}
+	lakeCall(t, exitConfig, "--config", file, "lake", "--rebuild", "--dir", backup)
+	if out := lakeCall(t, cli.ExitOK, "--config", file, "forget", "--user", "alice", "--dir", backup); !strings.Contains(out, "the lake is not changed") {
+		t.Errorf("forget in the copy: %s", out)
+	}
+	if runs := lakeRows[lakeRow](t, dir, "runs"); len(runs) != 1 {
+		t.Errorf("the lake of the site has %+v, want the run of alice", runs)
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "lake", "--dir", site)
+}
+
 // A second writer does not start.
 func TestLakeHasOneWriter(t *testing.T) {
 	file, _ := lakeSite(t, "alice")

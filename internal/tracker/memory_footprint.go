@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"time"
 
@@ -65,11 +66,25 @@ type ProgramPages struct {
 // releaseEvery is the minimum time between two releases of the program's pages.
 const releaseEvery = time.Minute
 
-// NewProgramPages finds the mappings of the program's file.
+// localFileSystems are file systems of a disk or of memory, see statfs(2). From a network file system a
+// page may come late, or never again if the file was replaced.
+var localFileSystems = []int64{
+	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC,
+	unix.OVERLAYFS_SUPER_MAGIC, unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1, 0x2fc12fc1, // the last is ZFS
+}
+
+// isOnLocalFileSystem reports whether the pages of a file are read from this machine.
+func isOnLocalFileSystem(path string) bool {
+	var fs unix.Statfs_t
+	err := unix.Statfs(path, &fs)
+	return err == nil && slices.Contains(localFileSystems, int64(fs.Type))
+}
+
+// NewProgramPages finds the mappings of the program's file, none if it is not on a local file system.
 func NewProgramPages() *ProgramPages {
 	p := &ProgramPages{cycles: [1]metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}}
 	exe, err := os.Readlink("/proc/self/exe")
-	if err != nil {
+	if err != nil || !isOnLocalFileSystem("/proc/self/exe") {
 		return p // the process stays as large as it is
 	}
 	text, err := os.ReadFile("/proc/self/smaps")

@@ -47,6 +47,9 @@ func raiseForReading() (restore func(), ok bool) {
 func lowerAfterReading() {
 	if isLow.Load() {
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, lowestPriority) // lowering needs no permission
+		if !isLow.Load() {                                               // RaisePriority came in between
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 0) // without permission it stays low
+		}
 	}
 	runtime.UnlockOSThread()
 }

@@ -34,6 +34,10 @@ func (w *Waiter) Wait(until time.Time) {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
+		if err != nil { // ppoll is not permitted: look again in a second at most
+			time.Sleep(min(time.Until(until), time.Second))
+			return
+		}
 		if n > 0 {
 			_, _ = unix.Read(int(w.fds[0].Fd), w.count[:]) // resets it
 		}

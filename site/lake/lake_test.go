@@ -455,6 +455,51 @@ func write(t *testing.T, w *world) Totals {
 	return done
 }
 
+// A writer is killed after it has put the samples of a run, and the run is then removed: its samples go too, from a
+// file with other runs and from one without.
+func TestRemovedAfterAKill(t *testing.T) {
+	for _, hasOther := range []bool{true, false} {
+		w := newWorld()
+		pass := func() error {
+			l := w.lake(t)
+			l.FileBytes = 1 << 20
+			_, err := l.Write(t.Context())
+			return err
+		}
+		if hasOther {
+			w.put("r1", 7, day, 5)
+			if err := pass(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.put("r2", 8, day, 5)
+		w.left, w.isInPlace = 0, false // it dies after its first change, the PUT of the samples
+		if err := pass(); !errors.Is(err, errKilled) {
+			t.Fatalf("the writer ended with %v", err)
+		}
+		w.left = -1
+		name := w.runs["r2"].Name
+		count := func() (n int) {
+			for _, s := range rows[sample](t, w, tableSamples) {
+				if s.Name == name {
+					n++
+				}
+			}
+			return n
+		}
+		if count() != 5 {
+			t.Fatalf("the killed writer has left %d samples, want 5", count())
+		}
+		w.remove("r2")
+		if err := pass(); err != nil {
+			t.Fatal(err)
+		}
+		if count() != 0 {
+			t.Errorf("with another run %v: %d samples of the removed run are there", hasOther, count())
+		}
+	}
+}
+
 // A run with another date or cluster leaves its old partition.
 func TestMovedRun(t *testing.T) {
 	w := newWorld()
@@ -471,7 +516,7 @@ func TestMovedRun(t *testing.T) {
 	}
 }
 
-// A damaged record is reported once and keeps the earlier version; without a record the run is gone.
+// A damaged record is reported once and keeps the earlier version; so does a record that retention has removed.
 func TestDamagedRecord(t *testing.T) {
 	w := newWorld()
 	w.put("r1", 7, day, 5)
@@ -485,11 +530,17 @@ func TestDamagedRecord(t *testing.T) {
 	if done := write(t, w); done.Failed != 1 || done.Runs != 0 {
 		t.Errorf("%+v", done)
 	}
-	if list := rows[row](t, w, tableRuns); len(list) != 1 || list[0].Version != 1 || list[0].Samples != 5 {
+	list := rows[row](t, w, tableRuns)
+	if len(list) != 2 || list[0].Version != 1 || list[0].Samples != 5 || list[1].Version != 1 || list[1].Samples != 5 {
 		t.Errorf("%+v", list)
 	}
 	if done := write(t, w); done != (Totals{}) {
 		t.Errorf("damaged runs are tried again: %+v", done)
+	}
+	w.remove("r2")
+	write(t, w)
+	if list := rows[row](t, w, tableRuns); len(list) != 1 || list[0].ID != "r1" {
+		t.Errorf("after r2 was removed: %+v", list)
 	}
 }
 

@@ -139,15 +139,17 @@ func (l *Lake) expire(ctx context.Context, done *Totals) error {
 	return nil
 }
 
-// partitions returns the partitions that have runs.
+// partitions returns the partitions that have files of any table: a writer that was killed may have left samples only.
 func (l *Lake) partitions(ctx context.Context) ([]string, error) {
 	var all []string
-	for o, err := range l.Store.List(ctx, tableRuns+"/") {
-		if err != nil {
-			return nil, fmt.Errorf("list the files of the lake: %w", err)
-		}
-		if m := objectNames.FindStringSubmatch(o.Name); m != nil {
-			all = append(all, m[2])
+	for _, table := range []string{tableRuns, tableSamples} {
+		for o, err := range l.Store.List(ctx, table+"/") {
+			if err != nil {
+				return nil, fmt.Errorf("list the files of the lake: %w", err)
+			}
+			if m := objectNames.FindStringSubmatch(o.Name); m != nil {
+				all = append(all, m[2])
+			}
 		}
 	}
 	slices.Sort(all)

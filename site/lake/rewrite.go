@@ -23,8 +23,7 @@ type rewriting struct {
 	runs, samples *tableWriter
 	copied        struct{ runs, samples int } // rows of the old files that are copied next
 	written       []site.Changed
-	missing       []site.Changed // without a record
-	damaged       []site.Changed
+	unread        []site.Changed // their record is damaged or no longer stored
 	done          Totals
 }
 
@@ -67,12 +66,9 @@ func isLast(u *update, f files) bool {
 // confirm stores what the lake has.
 func (r *rewriting) confirm(ctx context.Context) error {
 	err := r.Registry.Written(ctx, r.partition, r.written)
-	if err == nil {
-		err = r.Registry.Written(ctx, "", r.missing)
-	}
-	for i := range r.damaged {
+	for i := range r.unread {
 		if err == nil {
-			err = r.Registry.Written(ctx, r.damaged[i].Partition, r.damaged[i:i+1])
+			err = r.Registry.Written(ctx, r.unread[i].Partition, r.unread[i:i+1])
 		}
 	}
 	return err
@@ -256,17 +252,17 @@ func (r *rewriting) flush() error {
 	return r.samples.write(columns, rows)
 }
 
-// writeRun writes a run from its record. It is not written if the record is damaged: isWritten is false, and an older version
-// stays. Without a record the run is gone.
+// writeRun writes a run from its record. It is not written if the record is damaged, or no longer stored: isWritten is
+// false, and the version that the lake has stays. Records can have a shorter retention than the lake.
 func (r *rewriting) writeRun(ctx context.Context, c site.Changed) (isWritten bool, err error) {
 	run, err := r.Decode(ctx, c.ID)
 	switch {
 	case errors.Is(err, site.ErrNotFound):
-		r.missing = append(r.missing, c)
-		return true, nil
+		r.unread = append(r.unread, c)
+		return false, nil
 	case errors.Is(err, site.ErrDamaged):
 		r.Problem(c.ID, err)
-		r.damaged = append(r.damaged, c)
+		r.unread = append(r.unread, c)
 		r.done.Failed++
 		return false, nil
 	case err != nil:

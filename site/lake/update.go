@@ -110,16 +110,18 @@ func (l *Lake) plan(ctx context.Context, u *update) error {
 	}
 	u.files = slices.DeleteFunc(u.files, func(f files) bool { return f.runs < 0 && f.samples < 0 })
 	u.assign()
-	if len(u.fresh) == 0 || len(u.files) == 0 {
+	isRemoval := len(u.remove) > 0 || len(u.users) > 0
+	isUnchanged := len(u.fresh) == 0 && !isRemoval
+	if isUnchanged || len(u.files) == 0 {
 		return nil
 	}
 	last := u.files[len(u.files)-1]
-	hasRoom := last.samples < l.FileBytes
+	hasRoom := len(u.fresh) > 0 && last.samples < l.FileBytes
 	if hasRoom {
 		u.touched[last.number] = true
 		return nil
 	}
-	// A writer that was killed may have put some of the runs into the full file.
+	// A writer that was killed may have put samples into the last file whose runs are now for another file, or removed.
 	lost, err := l.hasLostSamples(ctx, u, last)
 	if lost {
 		u.touched[last.number] = true
