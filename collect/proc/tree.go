@@ -179,14 +179,14 @@ func (t *Tree) release(m *member) {
 }
 
 // mostHeld returns the number of members with an open descriptor: a part of those that this
-// process may have.
+// process may have, since there can be several trees.
 func mostHeld() int {
 	const most = 4096
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return 0
 	}
-	return int(min(most, limit.Cur/2))
+	return int(min(most, limit.Cur/4))
 }
 
 // refresh reads the members again, parents first.

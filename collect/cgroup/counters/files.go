@@ -26,12 +26,17 @@ type Files struct {
 	usage, stat, events *file // of the memory; there are no events in v1
 
 	activity activity // at the last reading
+	idle     int      // readings in succession with the same activity
 }
 
 // activity has the figures without which the others of a step or task do not change: its processes
 // did not run, and no memory was charged or freed. The kernel writes pages back later, so the bytes
 // that are written are no such figures.
 type activity struct{ cpu, memory rt.Opt[uint64] }
+
+// settled is after how many readings with the same activity the other figures are no longer read: the kernel
+// updates memory.stat up to 2 s after memory.current, and readings may follow each other after 1 s.
+const settled = 3
 
 func activityOf(r *rt.JobReading) activity { return activity{r.CPUUsage, r.MemCurrent} }
 
@@ -138,10 +143,10 @@ func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
 	f.leaveOutThreads(r, buf)
 	f.huge.read(r, buf)
 	f.peak.readInto(r, buf)
-	f.activity = activityOf(r)
+	f.activity, f.idle = activityOf(r), 0
 }
 
-// ReadChanged is Read for a step or task. If the group has used no CPU time since the last reading
+// ReadChanged is Read for a step or task. If the group has used no CPU time in the last readings
 // and its memory is the same, it sets only the figures of the files with isFirst and returns false:
 // all other figures are those of the last reading.
 func (f *Files) ReadChanged(r *rt.JobReading, buf *procfile.Buffer) bool {
@@ -151,8 +156,13 @@ func (f *Files) ReadChanged(r *rt.JobReading, buf *procfile.Buffer) bool {
 		}
 	}
 	now := activityOf(r)
-	if now.isKnown() && now == f.activity {
+	isIdle := now.isKnown() && now == f.activity
+	if isIdle && f.idle >= settled {
 		return false
+	}
+	f.idle++
+	if !isIdle {
+		f.idle = 0
 	}
 	for i := range f.all {
 		if e := &f.all[i]; !e.isFirst {
