@@ -246,7 +246,7 @@ var nodeConditions = []condition{
 		m.settings["PrologFlags"] = "Alloc,Contain,RunInJob"
 		m.write("/proc/self/mountinfo", "31 1 0:27 / /c/freezer rw - cgroup cgroup rw,freezer\n32 1 0:28 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n33 1 0:29 / /c/memory rw - cgroup cgroup rw,memory\n", 0o444)
 	}},
-	{"slurm.prologflags", OK, "RunInJob", set("PrologFlags", "Alloc,Contain,RunInJob")},
+	{"slurm.prologflags", Warning, "RunInJob", set("PrologFlags", "Alloc,Contain,RunInJob")},
 	{"slurm.prologflags", Warning, "no Alloc", set("PrologFlags", "(null)")},
 	{"slurm.prologflags", Warning, "no Contain", set("PrologFlags", "Alloc")},
 	{"slurm.proctracktype", Failure, "linuxproc", set("ProctrackType", "proctrack/linuxproc")},

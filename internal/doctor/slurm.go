@@ -212,7 +212,9 @@ func (d *Doctor) checkRunInJob(name, found, fix string) {
 	}
 	if m.V1["memory"]+m.V1["cpuacct"]+m.V1["freezer"] != "" {
 		d.fail(name, found+" with cgroup v1", "rt-prolog runs in the cgroup of the job; with cgroup v1 it cannot leave it and starts no tracker", fix+": without RunInJob; or use cgroup v2")
+		return
 	}
+	d.warn(name, found+": RunInJob", "the shell of the Epilog runs in the cgroup of the job: if the job has used all of its memory, for example with files in /dev/shm, the kernel may end the shell, and Slurm drains the node", fix+": without RunInJob")
 }
 
 // checkPlugins checks the plugins and cgroup.conf, which decide what can be read of a job.
