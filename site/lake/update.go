@@ -121,7 +121,7 @@ func (l *Lake) plan(ctx context.Context, u *update) error {
 		u.touched[last.number] = true
 		return nil
 	}
-	// A writer that was killed may have put samples into the last file whose runs are now for another file, or removed.
+	// A writer that was killed may have put samples into the last file that belong to no run, or to one for another file.
 	lost, err := l.hasLostSamples(ctx, u, last)
 	if lost {
 		u.touched[last.number] = true
