@@ -6,15 +6,17 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Changed is a run that the lake does not have in its last version. Of a run that is gone only ID, Cluster, Start and
-// Partition are known.
+// Changed is a run that the lake does not have in its last version. Of a run that is gone only ID and Partition are
+// known.
 type Changed struct {
 	ID        string
 	Cluster   string
 	Start     time.Time
 	Name      string // rt.Run.FileStem of its record
+	Node      string
 	JobID     rt.Opt[uint64]
 	State     rt.State
 	Changes   int64  // since the lake has it
-	Partition string // of the lake, that has an earlier version; empty if none has
+	Partition string // of the lake: the only one that may have an earlier version; empty if none may
+	Damage    error  // of its row in the registry: Name, Node, JobID and State are not known; nil: none
 }

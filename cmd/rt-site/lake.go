@@ -14,6 +14,8 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/convert/gempba"
+	"github.com/resource-tracker/rt/internal/convert/powerapi"
 	"github.com/resource-tracker/rt/internal/sitereport"
 	rtreport "github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
@@ -60,7 +62,7 @@ func printTotals(w io.Writer, done lake.Totals, isJSON bool) (err error) {
 		fmt.Fprintf(w, "removed %d files that are older than serve.retain_lake\n", done.Expired)
 	}
 	if done.Failed > 0 {
-		err = errors.Join(err, fmt.Errorf("%w: %w: %d records cannot be decoded, see the messages: rt-site verify says what to do", site.ErrDamaged, errUnwritten, done.Failed))
+		err = errors.Join(err, fmt.Errorf("%w: %w: %d records cannot be read, see the messages: rt-site verify says what to do", site.ErrDamaged, errUnwritten, done.Failed))
 	}
 	return err
 }
@@ -177,7 +179,7 @@ func decodeRecord(ctx context.Context, temp string, add sitereport.Add, record i
 
 // damaged marks the errors that are about the content of a record.
 func damaged(err error) error {
-	for _, kind := range []error{spool.ErrRecord, spool.ErrDamaged, spool.ErrLimit, spool.ErrForeign} {
+	for _, kind := range []error{spool.ErrRecord, spool.ErrDamaged, spool.ErrLimit, spool.ErrForeign, gempba.ErrLine, powerapi.ErrReport} {
 		if errors.Is(err, kind) {
 			return fmt.Errorf("%w: %w", site.ErrDamaged, err)
 		}
@@ -185,27 +187,42 @@ func damaged(err error) error {
 	return err
 }
 
-// open opens the record of a run. The error is site.ErrNotFound if the registry names none.
+// open opens the record of a run. The error is site.ErrNotFound if the registry names none, and lake.ErrAbsent if the
+// object that it names is not there.
 func (d *decoder) open(ctx context.Context, id string) (io.ReadCloser, error) {
-	list, err := d.st.registry.Objects(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range list {
-		if o.Class != site.ClassRecord {
-			continue
+	for absent := ""; ; {
+		o, err := d.recordOf(ctx, id)
+		if err != nil {
+			return nil, err
 		}
 		if o.Stored == "" {
 			body, err := d.st.registry.Body(ctx, id, o.Name)
 			return io.NopCloser(bytes.NewReader(body)), err
 		}
 		body, err := d.st.objects.Get(ctx, o.Stored)
-		if errors.Is(err, site.ErrNotFound) { // not gone: a new record may have replaced it meanwhile, or it is lost
-			return nil, fmt.Errorf("%w: %v; if this repeats, rt-site verify says what to do", site.ErrDamaged, err)
+		isAbsent := errors.Is(err, site.ErrNotFound)
+		if isAbsent && o.Stored == absent {
+			return nil, fmt.Errorf("%w: %v; the next pass tries it again; if this repeats, rt-site verify says what to do", lake.ErrAbsent, err)
 		}
-		return body, err
+		if !isAbsent {
+			return body, err
+		}
+		absent = o.Stored // once more: a new record may have replaced it meanwhile
 	}
-	return nil, fmt.Errorf("the record of run %s: %w", id, site.ErrNotFound)
+}
+
+// recordOf returns the object of the record of a run, or site.ErrNotFound.
+func (d *decoder) recordOf(ctx context.Context, id string) (site.Object, error) {
+	list, err := d.st.registry.Objects(ctx, id)
+	if err != nil {
+		return site.Object{}, err
+	}
+	for _, o := range list {
+		if o.Class == site.ClassRecord {
+			return o, nil
+		}
+	}
+	return site.Object{}, fmt.Errorf("the record of run %s: %w", id, site.ErrNotFound)
 }
 
 // export writes the runs of a job to a directory.
@@ -278,5 +295,5 @@ func changedOf(run site.Run) site.Changed {
 }
 
 func changedRun(id string, r *rt.Run) site.Changed {
-	return site.Changed{ID: id, Cluster: r.Cluster, Start: r.Start, Name: r.FileStem(), JobID: r.JobID, State: r.State}
+	return site.Changed{ID: id, Cluster: r.Cluster, Start: r.Start, Name: r.FileStem(), Node: r.Node, JobID: r.JobID, State: r.State}
 }

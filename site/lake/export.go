@@ -36,6 +36,12 @@ func (f *fixed) Changed(context.Context, site.Changed, int) (list []site.Changed
 	return list, nil
 }
 
+// Claim implements Registry.
+func (*fixed) Claim(context.Context, string, []site.Changed) error { return nil }
+
+// Again implements Registry.
+func (*fixed) Again(context.Context, string, []site.Changed) error { return nil }
+
 // Written implements Registry.
 func (*fixed) Written(context.Context, string, []site.Changed) error { return nil }
 
@@ -57,9 +63,9 @@ func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Tot
 		return done, err
 	}
 	for _, p := range partitions {
-		u := &update{partition: p, users: users}
+		u := &update{partition: p, users: users, isDry: isDry}
 		if isDry {
-			err = l.plan(ctx, u)
+			err = l.plan(ctx, u, &done)
 			done.Removed += len(u.drop)
 		} else {
 			err = l.update(ctx, u, &done)

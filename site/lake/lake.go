@@ -28,7 +28,11 @@ type Store interface {
 // Registry lists what the lake lacks, and stores what it has.
 type Registry interface {
 	Changed(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error)
+	// Claim stores that the lake may have runs in a partition. It is called before they are put there.
+	Claim(ctx context.Context, partition string, runs []site.Changed) error
 	Written(ctx context.Context, partition string, runs []site.Changed) error
+	// Again puts the other registrations of runs into Changed, because the ones with these ids leave the partition.
+	Again(ctx context.Context, partition string, runs []site.Changed) error
 	Gone(ctx context.Context, after string, limit int) ([]site.Changed, error)
 	Removed(ctx context.Context, id string) error
 }
@@ -46,8 +50,8 @@ type Run struct {
 type Options struct {
 	Store    Store
 	Registry Registry
-	// Decode reads the record of a run. The error is site.ErrNotFound if the site has no record of the run, and
-	// site.ErrDamaged if it cannot be decoded.
+	// Decode reads the record of a run. The error is site.ErrNotFound if the site has no record of the run,
+	// site.ErrDamaged if it cannot be decoded, and ErrAbsent if its object is not there, which may be for a moment.
 	Decode func(ctx context.Context, id string) (*Run, error)
 	Report reflect.Type // a struct: the report of a run, as columns of runs
 	Temp   string       // directory of temporary files; empty: the system's
@@ -60,6 +64,9 @@ type Options struct {
 	// Problem receives runs that cannot be written; the others are written.
 	Problem func(run string, err error)
 }
+
+// ErrAbsent means that the object of a record is not in the store: the next pass tries the run again.
+var ErrAbsent = errors.New("the object of a record is absent")
 
 const defaultFileBytes = 256 << 20
 
@@ -134,56 +141,10 @@ func (l *Lake) Write(ctx context.Context) (done Totals, err error) {
 	if err := l.removeGone(ctx, &done); err != nil {
 		return done, err
 	}
-	var group []site.Changed // of one partition
-	last := site.Changed{}
-	for {
-		page, err := l.Registry.Changed(ctx, last, pageRuns)
-		if err != nil {
-			return done, err
-		}
-		for _, c := range page {
-			isOther := len(group) > 0 && PartitionOf(group[0].Cluster, group[0].Start) != PartitionOf(c.Cluster, c.Start)
-			if isOther {
-				if err := l.writeGroup(ctx, group, &done); err != nil {
-					return done, err
-				}
-				group = group[:0]
-			}
-			group = append(group, c)
-			last = c
-		}
-		if len(page) == 0 {
-			break
-		}
-	}
-	if len(group) > 0 {
-		if err := l.writeGroup(ctx, group, &done); err != nil {
-			return done, err
-		}
+	if err := l.writeChanged(ctx, &done); err != nil {
+		return done, err
 	}
 	return done, l.expire(ctx, &done)
-}
-
-// writeGroup writes the changed runs of a partition. Runs that were in another one leave it first, so that none
-// is there twice.
-func (l *Lake) writeGroup(ctx context.Context, group []site.Changed, done *Totals) error {
-	partition := PartitionOf(group[0].Cluster, group[0].Start)
-	moved := map[string]ids{}
-	for _, c := range group {
-		isMoved := c.Partition != "" && c.Partition != partition
-		if isMoved {
-			moved[c.Partition] = moved[c.Partition].with(c.ID)
-		}
-	}
-	for from, runs := range moved {
-		if err := l.update(ctx, &update{partition: from, remove: runs}, done); err != nil {
-			return err
-		}
-	}
-	if l.isExpired(partition, time.Now()) {
-		return l.Registry.Written(ctx, "", group)
-	}
-	return l.update(ctx, &update{partition: partition, changed: group}, done)
 }
 
 // ids is a set of ids of runs.
@@ -206,11 +167,7 @@ func (l *Lake) removeGone(ctx context.Context, done *Totals) error {
 		}
 		from := map[string]ids{}
 		for _, c := range list {
-			for _, p := range []string{c.Partition, PartitionOf(c.Cluster, c.Start)} {
-				if p != "" {
-					from[p] = from[p].with(c.ID)
-				}
-			}
+			from[c.Partition] = from[c.Partition].with(c.ID)
 			after = c.ID
 		}
 		for partition, runs := range from {

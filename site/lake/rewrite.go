@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/resource-tracker/rt/site"
 )
@@ -22,8 +23,8 @@ type rewriting struct {
 	}
 	runs, samples *tableWriter
 	copied        struct{ runs, samples int } // rows of the old files that are copied next
-	written       []site.Changed
-	unread        []site.Changed // their record is damaged or no longer stored
+	written       []site.Changed              // also those that are done without: another registration is there, or their record cannot be read
+	left          []site.Changed              // registrations that leave the partition
 	done          Totals
 }
 
@@ -39,10 +40,15 @@ func (l *Lake) rewrite(ctx context.Context, u *update, f files, done *Totals) (e
 	if err := r.merge(ctx, u.entries[f.number], isLast(u, f)); err != nil {
 		return err
 	}
+	if len(r.left) > 0 { // before they leave: a writer that is killed does not see them again
+		if err := r.Registry.Again(ctx, r.partition, r.left); err != nil {
+			return err
+		}
+	}
 	if err := r.store(ctx, f); err != nil {
 		return err
 	}
-	if err := r.confirm(ctx); err != nil {
+	if err := r.Registry.Written(ctx, r.partition, r.written); err != nil {
 		return err
 	}
 	done.add(r.done)
@@ -61,17 +67,6 @@ func (t *Totals) add(more Totals) {
 // isLast reports whether new runs may go to a file.
 func isLast(u *update, f files) bool {
 	return len(u.files) == 0 || f.number >= u.files[len(u.files)-1].number
-}
-
-// confirm stores what the lake has.
-func (r *rewriting) confirm(ctx context.Context) error {
-	err := r.Registry.Written(ctx, r.partition, r.written)
-	for i := range r.unread {
-		if err == nil {
-			err = r.Registry.Written(ctx, r.unread[i].Partition, r.unread[i:i+1])
-		}
-	}
-	return err
 }
 
 // open opens the old files and makes the new ones.
@@ -158,13 +153,13 @@ func (r *rewriting) hasNext(before *entry) bool {
 	if before == nil || !isRoom {
 		return isRoom
 	}
-	return compareOrder(orderOf(&r.fresh[0]), before.order) < 0
+	return compareOrder(orderOf(&r.fresh[0][0]), before.order) < 0
 }
 
 func (r *rewriting) writeNext(ctx context.Context) error {
 	next := r.fresh[0]
 	r.fresh = r.fresh[1:]
-	_, err := r.writeRun(ctx, next)
+	_, err := r.writeFirst(ctx, next)
 	return err
 }
 
@@ -175,14 +170,15 @@ func (r *rewriting) writeOld(ctx context.Context, e *entry) error {
 		return err
 	}
 	isKept := !r.drop[e.name]
-	if c, isReplaced := r.replace[e.name]; isReplaced {
-		isWritten, err := r.writeRun(ctx, c)
+	if !isKept {
+		r.done.Removed++
+		r.left = append(r.left, site.Changed{ID: e.id, Node: e.node, Start: time.UnixMicro(e.start)})
+	} else if list := r.replace[e.name]; len(list) > 0 {
+		isWritten, err := r.writeFirst(ctx, list)
 		if err != nil {
 			return err
 		}
 		isKept = !isWritten
-	} else if !isKept {
-		r.done.Removed++
 	}
 	if isKept {
 		r.copied.runs++
@@ -252,44 +248,48 @@ func (r *rewriting) flush() error {
 	return r.samples.write(columns, rows)
 }
 
-// writeRun writes a run from its record. It is not written if the record is damaged, or no longer stored: isWritten is
-// false, and the version that the lake has stays. Records can have a shorter retention than the lake.
-func (r *rewriting) writeRun(ctx context.Context, c site.Changed) (isWritten bool, err error) {
-	run, err := r.Decode(ctx, c.ID)
-	switch {
-	case errors.Is(err, site.ErrNotFound):
-		r.unread = append(r.unread, c)
-		return false, nil
-	case errors.Is(err, site.ErrDamaged):
-		r.Problem(c.ID, err)
-		r.unread = append(r.unread, c)
-		r.done.Failed++
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("run %s: %w", c.ID, err)
+// writeFirst writes the first of the registrations of a run of which the record can be read. If there is none,
+// isWritten is false, and the version that the lake has stays. Records can have a shorter retention than the lake.
+func (r *rewriting) writeFirst(ctx context.Context, list []site.Changed) (isWritten bool, err error) {
+	for i, c := range list {
+		run, isTried, err := r.decode(ctx, c.ID, &r.done)
+		if err != nil {
+			return false, err
+		}
+		if isTried {
+			r.written = append(r.written, c)
+		}
+		if run != nil {
+			r.written = append(r.written, list[i+1:]...)
+			return true, r.writeRun(ctx, c.ID, run)
+		}
 	}
+	return false, nil
+}
+
+// writeRun writes a run, and closes it.
+func (r *rewriting) writeRun(ctx context.Context, id string, run *Run) (err error) {
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if err := r.copyRows(); err != nil {
-		return false, err
+		return err
 	}
 	n := uint64(0)
 	r.Lake.samples.begin(&run.Run)
 	for s, err := range run.Snapshots {
 		if err != nil {
-			return false, fmt.Errorf("run %s: %w", c.ID, err)
+			return fmt.Errorf("run %s: %w", id, err)
 		}
 		n++
 		if isFull := r.Lake.samples.add(s); !isFull {
 			continue
 		}
 		if err := r.flush(); err != nil {
-			return false, err
+			return err
 		}
 	}
-	r.written = append(r.written, c)
 	r.done.Runs++
 	r.done.Samples += int64(n)
-	return true, r.runs.write(r.Lake.runs.encode(headOf(c.ID, &run.Run, n), run.Report), 1)
+	return r.runs.write(r.Lake.runs.encode(headOf(id, &run.Run, n), run.Report), 1)
 }
 
 // store replaces the files in the store.

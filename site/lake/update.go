@@ -21,19 +21,20 @@ type update struct {
 	changed   []site.Changed
 	remove    ids
 	users     []string // the runs of these users are removed
+	isDry     bool     // nothing is changed
 
 	files   []files
-	entries map[int][]entry // by the number of the file
-	replace map[string]site.Changed
-	drop    map[string]bool // names
-	touched map[int]bool    // numbers of the files that change
-	fresh   []site.Changed  // runs that no file has
-	settled []site.Changed  // runs of which nothing is to be written
+	entries map[int][]entry           // by the number of the file
+	replace map[string][]site.Changed // registrations of runs that a file has, by name, the best first
+	drop    map[string]bool           // names
+	touched map[int]bool              // numbers of the files that change
+	fresh   [][]site.Changed          // registrations of runs that no file has, the best first
+	settled []site.Changed            // registrations of which nothing is to be written
 }
 
 // entry is a row of runs.
 type entry struct {
-	id, name, state, user string
+	id, name, state, user, node string
 	order
 }
 
@@ -62,7 +63,7 @@ func orderOf(c *site.Changed) order {
 
 // update changes a partition: it plans which files change, and writes them one after the other.
 func (l *Lake) update(ctx context.Context, u *update, done *Totals) error {
-	if err := l.plan(ctx, u); err != nil {
+	if err := l.plan(ctx, u, done); err != nil {
 		return fmt.Errorf("the partition %s of the lake: %w", u.partition, err)
 	}
 	last := 0
@@ -88,8 +89,8 @@ func (l *Lake) update(ctx context.Context, u *update, done *Totals) error {
 }
 
 // plan reads which runs the files have, and decides which of them change.
-func (l *Lake) plan(ctx context.Context, u *update) error {
-	u.entries, u.replace, u.drop, u.touched = map[int][]entry{}, map[string]site.Changed{}, map[string]bool{}, map[int]bool{}
+func (l *Lake) plan(ctx context.Context, u *update, done *Totals) error {
+	u.entries, u.replace, u.drop, u.touched = map[int][]entry{}, map[string][]site.Changed{}, map[string]bool{}, map[int]bool{}
 	var err error
 	u.files, err = l.list(ctx, u.partition)
 	if err != nil {
@@ -97,7 +98,10 @@ func (l *Lake) plan(ctx context.Context, u *update) error {
 	}
 	for i, f := range u.files {
 		if f.runs < 0 { // a writer was killed before it wrote the runs of a new file
-			if err := l.delete(ctx, objectName(tableSamples, u.partition, f.number)); err != nil {
+			if !u.isDry {
+				err = l.delete(ctx, objectName(tableSamples, u.partition, f.number))
+			}
+			if err != nil {
 				return err
 			}
 			u.files[i].samples = -1
@@ -109,6 +113,9 @@ func (l *Lake) plan(ctx context.Context, u *update) error {
 		}
 	}
 	u.files = slices.DeleteFunc(u.files, func(f files) bool { return f.runs < 0 && f.samples < 0 })
+	if err := l.dropRenamed(ctx, u, done); err != nil {
+		return err
+	}
 	u.assign()
 	isRemoval := len(u.remove) > 0 || len(u.users) > 0
 	isUnchanged := len(u.fresh) == 0 && !isRemoval
@@ -135,47 +142,67 @@ type found struct {
 	entry
 }
 
-// assign decides for each run whether it replaces one in a file, is new, or is not written.
-func (u *update) assign() {
-	byName, byID := map[string]found{}, map[string]found{}
+// dropRenamed drops the rows of runs that have another name now, and of those that are removed.
+func (l *Lake) dropRenamed(ctx context.Context, u *update, done *Totals) (err error) {
+	byID := map[string]found{}
 	for number, list := range u.entries {
 		for _, e := range list {
-			byName[e.name], byID[e.id] = found{number, e}, found{number, e}
+			byID[e.id] = found{number, e}
 			isGone := u.remove[e.id] || slices.Contains(u.users, e.user)
 			if isGone {
 				u.drop[e.name], u.touched[number] = true, true
 			}
 		}
 	}
-	best := map[string]site.Changed{}
-	for _, c := range u.changed {
-		other, isTwice := best[c.Name]
-		isLess := isTwice && !isBetter(&c, &other)
-		switch {
-		case isLess:
-			u.settled = append(u.settled, c)
-			continue
-		case isTwice: // the same run, registered twice
-			u.settled = append(u.settled, other)
-		}
-		best[c.Name] = c
+	isRenamed := func(c *site.Changed) bool {
+		f, isThere := byID[c.ID]
+		return isThere && f.name != c.Name
 	}
-	for name, c := range best {
-		if f, ok := byID[c.ID]; ok && f.name != name { // its name has changed
+	u.changed, err = l.readable(ctx, u.changed, isRenamed, done)
+	for _, c := range u.changed {
+		if isRenamed(&c) {
+			f := byID[c.ID]
 			u.drop[f.name], u.touched[f.number] = true, true
 		}
-		f, isThere := byName[name]
-		isOlder := isThere && f.id != c.ID && f.state != string(rt.StateRunning) && c.State == rt.StateRunning
-		switch {
-		case isOlder:
-			u.settled = append(u.settled, c)
-		case isThere:
-			u.replace[name], u.touched[f.number] = c, true
-		default:
-			u.fresh = append(u.fresh, c)
+	}
+	return err
+}
+
+// assign decides for each registration of a run whether it may replace the run in a file, is new, or is not written.
+func (u *update) assign() {
+	there := map[string]found{} // by name
+	for number, list := range u.entries {
+		for _, e := range list {
+			if !u.drop[e.name] {
+				there[e.name] = found{number, e}
+			}
 		}
 	}
-	slices.SortFunc(u.fresh, func(a, b site.Changed) int { return compareOrder(orderOf(&a), orderOf(&b)) })
+	byName := map[string][]site.Changed{}
+	for _, c := range u.changed {
+		f, isThere := there[c.Name]
+		old := site.Changed{ID: f.id, State: rt.State(f.state)}
+		isLess := isThere && f.id != c.ID && !isBetter(&c, &old)
+		if isLess {
+			u.settled = append(u.settled, c)
+			continue
+		}
+		byName[c.Name] = append(byName[c.Name], c)
+	}
+	for name, list := range byName {
+		slices.SortFunc(list, func(a, b site.Changed) int {
+			if isBetter(&a, &b) {
+				return -1
+			}
+			return 1
+		})
+		if f, isThere := there[name]; isThere {
+			u.replace[name], u.touched[f.number] = list, true
+		} else {
+			u.fresh = append(u.fresh, list)
+		}
+	}
+	slices.SortFunc(u.fresh, func(a, b []site.Changed) int { return compareOrder(orderOf(&a[0]), orderOf(&b[0])) })
 }
 
 // isBetter reports whether a says more about a run than b, another registration of it.
@@ -228,6 +255,7 @@ func (l *Lake) readEntries(ctx context.Context, name string) (list []entry, err 
 		"id":        func(e *entry, v parquet.Value) { e.id = v.String() },
 		"run_name":  func(e *entry, v parquet.Value) { e.name, e.order.name = v.String(), v.String() },
 		"state":     func(e *entry, v parquet.Value) { e.state = v.String() },
+		"node_name": func(e *entry, v parquet.Value) { e.node = nullable(v) },
 		"user_name": func(e *entry, v parquet.Value) { e.user = nullable(v) },
 		"job_id":    func(e *entry, v parquet.Value) { e.hasNoJob, e.job = v.IsNull(), v.Int64() },
 		"started":   func(e *entry, v parquet.Value) { e.start = v.Int64() },

@@ -21,8 +21,8 @@ func (r *Registry) RemoveRun(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO lake_gone (id, cluster, started, lake)
-			SELECT id, cluster, started, lake FROM run WHERE id = $1 AND record IS NOT NULL ON CONFLICT DO NOTHING`, id)
+		_, err = tx.ExecContext(ctx, `INSERT INTO lake_gone (id, lake)
+			SELECT id, lake FROM run WHERE id = $1 AND lake IS NOT NULL ON CONFLICT DO NOTHING`, id)
 		if err != nil {
 			return err
 		}

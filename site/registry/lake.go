@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -12,7 +13,7 @@ import (
 )
 
 // Changed returns at most limit runs, after the given one, of which the record has changed since the lake has
-// them, by cluster, start and id. The zero value of after is before all of them.
+// them, by cluster, start and id. Damage is set if a row cannot be decoded. The zero value of after is before all of them.
 func (r *Registry) Changed(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error) {
 	from := micros(after.Start)
 	if after.ID == "" {
@@ -30,10 +31,11 @@ func (r *Registry) Changed(ctx context.Context, after site.Changed, limit int) (
 		c.Start = moment(started)
 		run, err := decode[rt.Run](record)
 		if err != nil {
-			return c, fmt.Errorf("%w: run %s: %w", site.ErrDamaged, c.ID, err)
+			c.Damage = fmt.Errorf("%w: its row in the registry: %w", site.ErrDamaged, err) // the other runs are not affected
+			return c, nil
 		}
 		if run != nil {
-			c.Name, c.JobID, c.State = run.FileStem(), run.JobID, run.State
+			c.Name, c.Node, c.JobID, c.State = run.FileStem(), run.Node, run.JobID, run.State
 		}
 		return c, nil
 	})
@@ -43,15 +45,46 @@ func (r *Registry) Changed(ctx context.Context, after site.Changed, limit int) (
 	return list, nil
 }
 
+// Claim stores that the lake may have runs in a partition, before they are put there. They stay in Changed.
+func (r *Registry) Claim(ctx context.Context, partition string, runs []site.Changed) error {
+	return r.eachRun(ctx, "store the partition of runs in the lake", runs, func(tx transaction, c *site.Changed) error {
+		_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1 WHERE id = $2", partition, c.ID)
+		return err
+	})
+}
+
 // Written stores that the lake has these versions of runs, in a partition. A run that has changed meanwhile stays in Changed.
 func (r *Registry) Written(ctx context.Context, partition string, runs []site.Changed) error {
-	for start := 0; start < len(runs); start += r.writer.batch() {
-		part := runs[start:min(start+r.writer.batch(), len(runs))]
-		err := r.change(ctx, "store that the lake has runs", func(tx transaction) error {
-			for _, c := range part {
-				_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1, changes = CASE WHEN changes = $2 THEN 0 ELSE changes END WHERE id = $3",
-					sql.NullString{String: partition, Valid: partition != ""}, c.Changes, c.ID)
-				if err != nil {
+	return r.eachRun(ctx, "store that the lake has runs", runs, func(tx transaction, c *site.Changed) error {
+		_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1, changes = CASE WHEN changes = $2 THEN 0 ELSE changes END WHERE id = $3",
+			sql.NullString{String: partition, Valid: partition != ""}, c.Changes, c.ID)
+		return err
+	})
+}
+
+// Again puts the other registrations of runs into Changed, because the ones with these ids leave a partition of the
+// lake. Of the runs ID, Node and Start are used. Other runs of the node that began in the same millisecond come too.
+func (r *Registry) Again(ctx context.Context, partition string, runs []site.Changed) error {
+	return r.eachRun(ctx, "mark the other registrations of runs for the lake", runs, func(tx transaction, c *site.Changed) error {
+		from := micros(c.Start.Truncate(time.Millisecond))
+		for _, of := range []string{"job_id IS NOT NULL", "job_id IS NULL"} { // each has an index
+			_, err := tx.ExecContext(ctx, `UPDATE run SET changes = changes + 1
+				WHERE node = $1 AND started >= $2 AND started < $3 AND lake = $4 AND id <> $5 AND record IS NOT NULL AND `+of,
+				column(c.Node), from, from+1000, partition, c.ID)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// eachRun calls change for each run, in transactions of as many runs as the database has in one.
+func (r *Registry) eachRun(ctx context.Context, what string, runs []site.Changed, change func(transaction, *site.Changed) error) error {
+	for part := range slices.Chunk(runs, r.writer.batch()) {
+		err := r.change(ctx, what, func(tx transaction) error {
+			for i := range part {
+				if err := change(tx, &part[i]); err != nil {
 					return err
 				}
 			}
@@ -64,15 +97,11 @@ func (r *Registry) Written(ctx context.Context, partition string, runs []site.Ch
 	return nil
 }
 
-// Gone returns at most limit runs, after an id, that RemoveRun has removed and the lake may have.
+// Gone returns at most limit runs, after an id, that RemoveRun has removed and the lake may have. Only ID and Partition
+// are set.
 func (r *Registry) Gone(ctx context.Context, after string, limit int) ([]site.Changed, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT id, cluster, started, coalesce(lake, '') FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
-	list, err := collect(rows, err, func(from row) (c site.Changed, err error) {
-		var started int64
-		err = from.Scan(&c.ID, &c.Cluster, &started, &c.Partition)
-		c.Start = moment(started)
-		return c, err
-	})
+	rows, err := r.db.QueryContext(ctx, "SELECT id, lake FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
+	list, err := collect(rows, err, func(from row) (c site.Changed, err error) { return c, from.Scan(&c.ID, &c.Partition) })
 	if err != nil {
 		return nil, fmt.Errorf("list the runs to remove from the lake: %w", fault(err))
 	}

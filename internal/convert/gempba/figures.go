@@ -3,6 +3,7 @@ package gempba
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
+// ErrLine means that a line of GemPBA that is stored with a run cannot be parsed.
+var ErrLine = errors.New("a stored line of GemPBA")
+
 // storedLines visits the stored lines of the GemPBA program, each with the time when it came.
 func storedLines(ctx context.Context, r *spool.Reader, visit func(at int64, e *gempba.Envelope) error) error {
 	for rec, err := range r.Records(ctx, "gempba") {
@@ -21,7 +25,7 @@ func storedLines(ctx context.Context, r *spool.Reader, visit func(at int64, e *g
 		}
 		e, err := gempba.Parse(rec.Body)
 		if err != nil {
-			return fmt.Errorf("%s: a stored line of GemPBA: %w", r.Path(), err)
+			return fmt.Errorf("%s: %w: %w", r.Path(), ErrLine, err)
 		}
 		if err := visit(rec.Time, e); err != nil {
 			return err

@@ -4,6 +4,7 @@ package powerapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -180,6 +181,9 @@ func eachCPU(report powerapi.Report, group string, visit func(h *powerapi.HWPCRe
 	}
 }
 
+// ErrReport means that a report of PowerAPI that is stored with a run cannot be parsed.
+var ErrReport = errors.New("a report that is stored with the run")
+
 // storedReports returns the stored reports of one kind, all for an empty kind, in the order of time.
 func storedReports(ctx context.Context, r *spool.Reader, kind string) ([]powerapi.Report, error) {
 	var out []powerapi.Report
@@ -189,7 +193,7 @@ func storedReports(ctx context.Context, r *spool.Reader, kind string) ([]powerap
 		}
 		report, err := powerapi.Decoder{}.Parse(rec.Body)
 		if err != nil {
-			return nil, fmt.Errorf("%s: a report that is stored with the run: %w", r.Path(), err)
+			return nil, fmt.Errorf("%s: %w: %w", r.Path(), ErrReport, err)
 		}
 		if kind == "" || kindOfReport(report) == kind {
 			out = append(out, report)

@@ -30,7 +30,7 @@ CREATE TABLE run (
     mem_used    DOUBLE PRECISION,
     expired     TEXT NOT NULL DEFAULT '', -- classes of which retention has removed objects, a space after each
     changes     BIGINT NOT NULL DEFAULT 0, -- of the record since the lake has it
-    lake        TEXT,            -- the partition of the lake that has the run; NULL before
+    lake        TEXT,            -- the only partition of the lake that can have the run; NULL: none
     metadata    BYTEA NOT NULL,  -- the registration
     finish      BYTEA,           -- site.Finish as JSON
     record      BYTEA            -- rt.Run as JSON
@@ -136,10 +136,8 @@ CREATE TABLE leftover (
 
 -- Runs that rt-site forget has removed, and the lake may still have.
 CREATE TABLE lake_gone (
-    id      TEXT PRIMARY KEY,
-    cluster TEXT NOT NULL,
-    started BIGINT NOT NULL,
-    lake    TEXT -- as in run
+    id   TEXT PRIMARY KEY,
+    lake TEXT NOT NULL -- as in run
 );
 
 -- What operators have changed: at is RFC 3339 in UTC.

@@ -1,0 +1,198 @@
+package lake
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// A run with a record that cannot be read stays in its partition, and under its name, until it can be read.
+func TestMovedRunThatCannotBeRead(t *testing.T) {
+	for name, spoil := range map[string]func(*run){
+		"damaged": func(r *run) { r.isBad = true }, "expired": func(r *run) { r.isLost = true }, "absent": func(r *run) { r.isAway = true },
+	} {
+		for what, move := range map[string]func(w *world) *run{
+			"date":    func(w *world) *run { return w.put("r1", 7, day.AddDate(0, 0, 1), 5) },
+			"cluster": func(w *world) *run { r := w.put("r1", 7, day, 5); r.Cluster = "other"; return r },
+			"name":    func(w *world) *run { return w.put("r1", 8, day, 5) },
+		} {
+			w := newWorld()
+			w.put("r1", 7, day, 5)
+			write(t, w)
+			r := move(w)
+			spoil(r)
+			write(t, w)
+			if list := rows[row](t, w, tableRuns); len(list) != 1 || list[0].Version != 1 || list[0].Samples != 5 {
+				t.Errorf("%s, another %s: %+v", name, what, list)
+			}
+			if isTried := r.Changes == 0; isTried == r.isAway {
+				t.Errorf("%s, another %s: %d changes are left", name, what, r.Changes)
+			}
+			r.isBad, r.isLost, r.isAway = false, false, false
+			r.Changes++
+			write(t, w)
+			complete(t, w)
+		}
+	}
+}
+
+// A record without its object is reported and tried again; the other runs are written.
+func TestAbsentRecord(t *testing.T) {
+	w := newWorld()
+	r := w.put("r1", 7, day, 5)
+	r.isAway = true
+	w.put("r2", 8, day, 5)
+	for pass, want := range []Totals{{Runs: 1, Failed: 1}, {Failed: 1}} {
+		if done := write(t, w); done.Runs != want.Runs || done.Failed != want.Failed || r.Changes == 0 {
+			t.Errorf("pass %d: %+v, changes %d", pass, done, r.Changes)
+		}
+	}
+	r.isAway = false
+	write(t, w)
+	complete(t, w)
+}
+
+// A run with a damaged row in the registry is reported, keeps its earlier version and does not stop the others.
+func TestDamagedRow(t *testing.T) {
+	w := newWorld()
+	r := w.put("r1", 7, day, 5)
+	write(t, w)
+	w.put("r1", 7, day, 5)
+	r.Name, r.JobID, r.State, r.Damage = "", rt.Opt[uint64]{}, "", site.ErrDamaged
+	w.put("r2", 8, day, 5)
+	if done := write(t, w); done.Runs != 1 || done.Failed != 1 {
+		t.Errorf("%+v", done)
+	}
+	if list := rows[row](t, w, tableRuns); len(list) != 2 || list[0].ID != "r1" || list[0].Version != 1 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// Of two registrations of a run, the lesser is written if the better one cannot be read, and replaced when it can.
+func TestTwiceAndUnreadable(t *testing.T) {
+	for name, spoil := range map[string]func(*run){
+		"damaged": func(r *run) { r.isBad = true }, "expired": func(r *run) { r.isLost = true }, "absent": func(r *run) { r.isAway = true },
+	} {
+		w := newWorld()
+		w.put("r1", 7, day, 5)
+		better := w.put("r2", 7, day, 6)
+		spoil(better)
+		write(t, w)
+		if list := rows[row](t, w, tableRuns); len(list) != 1 || list[0].ID != "r1" || w.runs["r1"].Changes != 0 {
+			t.Errorf("%s: %+v, changes %d", name, list, w.runs["r1"].Changes)
+		}
+		better.isBad, better.isLost, better.isAway = false, false, false
+		better.Changes++
+		write(t, w)
+		complete(t, w)
+	}
+}
+
+// When the better of two registrations of a run leaves, the other one is written.
+func TestTwiceAndOneLeaves(t *testing.T) {
+	for name, leave := range map[string]func(w *world){
+		"removed": func(w *world) { w.remove("r2") },
+		"moved":   func(w *world) { w.put("r2", 7, day.AddDate(0, 0, 1), 3) },
+		"renamed": func(w *world) { w.put("r2", 8, day, 3) },
+	} {
+		for left := -1; left < 10; left++ {
+			w := newWorld()
+			w.put("r1", 7, day, 5)
+			w.put("r2", 7, day, 6)
+			write(t, w)
+			leave(w)
+			w.left, w.isInPlace = left, left%2 == 0
+			_, err := w.lake(t).Write(t.Context())
+			if err != nil && !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			w.left = -1
+			write(t, w)
+			write(t, w)
+			complete(t, w)
+		}
+	}
+}
+
+// A run that moves again after a writer was killed while it moved is in the last partition only.
+func TestMovedTwice(t *testing.T) {
+	for left := range 9 {
+		for _, isInPlace := range []bool{true, false} {
+			w := newWorld()
+			w.put("r1", 7, day, 5)
+			write(t, w)
+			w.put("r1", 7, day.AddDate(0, 0, 1), 5)
+			w.left, w.isInPlace = left, isInPlace
+			_, err := w.lake(t).Write(t.Context())
+			if err != nil && !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			w.left = -1
+			w.put("r1", 7, day.AddDate(0, 0, 2), 5)
+			write(t, w)
+			complete(t, w)
+		}
+	}
+}
+
+// The same for a run that is removed after the kill.
+func TestMovedAndRemoved(t *testing.T) {
+	for left := range 9 {
+		w := newWorld()
+		w.put("r1", 7, day, 5)
+		write(t, w)
+		w.put("r1", 7, day.AddDate(0, 0, 1), 5)
+		w.left, w.isInPlace = left, left%2 == 0
+		_, err := w.lake(t).Write(t.Context())
+		if err != nil && !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		w.left = -1
+		w.remove("r1")
+		write(t, w)
+		if list := rows[row](t, w, tableRuns); len(list) != 0 {
+			t.Errorf("killed after %d changes: %+v", left, list)
+		}
+	}
+}
+
+// Forget removes also the samples that a killed writer has left; a dry run changes nothing.
+func TestForgetAfterAKill(t *testing.T) {
+	for _, hasOther := range []bool{true, false} {
+		w := newWorld()
+		big := func() *Lake {
+			l := w.lake(t)
+			l.FileBytes = 1 << 20
+			return l
+		}
+		if hasOther {
+			w.put("r1", 7, day, 5)
+			write(t, w)
+		}
+		w.put("r2", 8, day, 5)
+		w.left, w.isInPlace = 1, false // it dies after its second change, the PUT of the samples
+		if _, err := big().Write(t.Context()); !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		w.left = -1
+		for _, isDry := range []bool{true, false} {
+			before := len(w.objects)
+			if _, err := big().Forget(t.Context(), []string{"bob"}, isDry); err != nil {
+				t.Fatal(err)
+			}
+			left := 0
+			for _, s := range rows[sample](t, w, tableSamples) {
+				if strings.HasPrefix(s.Name, "job-8-") {
+					left++
+				}
+			}
+			isKept := left == 5 && len(w.objects) == before
+			if isKept != isDry {
+				t.Errorf("with another run %v, dry run %v: %d samples of no run, %d files, %d before", hasOther, isDry, left, len(w.objects), before)
+			}
+		}
+	}
+}
