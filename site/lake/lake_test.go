@@ -388,7 +388,7 @@ var day = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 // A writer that is killed at any change leaves each run at most once at each moment, and the next pass leaves each run
 // once, in its last version.
 func TestKilledAnywhere(t *testing.T) {
-	seeds := uint64(3)
+	seeds := uint64(2)
 	if more, err := strconv.ParseUint(os.Getenv("RT_SEEDS"), 10, 32); err == nil {
 		seeds = more // make test-lake
 	}
