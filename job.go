@@ -115,6 +115,26 @@ func (j *JobReading) AddEnded(earlier *JobReading) {
 	}
 }
 
+// SubtractEarlier subtracts the counters of an earlier reading of the same cgroup. A peak that is not
+// higher than the earlier one is cleared, because it may have been reached before.
+func (j *JobReading) SubtractEarlier(earlier *JobReading) {
+	for i := range JobFigures {
+		f := &JobFigures[i]
+		v := f.Field(j)
+		now, isRead := v.Get()
+		was, wasRead := f.Field(earlier).Get()
+		if !isRead || !wasRead {
+			continue
+		}
+		switch {
+		case f.Kind == Counter:
+			v.Set(subFloor(now, was))
+		case f.Kind == Peak && now <= was:
+			v.Clear()
+		}
+	}
+}
+
 // counter returns a counter of j for a difference: as it was read, or zero while the job is
 // pending, because the counters of a new cgroup start at zero.
 func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {

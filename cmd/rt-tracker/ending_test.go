@@ -230,7 +230,7 @@ func TestWaitEndsWithoutAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := newJobTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).Logger)
+	tr, err := newJobTracker(cfg, s.run, nil, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestEndsWithoutItsLastReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Tracker.Grace.Duration = time.Millisecond
-	tr, err := newJobTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).Logger)
+	tr, err := newJobTracker(cfg, s.run, nil, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).Logger)
 	if err != nil {
 		t.Fatal(err)
 	}

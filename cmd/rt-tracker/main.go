@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
@@ -88,7 +90,7 @@ func track(configFile string, delay time.Duration, stdin io.Reader, last io.Writ
 	}
 	tracker.DeferGC()
 	syscall.Umask(0o027)
-	t, err := newJobTracker(cfg, run, (*log).Logger)
+	t, err := newJobTracker(cfg, run, prolog.hasEnded, (*log).Logger)
 	if err != nil {
 		return err
 	}
@@ -149,6 +151,17 @@ func openReady() *ready {
 	}
 	syscall.CloseOnExec(readyFD)
 	return &ready{pipe: os.NewFile(readyFD, "ready")}
+}
+
+// hasEnded reports whether the Prolog may have ended: it no longer waits for the line, so the job may
+// have begun.
+func (r *ready) hasEnded() bool {
+	if r.pipe == nil {
+		return true
+	}
+	fds := []unix.PollFd{{Fd: int32(r.pipe.Fd())}}
+	_, err := unix.Poll(fds, 0)
+	return err != nil || fds[0].Revents != 0 // POLLERR: the reading end is closed
 }
 
 // send writes the line, and is false if the Prolog could not read it.

@@ -41,6 +41,7 @@ type jobTracker struct {
 	log         *slog.Logger // its messages begin with the job: "job 12@n1"
 	id          rt.Run       // the job's identity, which does not change
 	state       hook.State
+	hasBegun    func() bool // whether the job may have begun
 	job         *tracker.JobWatch
 	environment *tracker.JobEnvironment
 	writer      *spool.Writer
@@ -56,9 +57,9 @@ type jobTracker struct {
 
 // newJobTracker opens the job watch, the sources and the spool file. The job's cgroup does
 // not have to exist yet.
-func newJobTracker(cfg config.Config, run rt.Run, log *slog.Logger) (_ *jobTracker, err error) {
+func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slog.Logger) (_ *jobTracker, err error) {
 	log = log.With("job", fmt.Sprintf("job %s@%s", run.Label(), run.Node))
-	t := &jobTracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}}
+	t := &jobTracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}, hasBegun: hasBegun}
 	run.State, run.TrackerVersion = rt.StateRunning, rt.Version
 	run.Interval = cfg.Tracker.Interval.Seconds()
 	if run.BootID == "" {
@@ -108,7 +109,7 @@ func (t *jobTracker) open() (stale, err error) {
 // openJob opens the job watch and the sources.
 func (t *jobTracker) openJob() (err error) {
 	run := t.id
-	t.job, err = tracker.WatchJob(&run, procRoot, func(err error) { t.log.Error(err.Error()) })
+	t.job, err = tracker.WatchJob(&run, procRoot, t.hasBegun, func(err error) { t.log.Error(err.Error()) })
 	if err != nil {
 		return err
 	}

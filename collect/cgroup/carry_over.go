@@ -12,6 +12,7 @@ type readings struct {
 	fresh rt.JobReading // what is being read; here, so that no reading allocates it
 	last  rt.JobReading // what was read last, with the totals of what was removed since
 	past  rt.JobReading // totals of the job's cgroups that were removed
+	earlier
 }
 
 // lasting are the kinds of figures that keep their values when they can no longer be read.
@@ -37,8 +38,14 @@ func (r *readings) carryControllers(controllers []string) {
 			counters.Add(past[i], *last[i])
 			last[i].Clear()
 		}
+		for _, v := range countedBy(c, &r.base) {
+			v.Clear()
+		}
 		if p, ok := r.last.MemPeak.Get(); ok && c == "memory" {
 			r.past.MemPeak.Set(max(r.past.MemPeak.Or(0), p))
+		}
+		if c == "memory" {
+			r.base.MemPeak.Clear()
 		}
 	}
 }
@@ -48,7 +55,7 @@ func (r *readings) carryJob() {
 	r.last.AddEnded(&r.past)
 	r.past = rt.JobReading{}
 	r.past.CarryOver(&r.last, lasting)
-	r.last = rt.JobReading{}
+	r.last, r.earlier = rt.JobReading{}, earlier{}
 }
 
 // ReadJob reads the job's cgroup into s.last. It implements tasks.Host.
@@ -61,6 +68,7 @@ func (s *state) ReadJob() {
 	*r = rt.JobReading{}
 	s.files.Read(r, &s.buf)
 	s.tasks.Read(r)
+	s.leaveOut(r)
 	if r.CPUUsage.Valid() {
 		s.tasks.IsEndMissed = false
 	}

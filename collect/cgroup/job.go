@@ -51,6 +51,10 @@ type Options struct {
 	// called on the same thread. The goroutine stays on the thread meanwhile. If ok is false, Raise
 	// has changed nothing, and the watcher's thread takes the reading. Nil does the same.
 	Raise func() (restore func(), ok bool)
+	// HasBegun reports whether the job may have begun. If NewJob finds directories without a process, and
+	// HasBegun then returns false, they are of an earlier attempt of the job: what they have counted is
+	// left out. Nil counts all.
+	HasBegun func() bool
 	// NoNearLimit disables the near-limit check, for callers that take no snapshot at
 	// JobNearLimit. Kills are logged all the same.
 	NoNearLimit bool
@@ -112,6 +116,9 @@ func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job,
 	s.pressure = pressure.NewMonitor(s.epoll, opts.NoNearLimit, &s.buf)
 	j.requests.bind(j)
 	w.Look()
+	if opts.HasBegun != nil {
+		s.leaveOutEarlier(opts.HasBegun)
+	}
 	return j, nil
 }
 

@@ -45,15 +45,16 @@ type JobWatch struct {
 }
 
 // WatchJob starts to watch all directories that Slurm may use for the job's cgroup. procRoot is
-// the mount point of procfs. If an error ends the events, another goroutine passes it to warn.
-func WatchJob(run *rt.Run, procRoot string, warn func(error)) (*JobWatch, error) {
+// the mount point of procfs. hasBegun reports whether the job may have begun, see cgroup.Options. If an
+// error ends the events, another goroutine passes it to warn.
+func WatchJob(run *rt.Run, procRoot string, hasBegun func() bool, warn func(error)) (*JobWatch, error) {
 	mounts, err := cgroupfs.ReadMounts(procRoot)
 	if err != nil {
 		return nil, err
 	}
 	w := newJobWatch(procRoot, warn)
 	w.mounts = mounts
-	if err := w.watch(layout.Candidates(run, w.mounts)); err != nil {
+	if err := w.watch(layout.Candidates(run, w.mounts), hasBegun); err != nil {
 		return nil, fmt.Errorf("watch for the cgroup of job %s: %w", run.Label(), err)
 	}
 	return w, nil
@@ -80,9 +81,11 @@ func (w *JobWatch) UseTrees(trees *ProcessTrees) {
 // UseProcs sets the source that is notified of the beginning and the end of each step.
 func (w *JobWatch) UseProcs(procs *proc.JobProcs) { w.procs.Store(procs) }
 
-// watch replaces the watched directories by candidates.
-func (w *JobWatch) watch(candidates []cgroupfs.Candidate) error {
-	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds, Raise: raiseForReading})
+// watch replaces the watched directories by candidates. hasBegun is nil after the job has begun.
+func (w *JobWatch) watch(candidates []cgroupfs.Candidate, hasBegun func() bool) error {
+	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{
+		ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds, Raise: raiseForReading, HasBegun: hasBegun,
+	})
 	if err != nil {
 		return err
 	}
@@ -256,7 +259,7 @@ func (w *JobWatch) Search(ctx context.Context, run func() rt.Run, note func(rt.E
 		case errors.Is(err, layout.ErrNoStepd):
 			continue
 		case err == nil:
-			err = w.watch([]cgroupfs.Candidate{c})
+			err = w.watch([]cgroupfs.Candidate{c}, nil)
 		}
 		if err != nil {
 			note(rt.Event{Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})

@@ -68,7 +68,7 @@ func TestLateWatcherIsOnTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newJobWatch("/proc", func(err error) { t.Error(err) })
-	if err := w.watch([]cgroupfs.Candidate{{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: dir}}}); err != nil {
+	if err := w.watch([]cgroupfs.Candidate{{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: dir}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()

@@ -54,6 +54,7 @@ type Monitor struct {
 	news        int       // events of memory.events that were read
 	maxEvents   uint64    // v2: "max" of memory.events, as last seen
 	kills       uint64    // that were logged
+	earlier     uint64    // kills before the job began, see SetEarlier
 	nearReports rateLimit // of a job near its limit
 	killReports rateLimit // of kills
 }
@@ -93,10 +94,14 @@ func NewMonitor(poller Poller, killsOnly bool, buf *procfile.Buffer) *Monitor {
 // SetFiles sets the files of the job after it was found.
 func (m *Monitor) SetFiles(files *counters.Files, version int) { m.files, m.version = files, version }
 
+// SetEarlier sets how many processes the kernel had killed in the job's directories before the job
+// began, and how often their limit was reached. MemoryEvents and CheckKills count without them.
+func (m *Monitor) SetEarlier(kills, limitHits uint64) { m.earlier, m.maxEvents = kills, limitHits }
+
 // Reset clears the limit and the counts after a cgroup was removed: the whole job, or only
 // its directory in v1's memory hierarchy.
 func (m *Monitor) Reset(isWhole bool) {
-	m.kills, m.limit = 0, 0
+	m.kills, m.earlier, m.limit = 0, 0, 0
 	if isWhole {
 		m.news, m.maxEvents, m.isPolling = 0, 0, false
 	}

@@ -20,7 +20,7 @@ func (m *Monitor) MemoryEvents(isPresent bool) (isNear, hasKill, isUseless bool)
 	r := &m.scratch
 	*r = rt.JobReading{}
 	m.files.ReadMemoryEvents(r, m.buf)
-	hasKill = r.EventsOOMKill.Or(0) > m.kills
+	hasKill = r.EventsOOMKill.Or(0) > m.earlier+m.kills
 	if n := r.EventsMax.Or(0); n > m.maxEvents {
 		m.maxEvents = n
 		isNear = isPresent && m.checkNear(true)
@@ -72,7 +72,7 @@ func (m *Monitor) IsKillCheckDue(isThere bool) bool {
 
 // CheckKills reports whether the count of kills has grown: the caller must then read the job.
 func (m *Monitor) CheckKills(kills uint64) bool {
-	if kills <= m.kills {
+	if kills <= m.earlier+m.kills {
 		return false
 	}
 	m.since = time.Time{}

@@ -33,6 +33,11 @@ type Group struct {
 	// had ended.
 	isFinal bool
 
+	// earlier is what the directories had counted before the job began, nil if they are new. They are
+	// not reported until they are used.
+	earlier *rt.JobReading
+	isUsed  bool
+
 	step *Group // of a task: its step, if that has a group
 	task taskState
 	all  stepState
@@ -60,6 +65,9 @@ type stepState struct {
 }
 
 func (g *Group) isTask() bool { return g.r.Task.Valid() }
+
+// isUnused reports whether only an earlier attempt of the job has used the group.
+func (g *Group) isUnused() bool { return g.earlier != nil && !g.isUsed }
 
 // Host has the methods of the owner of a Set.
 type Host interface {
@@ -277,15 +285,19 @@ func keep(was *rt.Opt[uint64], now rt.Opt[uint64]) {
 // take adds what was read now to the figures. It returns false if the CPU time was not read.
 func (g *Group) take(now *rt.JobReading, host Host) (isRead bool) {
 	r, last := &g.r, usageOf(&g.r)
+	if !now.EventsOOMKill.Valid() {
+		now.EventsOOMKill = g.oomKill
+	}
+	if g.earlier != nil {
+		now.SubtractEarlier(g.earlier)
+		g.isUsed = g.isUsed || g.pids.Or(0) > 0 || now.CPUUsage.Or(0) > 0
+	}
 	if g.isExtern && now.CPUUsage.Valid() {
 		counters.LeaveOut(now, host.SleeperCPU(), last) // as in the job's figures
 	}
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
 		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem
 		r.Pids = g.pids
-	}
-	if !now.EventsOOMKill.Valid() {
-		now.EventsOOMKill = g.oomKill
 	}
 	for _, f := range [...]struct{ was, now *rt.Opt[uint64] }{
 		{&r.CPUUsage, &now.CPUUsage}, {&r.CPUUser, &now.CPUUser}, {&r.CPUSystem, &now.CPUSystem},
@@ -302,7 +314,7 @@ func (g *Group) take(now *rt.JobReading, host Host) (isRead bool) {
 // read at its end is kept until the end of its step.
 func (s *Set) EndGroups() {
 	for _, g := range s.groups {
-		if g.dirs == 0 && !g.isTask() {
+		if g.dirs == 0 && !g.isTask() && !g.isUnused() {
 			s.addMissedUsage(g)
 		}
 	}
@@ -320,7 +332,7 @@ func (s *Set) EndGroups() {
 		g.unwatch()
 		g.files.Close()
 		g.r.Ended = true
-		if s.isReportable(g) {
+		if s.isReportable(g) && !g.isUnused() {
 			s.setReported(g)
 			s.ended = append(s.ended, g.r)
 		}
@@ -328,6 +340,15 @@ func (s *Set) EndGroups() {
 	})
 	if len(s.groups) < before {
 		s.forgetNumbers(s.groups)
+	}
+}
+
+// LeaveOutEarlier leaves out what g has counted so far, before the job began.
+func (g *Group) LeaveOutEarlier(buf *procfile.Buffer) {
+	g.earlier = &rt.JobReading{}
+	g.files.Read(g.earlier, buf)
+	if !g.earlier.EventsOOMKill.Valid() {
+		g.earlier.EventsOOMKill = g.oomKill
 	}
 }
 
@@ -342,12 +363,15 @@ func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
 	if g.r.Ended || s.skip || !s.isSettled(g, s.Len()) {
 		return
 	}
-	s.setReported(g)
 	g.task.looks = maxLooks
 	if !s.pidfds.off {
 		s.watchExit(g)
 	}
 	g.readChanged(&s.part, s.buf, s.host)
+	if g.isUnused() {
+		return
+	}
+	s.setReported(g)
 	snap.Steps = append(snap.Steps, g.r)
 }
 

@@ -1,0 +1,48 @@
+package cgroup
+
+import (
+	"fmt"
+
+	"github.com/resource-tracker/rt"
+)
+
+// earlier holds what the job's directories had counted before the job began. The resource manager
+// can leave the directory of one attempt of a job behind, for example if it was not empty in time.
+// The next attempt of the job uses the directory again, and its counters continue.
+type earlier struct {
+	base rt.JobReading // counters and peaks; without any figure if the directories are new
+	peak uint64        // v2: the most memory in use since base was read, in bytes
+}
+
+// leaveOutEarlier keeps what the job's directories have counted, if they exist and have no process.
+// hasBegun reports whether the job may have begun meanwhile: all that was counted may then be its own.
+func (s *state) leaveOutEarlier(hasBegun func() bool) {
+	if s.tasks.Len() == 0 || len(s.tasks.Daemons(s.tasks.Procs(nil))) > 0 {
+		return
+	}
+	var r rt.JobReading
+	s.files.Read(&r, &s.buf)
+	s.tasks.Read(&r)
+	if hasBegun() || r.CPUUsage.Or(0)+r.StepdCPUUsage.Or(0)+r.MemPeak.Or(0) == 0 {
+		return
+	}
+	s.base.CarryOver(&r, rt.Counter|rt.Peak)
+	for _, g := range s.tasks.List() {
+		g.LeaveOutEarlier(&s.buf)
+	}
+	s.pressure.SetEarlier(r.EventsOOMKill.Or(0), r.EventsMax.Or(0))
+	s.Note(rt.Event{Kind: "job", Name: "earlier attempt", Status: "ok",
+		Detail: fmt.Sprintf("the job's cgroup existed before the job began; its counters at that time are not counted as the job's: cpu_usec=%d memory_peak_bytes=%d; a peak is absent until it is exceeded",
+			r.CPUUsage.Or(0), r.MemPeak.Or(0))})
+}
+
+// leaveOut subtracts what was counted before from r. A peak of memory that is not higher than the
+// one before is unknown; a kernel that can reset memory.peak reports the highest since then.
+func (e *earlier) leaveOut(r *rt.JobReading) {
+	hasPeak := e.base.MemPeak.Valid()
+	r.SubtractEarlier(&e.base)
+	if n, ok := r.MemIntervalPeak.Get(); ok && hasPeak {
+		e.peak = max(e.peak, n)
+		r.MemPeak.Set(max(e.peak, r.MemPeak.Or(0)))
+	}
+}
