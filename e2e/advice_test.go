@@ -134,7 +134,8 @@ func runCopies(t *testing.T, c *cluster, s *site, cases []adviceCase, args func(
 }
 
 // complete returns the first copy of a job that was read to its end, or if it was killed, that shows what
-// the case wants; the last one if none does.
+// the case wants; the last one if none does.  A slurmstepd that ends before its final reading on a busy
+// machine leaves a note, which the expected report does not have.
 func complete(t *testing.T, s *site, k *adviceCase, ids []string, isKilled bool) (string, report.Job) {
 	t.Helper()
 	var j report.Job
@@ -142,8 +143,9 @@ func complete(t *testing.T, s *site, k *adviceCase, ids []string, isKilled bool)
 		j = reported(t, s, id)[0]
 		text, _ := s.rtSpool(t, "report", id)
 		isShown := strings.Contains(text, k.shows)
+		isMissed := strings.Contains(text, "slurmstepd ended before its final reading")
 		isWhole := isKilled || j.AdviceReason == ""
-		if isWhole && isShown {
+		if isWhole && isShown && !isMissed {
 			return id, j
 		}
 	}

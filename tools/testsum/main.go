@@ -1,5 +1,5 @@
 // Testsum reads the output of `go test -json` from standard input, prints failures and one
-// line per package, and ends with a list of all skipped tests and the totals.
+// line per package, and ends with lists of slow and of skipped tests and the totals.
 //
 //	{ go test -json ./...; echo "exit $?"; } | testsum -allow FILE -again COMMAND -again-e2e COMMAND
 //
@@ -38,9 +38,18 @@ type summary struct {
 	packages        int
 	crashed         bool // a test binary or a command did not run to its end, or has a data race
 	skips           []string
+	slowest         []slow
 	failures        []failure
 	flaky           []failure // failed, and passed when they ran again
 }
+
+// slow is a top-level test that took at least slowAfter seconds.
+type slow struct {
+	id      string
+	seconds float64
+}
+
+const slowAfter = 30
 
 // failure is a failed test, or else what failed in words.
 type failure struct {
@@ -156,6 +165,10 @@ func (s *summary) result(e event, pkg, id string) {
 		}
 		return
 	}
+	isTopLevel := !strings.Contains(e.Test, "/")
+	if isTopLevel && e.Elapsed >= slowAfter {
+		s.slowest = append(s.slowest, slow{id, e.Elapsed})
+	}
 	switch e.Action {
 	case "pass":
 		s.passed++
@@ -183,6 +196,7 @@ func (s *summary) failPackage(pkg string) {
 // finish prints the list of skips and the totals, and reports whether no test failed.
 func (s *summary) finish(allowed map[string]bool, strict bool) bool {
 	sort.Strings(s.skips)
+	s.listSlowest()
 	fmt.Fprintf(s.out, "\nSkipped: %d\n", len(s.skips))
 	for _, skip := range s.skips {
 		id, text, _ := strings.Cut(skip, "\n")
@@ -207,6 +221,18 @@ func (s *summary) finish(allowed map[string]bool, strict bool) bool {
 	s.list("Failed", s.failures)
 	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, len(s.failures), s.skipped)
 	return len(s.failures) == 0
+}
+
+// listSlowest prints the tests that decide how long CI takes.
+func (s *summary) listSlowest() {
+	if len(s.slowest) == 0 {
+		return
+	}
+	sort.Slice(s.slowest, func(i, j int) bool { return s.slowest[i].seconds > s.slowest[j].seconds })
+	fmt.Fprintf(s.out, "\nTests of %d s and more: %d\n", slowAfter, len(s.slowest))
+	for _, t := range s.slowest {
+		fmt.Fprintf(s.out, "- %4.0f s  %s\n", t.seconds, t.id)
+	}
 }
 
 func (s *summary) list(title string, all []failure) {
