@@ -1,6 +1,8 @@
 package lake
 
 import (
+	"bytes"
+	"io"
 	"testing"
 	"time"
 
@@ -12,7 +14,8 @@ func TestListsOfABatch(t *testing.T) {
 	e := newSampleEncoder()
 	column := indexOf(e.schema, "disks", "list", "element", "name")
 	const rows = 10
-	batch := func(name string, disks int) map[string]int {
+	batch := func(name string, disks int) (count map[string]int) {
+		count = map[string]int{}
 		run := &rt.Run{}
 		run.Node, run.Start = name, time.Unix(1, 0)
 		e.begin(run)
@@ -23,19 +26,19 @@ func TestListsOfABatch(t *testing.T) {
 			}
 			e.add(s)
 		}
-		columns, n := e.take()
-		if n != rows {
-			t.Errorf("batch %s has %d rows, want %d", name, n, rows)
+		w, err := newTable(io.Discard, e.schema, e.about, groupRows)
+		if err != nil {
+			t.Fatal(err)
 		}
-		count, lists := map[string]int{}, 0
-		for _, v := range columns[column] {
-			if v.RepetitionLevel() == 0 {
-				lists++
-			}
-			if !v.IsNull() {
-				count[v.String()]++
-			}
+		n, err := e.flush(w.columns)
+		if n != rows || err != nil {
+			t.Errorf("batch %s has %d rows, want %d; %v", name, n, rows, err)
 		}
+		c := w.columns[column]
+		for _, n := range c.page.texts {
+			count[c.words.list[n]]++
+		}
+		lists := bytes.Count(c.page.repetitions, []byte{0})
 		if lists != rows {
 			t.Errorf("batch %s has the lists of %d rows, want %d", name, lists, rows)
 		}

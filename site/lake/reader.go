@@ -180,10 +180,7 @@ func (t *tableReader) copyTo(w *tableWriter, rows int) error {
 	for rows > 0 {
 		n := min(rows, copyRows)
 		for i, c := range t.cursors {
-			err := c.next(n, func(values []parquet.Value) error {
-				_, err := w.columns[i].WriteRowValues(values)
-				return err
-			})
+			err := c.next(n, w.columns[i].put)
 			if err != nil {
 				return err
 			}

@@ -241,11 +241,11 @@ func (r *rewriting) copyRows() error {
 
 // flush writes the samples that the encoder has.
 func (r *rewriting) flush() error {
-	columns, rows := r.Lake.samples.take()
-	if rows == 0 {
-		return nil
+	rows, err := r.Lake.samples.flush(r.samples.columns)
+	if err != nil {
+		return err
 	}
-	return r.samples.write(columns, rows)
+	return r.samples.added(rows)
 }
 
 // writeFirst writes the first of the registrations of a run of which the record can be read. If there is none,
