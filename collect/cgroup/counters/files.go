@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,8 +26,9 @@ type Files struct {
 
 	usage, stat, events *file // of the memory; there are no events in v1
 
-	activity activity // at the last reading
-	idle     int      // readings in succession with the same activity
+	activity  activity // at the last reading
+	changedAt int64    // boot time in nanoseconds at which activity was found to differ
+	readAt    int64    // boot time in nanoseconds of the last complete ReadChanged
 }
 
 // activity has the figures without which the others of a step or task do not change: its processes
@@ -34,9 +36,9 @@ type Files struct {
 // that are written are no such figures.
 type activity struct{ cpu, memory rt.Opt[uint64] }
 
-// settled is after how many readings with the same activity the other figures are no longer read: the kernel
-// updates memory.stat up to 2 s after memory.current, and readings may follow each other after 1 s.
-const settled = 3
+// settled is how long after the last activity the other figures may still change: the kernel updates
+// memory.stat up to 2 s after memory.current, later if it is busy. Only what is read after this time is final.
+const settled = int64(4 * time.Second)
 
 func activityOf(r *rt.JobReading) activity { return activity{r.CPUUsage, r.MemCurrent} }
 
@@ -143,13 +145,13 @@ func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
 	f.leaveOutThreads(r, buf)
 	f.huge.read(r, buf)
 	f.peak.readInto(r, buf)
-	f.activity, f.idle = activityOf(r), 0
+	f.activity = activity{} // the time of this reading is not known: the next one is complete
 }
 
-// ReadChanged is Read for a step or task. If the group has used no CPU time in the last readings
-// and its memory is the same, it sets only the figures of the files with isFirst and returns false:
-// all other figures are those of the last reading.
-func (f *Files) ReadChanged(r *rt.JobReading, buf *procfile.Buffer) bool {
+// ReadChanged is Read for a step or task at the boot time boot, in nanoseconds. If the group has used
+// no CPU time since some time before the last complete reading and its memory is the same, it sets only
+// the figures of the files with isFirst and returns false: all other figures are those of that reading.
+func (f *Files) ReadChanged(r *rt.JobReading, buf *procfile.Buffer, boot int64) bool {
 	for i := range f.all {
 		if e := &f.all[i]; e.isFirst {
 			f.readFile(e, r, buf)
@@ -157,13 +159,13 @@ func (f *Files) ReadChanged(r *rt.JobReading, buf *procfile.Buffer) bool {
 	}
 	now := activityOf(r)
 	isIdle := now.isKnown() && now == f.activity
-	if isIdle && f.idle >= settled {
+	if isIdle && f.readAt-f.changedAt > settled {
 		return false
 	}
-	f.idle++
 	if !isIdle {
-		f.idle = 0
+		f.changedAt = boot
 	}
+	f.readAt = boot
 	for i := range f.all {
 		if e := &f.all[i]; !e.isFirst {
 			f.readFile(e, r, buf)

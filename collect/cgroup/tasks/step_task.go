@@ -262,10 +262,10 @@ func (s *Set) read(g *Group) bool {
 }
 
 // readChanged is read for a reading in between. It reads few files of a group that was not active
-// since the last reading. part is scratch.
-func (g *Group) readChanged(part *rt.JobReading, buf *procfile.Buffer, host Host) {
+// for some time, see counters.Files.ReadChanged. boot is the boot time in nanoseconds. part is scratch.
+func (g *Group) readChanged(part *rt.JobReading, buf *procfile.Buffer, host Host, boot int64) {
 	*part = rt.JobReading{}
-	if g.files.ReadChanged(part, buf) {
+	if g.files.ReadChanged(part, buf, boot) {
 		g.take(part, host)
 		return
 	}
@@ -367,7 +367,7 @@ func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
 	if !s.pidfds.off {
 		s.watchExit(g)
 	}
-	g.readChanged(&s.part, s.buf, s.host)
+	g.readChanged(&s.part, s.buf, s.host, snap.Boot)
 	if g.isUnused() {
 		return
 	}
