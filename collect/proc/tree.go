@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -36,8 +37,7 @@ type Tree struct {
 
 	scan   bool // the kernel has no children files: every process is read
 	recent recentPIDs
-	held   int // members with an open descriptor
-	hold   int // maximum of held
+	hold   int // the maximum of heldByAll for this tree to open one more
 	procs  pidDir
 	pids   []int    // scratch: children, or all processes
 	tids   []int    // scratch: threads of one process
@@ -75,9 +75,7 @@ func NewTree(fs FS, pid int) *Tree {
 
 // Close closes the descriptors.
 func (t *Tree) Close() error {
-	for i := range t.members {
-		t.release(&t.members[i])
-	}
+	t.releaseAll()
 	return errors.Join(t.procs.Close(), t.recent.close())
 }
 
@@ -120,9 +118,13 @@ func (t *Tree) Has(pid int) bool {
 	return ok
 }
 
-// look reads one process. The error is fs.ErrNotExist if the process does not exist.
+// look reads one process. The error is fs.ErrNotExist if the process does not exist. If no descriptor
+// is free, the tree closes those that it holds, and holds none from then on.
 func (t *Tree) look(pid int) (member, error) {
 	p, err := t.peek.stat(t.fs.Proc, pid)
+	if errors.Is(err, unix.EMFILE) && t.releaseAll() {
+		p, err = t.peek.stat(t.fs.Proc, pid)
+	}
 	return newMember(pid, p, err)
 }
 
@@ -159,12 +161,17 @@ func isUnread(err error) bool {
 
 // add adds a member and opens its stat: a path costs three times as much as a reading.
 func (t *Tree) add(m member) {
-	if t.held < t.hold {
+	if int(heldByAll.Add(1)) <= t.hold {
 		f, err := t.peek.path(t.fs.Proc).num(m.pid).str("/stat").open(0)
 		if err == nil {
 			m.stat, m.held = f, true
-			t.held++
 		}
+		if errors.Is(err, unix.EMFILE) {
+			t.releaseAll()
+		}
+	}
+	if !m.held {
+		heldByAll.Add(-1)
 	}
 	t.at[m.pid] = len(t.members)
 	t.members = append(t.members, m)
@@ -174,12 +181,24 @@ func (t *Tree) release(m *member) {
 	if m.held {
 		_ = m.stat.Close() // opened for reading: nothing can be lost
 		m.held = false
-		t.held--
+		heldByAll.Add(-1)
 	}
 }
 
-// mostHeld returns the number of members with an open descriptor: a part of those that this
-// process may have, since there can be several trees.
+// releaseAll closes the descriptors of all members and holds none from then on. It reports whether there was one.
+func (t *Tree) releaseAll() (hadOne bool) {
+	t.hold = 0
+	for i := range t.members {
+		hadOne = hadOne || t.members[i].held
+		t.release(&t.members[i])
+	}
+	return hadOne
+}
+
+// heldByAll is the number of members with an open descriptor, of all trees of this process.
+var heldByAll atomic.Int64
+
+// mostHeld returns the maximum of heldByAll: a part of the descriptors that this process may have.
 func mostHeld() int {
 	const most = 4096
 	var limit unix.Rlimit

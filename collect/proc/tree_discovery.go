@@ -37,6 +37,9 @@ func (t *Tree) discover() error {
 // finds it.
 func (t *Tree) childrenOf(pid int) error {
 	task, err := t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_DIRECTORY)
+	if errors.Is(err, unix.EMFILE) && t.releaseAll() {
+		task, err = t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_DIRECTORY)
+	}
 	if err != nil {
 		return nil
 	}
