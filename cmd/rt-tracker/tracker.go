@@ -69,7 +69,7 @@ func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slo
 		}
 	}
 	t.id = run
-	stale, err := t.open()
+	stale, err := t.open(t.openJob)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +82,10 @@ func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slo
 	return t, nil
 }
 
-// open opens the job watch and the sources, and at the same time the spool file, because the
-// Prolog waits for all of them and the file waits for the disk. stale is why the cache of the
-// host was not used.
-func (t *jobTracker) open() (stale, err error) {
+// open calls openJob and at the same time creates the spool file, because the Prolog waits for both
+// and the file waits for the disk. If either fails, the other is closed, and the file deleted. stale is
+// why the cache of the host was not used.
+func (t *jobTracker) open(openJob func() error) (stale, err error) {
 	created := make(chan error, 1)
 	go func() {
 		defer recovery.Handle(func(fault error) { created <- fault })
@@ -93,7 +93,7 @@ func (t *jobTracker) open() (stale, err error) {
 		facts, stale = hostfacts.Known(t.cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
 		created <- t.openSpool(facts)
 	}()
-	watched := t.openJob()
+	watched := openJob()
 	err = <-created
 	switch {
 	case watched == nil && err != nil:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -314,5 +316,42 @@ func TestCannotTrack(t *testing.T) {
 				t.Errorf("logged what the Prolog has received: %s", log)
 			}
 		})
+	}
+}
+
+// If the job cannot be watched, the spool file that was created meanwhile is deleted.
+func TestNoJobWatch(t *testing.T) {
+	s := newSite(t)
+	dir := filepath.Join(s.dir, "spool")
+	cfg, err := config.Load(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracker := &jobTracker{cfg: cfg, log: slog.New(slog.DiscardHandler), id: s.run}
+	tracker.id.State = rt.StateRunning
+	fault := errors.New("no cgroup is mounted")
+	_, err = tracker.open(func() error {
+		for start := time.Now(); ; time.Sleep(time.Millisecond) {
+			files, err := filepath.Glob(filepath.Join(dir, "*.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(files) > 0 {
+				return fault
+			}
+			if time.Since(start) > time.Minute {
+				t.Fatal("no spool file was created")
+			}
+		}
+	})
+	if !errors.Is(err, fault) || tracker.writer == nil {
+		t.Errorf("open returned %v, want %v; the spool file was created: %t", err, fault, tracker.writer != nil)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range left {
+		t.Errorf("%s is left in the spool", f.Name())
 	}
 }
