@@ -26,9 +26,12 @@ type jobProcess struct {
 	rss      uint64 // pages
 	io       processCounter
 	ioRead   bool // io was read
+	isDenied bool // io may not be read
 	switches counters
 	idle     int            // readings since switches was read, in which it did nothing
 	pss      rt.Opt[uint64] // of this reading
+	ranFor   int64          // its CPU clock before the last complete reading, see hasRun; 0 if it is not known
+	isKept   bool           // it has not run, so that the last scan has not read it
 
 	held   bool // the files are open, unless opening them failed
 	stat   procfile.File
@@ -59,19 +62,22 @@ func (p *jobProcess) text(names *peek, root, name string, f *procfile.File) ([]b
 	return names.buf.Read(f)
 }
 
-// refresh reads the process again. denied means that the tracker may not read its bytes.
-func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
+// refresh reads the process again and reports whether it exists.
+func (p *jobProcess) refresh(names *peek, root string) (alive bool) {
+	ranFor := cpuClock(p.pid) // first: what the process does during the reading changes it
+	isStatusKnown := p.ranFor != 0 && p.ranFor == ranFor && p.idle == 0
+	p.ranFor, p.isKept, p.isDenied = 0, false, false
 	b, err := p.text(names, root, "/stat", &p.stat)
 	if isUnread(err) {
 		p.used = 0
-		return p.alive, false
+		return p.alive
 	}
 	if err != nil {
-		return false, false
+		return false
 	}
 	now, err := parsePidStat(b)
 	if err != nil || now.Start != p.start {
-		return false, false
+		return false
 	}
 	p.comm = keep(p.comm, now.Comm)
 	used := now.Own[0] + now.Own[1]
@@ -82,17 +88,20 @@ func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 	b, err = p.text(names, root, "/io", &p.ioFile)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		denied = true
+		p.isDenied, p.ranFor = true, ranFor
 	case err == nil:
 		if c, ok := parsePidIO(b); ok {
 			p.io.update(c)
-			p.ioRead = true
+			p.ioRead, p.ranFor = true, ranFor
 		}
+	}
+	if isStatusKnown {
+		return true
 	}
 	isIdle := p.used == 0 && p.io.now == before
 	if isIdle && p.idle < maxIdle {
 		p.idle++
-		return true, denied
+		return true
 	}
 	b, err = p.text(names, root, "/status", &p.status)
 	if err == nil {
@@ -100,7 +109,7 @@ func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 			p.switches, p.idle = c, 0
 		}
 	}
-	return true, denied
+	return true
 }
 
 // maxIdle is the number of consecutive readings without the status of a process that

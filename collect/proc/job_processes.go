@@ -31,7 +31,8 @@ type Lister interface {
 // the sums of the I/O bytes and context switches of all processes.
 //
 // A scan of a thousand processes takes tens of milliseconds, so not every reading makes one.
-// A snapshot between two scans has no processes and no sums.
+// A snapshot between two scans has no processes and no sums. A scan does not read the files of
+// processes that have not run since the last one: their figures in the sums are still the same.
 //
 // The bytes are a lower bound. They are complete if another process of the job or its
 // slurmstepd waits for each process that exits (see processCounter): then they include short
@@ -50,6 +51,8 @@ type JobProcs struct {
 	pids    []int
 	top     topN
 	shown   []int // scratch: indices in procs of the processes in the snapshot
+	isOwn   bool  // the pids are those of this process's PID namespace, so that cpuClock reads these processes
+	scans   int
 	names   peek
 	reapers reapers
 	slow    pssReader
@@ -78,10 +81,12 @@ type JobProcs struct {
 // its processes. A snapshot has the top processes by CPU time and the top processes by memory.
 // The source uses the job's part of the snapshot, so it must be read after the job.
 func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
-	return &JobProcs{
+	j := &JobProcs{
 		fs: fs, list: list, topSize: top,
 		at: map[int]int{}, slow: pssReader{root: fs.Proc, wait: slowWait}, time: threadTime,
 	}
+	j.isOwn = j.names.isOwnProc(fs.Proc)
+	return j
 }
 
 // Name is the name of the source in the ledger.
@@ -96,7 +101,7 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 	}
 	if isDue := j.isDue.Swap(false); isDue || s.Reason != rt.ReasonTick || s.Boot >= j.pace.next {
 		began := j.time()
-		j.scan()
+		j.scan(s.Reason != rt.ReasonTick)
 		j.show(s)
 		j.publish(&s.Job)
 		if isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop; isEnd {
@@ -166,14 +171,21 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// scan reads all of the job's processes.
-func (j *JobProcs) scan() {
+// scan reads the job's processes: all, or those that have run since the last scan and a part of the others.
+func (j *JobProcs) scan(all bool) {
 	j.denied = nil
+	j.scans++
 	j.pids = j.list.Procs(j.pids[:0])
 	j.reapers.begin()
 	for i := range j.procs {
 		p := &j.procs[i]
 		ppid := p.ppid
+		if !all && j.canKeep(p) {
+			p.isKept, p.used = true, 0
+			p.pss.Clear()
+			j.noteDenied(p)
+			continue
+		}
 		j.refresh(p)
 		if p.ppid != ppid {
 			j.trackReaper(p)
@@ -187,14 +199,17 @@ func (j *JobProcs) scan() {
 }
 
 func (j *JobProcs) refresh(p *jobProcess) {
-	var denied bool
-	p.alive, denied = p.refresh(&j.names, j.fs.Proc)
+	p.alive = p.refresh(&j.names, j.fs.Proc)
 	p.pss.Clear()
-	if denied && j.denied == nil {
-		j.denied = fmt.Errorf("read %s/%d/io: %w; reading the bytes of a job's processes takes root or CAP_SYS_PTRACE", j.fs.Proc, p.pid, fs.ErrPermission)
-	}
+	j.noteDenied(p)
 	j.ioSeen = j.ioSeen || p.ioRead
 	j.seen = j.seen || p.alive
+}
+
+func (j *JobProcs) noteDenied(p *jobProcess) {
+	if p.isDenied && j.denied == nil {
+		j.denied = fmt.Errorf("read %s/%d/io: %w; reading the bytes of a job's processes takes root or CAP_SYS_PTRACE", j.fs.Proc, p.pid, fs.ErrPermission)
+	}
 }
 
 // discover adds the new processes, the oldest first.
@@ -394,6 +409,10 @@ func (j *JobProcs) show(s *rt.Snapshot) {
 			j.shown = append(j.shown, i)
 		}
 	}
+	j.shown = slices.DeleteFunc(j.shown, func(i int) bool {
+		p := &j.procs[i]
+		return p.isKept && !p.refresh(&j.names, j.fs.Proc) // one that has just ended is settled by the next scan
+	})
 	j.readSlowly(s.Boot)
 	for _, i := range j.shown {
 		s.Procs = append(s.Procs, j.procs[i].reading())

@@ -26,14 +26,18 @@ func (r *recentPIDs) close() error { return r.last.Close() }
 // container, and for recorded files.
 func (r *recentPIDs) isOwn(proc string) bool {
 	var p peek
+	r.isUsed = p.isOwnProc(proc)
+	return r.isUsed
+}
+
+func (p *peek) isOwnProc(proc string) bool {
 	b, err := p.path(proc).str("/self/status").read()
 	if err != nil {
 		return false
 	}
 	_, rest, _ := bytes.Cut(b, []byte("\nNSpid:"))
 	line, _, _ := bytes.Cut(rest, []byte{'\n'})
-	r.isUsed = len(bytes.Fields(line)) == 1
-	return r.isUsed
+	return len(bytes.Fields(line)) == 1
 }
 
 // next appends the pids to dst. It is false if all processes have to be searched, because

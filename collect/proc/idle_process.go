@@ -1,0 +1,40 @@
+package proc
+
+import "golang.org/x/sys/unix"
+
+// keepScans is the number of scans after which a process is read although it has not run: the kernel can
+// take memory from it. The processes that run, and those in the snapshot, are always read.
+const keepScans = 32
+
+// canKeep reports whether p is as it was when it was last read. A process gets another parent when its
+// parent ends.
+func (j *JobProcs) canKeep(p *jobProcess) bool {
+	isDue := (p.pid+j.scans)%keepScans == 0
+	isSearched := p.looks < maxLooks && p.step != ""
+	if !j.isOwn || isDue || isSearched {
+		return false
+	}
+	parent, ok := j.at[p.ppid]
+	isOrphan := ok && !j.procs[parent].alive
+	return !isOrphan && !p.hasRun()
+}
+
+// hasRun reports whether the process may have run since its last complete reading. A process that has
+// not run has used no CPU time, has done no I/O, has waited for no child and has switched no context.
+// The kernel updates the clock of a running process at least at each timer tick, so a process that began
+// to run less than a tick ago counts as one that has not run; it has run at the next reading.
+func (p *jobProcess) hasRun() bool {
+	isCurrent := p.alive && p.ranFor != 0 && p.idle == 0 // its status was read too
+	return !isCurrent || cpuClock(p.pid) != p.ranFor
+}
+
+// cpuClock returns the CPU time of all threads of a process in nanoseconds; 0 if it cannot be read. It
+// costs a tenth of a reading of /proc/<pid>/stat, has no rounding, and needs no permission.
+func cpuClock(pid int) int64 {
+	const scheduler = 2 // CPUCLOCK_SCHED, see clock_getcpuclockid(3)
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|scheduler), &t); err != nil {
+		return 0
+	}
+	return t.Nano()
+}

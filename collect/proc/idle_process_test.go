@@ -1,0 +1,173 @@
+package proc
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+type pidList []int
+
+func (l pidList) Procs(dst []int) []int { return append(dst, l...) }
+
+// idleProcess is a child that returns each line that it gets.
+type idleProcess struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	echo *bufio.Reader
+}
+
+func startIdle(t *testing.T) idleProcess {
+	t.Helper()
+	p := idleProcess{cmd: exec.Command("/bin/cat")}
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.in, p.echo = in, bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.end)
+	return p
+}
+
+func (p idleProcess) end() {
+	_ = p.in.Close()
+	_ = p.cmd.Wait()
+}
+
+func (p idleProcess) run(t *testing.T) {
+	t.Helper()
+	if _, err := p.in.Write([]byte("x\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.echo.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// jobScans scans the processes of a job at each call of tick.
+type jobScans struct {
+	*JobProcs
+	s rt.Snapshot
+}
+
+func (j *jobScans) read(t *testing.T, why rt.Reason) {
+	t.Helper()
+	j.s.Reason, j.s.Boot = why, j.s.Boot+int64(time.Hour)
+	j.s.Job = rt.JobReading{Phase: rt.JobPresent}
+	if err := j.Read(&j.s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until ticks until the condition is true: the kernel accounts a little later than a process runs.
+func (j *jobScans) until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for start := time.Now(); ; {
+		j.read(t, rt.ReasonTick)
+		if condition() {
+			return
+		}
+		if time.Since(start) > time.Minute {
+			t.Fatalf("after a minute of scans not yet: %s", what)
+		}
+	}
+}
+
+// A process that has not run is not read, and its sums stay. One that has run is read, and so is one in the
+// snapshot, and all at a last reading.
+func TestIdleProcess(t *testing.T) {
+	idle := startIdle(t)
+	pid := idle.cmd.Process.Pid
+	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{pid}, 0)}
+	defer j.Close()
+	if !j.isOwn {
+		t.Fatal("/proc shows another PID namespace than that of the test")
+	}
+	j.read(t, rt.ReasonFirst)
+	isKept := func() bool { return len(j.procs) == 1 && j.procs[0].isKept }
+	j.until(t, "the process is idle", isKept)
+	before := j.s.Job
+
+	idle.run(t)
+	j.until(t, "the process has run", func() bool {
+		return !isKept() && j.s.Job.VoluntarySwitches.Or(0) > before.VoluntarySwitches.Or(0)
+	})
+	j.until(t, "the process is idle again", isKept)
+	if after := j.s.Job; !after.VoluntarySwitches.Valid() || after.ProcReadBytes != before.ProcReadBytes {
+		t.Errorf("an idle process has the sums %v switches, %v bytes read; before %v", after.VoluntarySwitches, after.ProcReadBytes, before.ProcReadBytes)
+	}
+
+	j.topSize = 1
+	j.read(t, rt.ReasonTick)
+	if len(j.s.Procs) != 1 || isKept() {
+		t.Errorf("a process in the snapshot is not read: %+v", j.s.Procs)
+	}
+	j.topSize = 0
+	j.until(t, "the process is idle once more", isKept)
+	j.read(t, rt.ReasonLast)
+	if isKept() {
+		t.Error("the last reading leaves out an idle process")
+	}
+
+	j.until(t, "the process is idle at its end", isKept)
+	idle.end()
+	j.until(t, "the process has ended", func() bool { return len(j.procs) == 0 })
+}
+
+// An idle process with a parent that ended gets another one.
+func TestIdleOrphan(t *testing.T) {
+	parent := exec.Command("/bin/sh", "-c", "sleep 3600 >&- & echo $!; exec cat")
+	in, err := parent.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := os.FindProcess(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Kill() }()
+
+	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{parent.Process.Pid, child}, 0)}
+	defer j.Close()
+	j.read(t, rt.ReasonFirst)
+	last := func() *jobProcess { return &j.procs[len(j.procs)-1] }
+	j.until(t, "the child is idle", func() bool { return len(j.procs) == 2 && last().isKept })
+	if p := last(); p.pid != child || p.ppid != parent.Process.Pid {
+		t.Fatalf("process %d has the parent %d, want %d and %d", p.pid, p.ppid, child, parent.Process.Pid)
+	}
+	_ = in.Close()
+	_ = parent.Wait()
+	j.read(t, rt.ReasonTick)
+	if p := last(); len(j.procs) != 1 || p.pid != child || p.ppid == parent.Process.Pid {
+		t.Errorf("after the end of its parent, process %d of %d has the parent %d", p.pid, len(j.procs), p.ppid)
+	}
+}
