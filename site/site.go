@@ -89,6 +89,7 @@ type Stored struct {
 	Name     string
 	Bytes    int64
 	Modified time.Time
+	Version  string // changes when the object is replaced
 }
 
 // Job is a job of a scheduler, over all of its nodes and attempts.
@@ -143,6 +144,7 @@ var (
 	ErrUnclear  = errors.New("the change failed at its end: a crash of the database may still make it durable")
 	ErrAway     = errors.New("the database or the object store cannot be reached now")
 	ErrChanged  = errors.New("the run has changed meanwhile")
+	ErrReplaced = errors.New("another process has replaced or removed the object meanwhile")
 	ErrDamaged  = errors.New("the data of the site are damaged")
 	ErrNewer    = errors.New("a newer version of rt wrote this")
 	ErrCursor   = errors.New("the cursor is not from an earlier answer")

@@ -31,6 +31,11 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return misconfigured(err)
 	}
+	if cfg.Serve.Lake != "" {
+		if err := checkLake(cfg.Serve); err != nil {
+			return misconfigured(err)
+		}
+	}
 	bar := newBar(stderr, false)
 	f := upkeep.Forgetter{
 		Users: []string{o.user}, DryRun: o.dryRun,
@@ -75,15 +80,15 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	if err := st.registry.Audit(ctx, who, fmt.Sprintf("begins to %s %s", what, o.user)); err != nil {
 		return err
 	}
-	done, err := f.Forget(ctx)
+	done, failed := f.Forget(ctx)
 	bar.clear()
+	report(stdout, what, o.user, done)
+	err = errors.Join(failed, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
 	end := fmt.Sprintf("ended to %s %s: %d runs, %d objects", what, o.user, done.Runs, done.Objects)
 	if err != nil {
 		end = fmt.Sprintf("failed to %s %s after %d runs, %d objects", what, o.user, done.Runs, done.Objects)
 	}
-	err = errors.Join(err, st.registry.Audit(context.WithoutCancel(ctx), who, end))
-	report(stdout, what, o.user, done)
-	return errors.Join(err, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
+	return errors.Join(err, st.registry.Audit(context.WithoutCancel(ctx), who, end))
 }
 
 // forgetInLake does in the lake what was done at the site: runs leave it or get the new names. Then it removes what

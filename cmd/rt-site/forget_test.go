@@ -28,7 +28,7 @@ import (
 )
 
 // recordOf returns the run of a user, its registration and its complete record.
-func recordOf(t *testing.T, user string) (run rt.Run, registration, record []byte) {
+func recordOf(t *testing.T, user string, lines ...rt.Record) (run rt.Run, registration, record []byte) {
 	t.Helper()
 	run, list := runtest.Job()
 	run.User, run.Group, run.UID, run.WorkDir = user, user+"-group", rt.Some[uint64](47114711), "/home/"+user+"/secret"
@@ -42,6 +42,11 @@ func recordOf(t *testing.T, user string) (run rt.Run, registration, record []byt
 	for i := range list {
 		list[i].Procs = []rt.ProcessReading{{PID: 9, Start: 1, Comm: user + "-x"}}
 		if err := w.Put(&list[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range lines {
+		if err := w.Record(line); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,9 +73,9 @@ func recordOf(t *testing.T, user string) (run rt.Run, registration, record []byt
 }
 
 // putRun stores a finished run with its record.
-func putRun(t *testing.T, st *stores, id, user string) {
+func putRun(t *testing.T, st *stores, id, user string, lines ...rt.Record) {
 	t.Helper()
-	run, registration, record := recordOf(t, user)
+	run, registration, record := recordOf(t, user, lines...)
 	if err := st.registry.CreateRun(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: registration}); err != nil {
 		t.Fatal(err)
 	}

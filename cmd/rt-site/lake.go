@@ -89,8 +89,33 @@ func (o *options) isCopy(cfg config.Config) bool {
 	return o.isSet("dir") && filepath.Clean(o.dir) != filepath.Clean(cfg.Serve.Dir)
 }
 
+// checkLake checks that the files of the lake are apart from those of the site: rt-site verify reports what it does not
+// know in the object store, and the directory of the site is for its user only.
+func checkLake(s config.Serve) error {
+	isS3 := strings.HasPrefix(s.Lake, "s3://")
+	if !isS3 && !filepath.IsAbs(s.Lake) {
+		return fmt.Errorf("serve.lake is %q: it must be an absolute path, or s3://bucket/prefix", s.Lake)
+	}
+	for name, other := range map[string]string{"serve.dir": s.Dir, "serve.objects": s.Objects} {
+		clean := filepath.Clean
+		if isS3 {
+			clean = func(location string) string { return strings.TrimRight(location, "/") }
+		}
+		lake, other := clean(s.Lake)+"/", clean(other)+"/"
+		isApart := !strings.HasPrefix(lake, other) && !strings.HasPrefix(other, lake)
+		isOfKind := strings.HasPrefix(other, "s3:/") == isS3
+		if isOfKind && !isApart {
+			return fmt.Errorf("serve.lake, %s, and %s, %s, are one in the other: give the lake a place of its own", s.Lake, name, strings.TrimSuffix(other, "/"))
+		}
+	}
+	return nil
+}
+
 // openLake opens the lake of a site, and locks it until release is called.
 func openLake(ctx context.Context, cfg config.Config, st *stores, stderr io.Writer) (l *lake.Lake, release func() error, err error) {
+	if err := checkLake(cfg.Serve); err != nil {
+		return nil, nil, misconfigured(err)
+	}
 	store, closeStore, err := lakeStore(ctx, cfg.Serve)
 	if err != nil {
 		return nil, nil, err
@@ -126,14 +151,15 @@ func lakeStore(ctx context.Context, s config.Serve) (store lake.Store, closeStor
 		}
 		return store, func() error { return nil }, nil
 	}
-	if !filepath.IsAbs(s.Lake) {
-		return nil, nil, misconfigured(fmt.Errorf("serve.lake is %q: it must be an absolute path, or s3://bucket/prefix", s.Lake))
-	}
 	dir, err := objects.OpenGroupDir(s.Lake)
 	if err != nil {
 		return nil, nil, fmt.Errorf("serve.lake: %w", err)
 	}
-	return dir, dir.Close, nil
+	unlock, err := dir.Exclusive() // the lock of a PostgreSQL can be lost
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("serve.lake: %w", err), dir.Close())
+	}
+	return dir, func() error { return errors.Join(unlock(), dir.Close()) }, nil
 }
 
 // lakeOptions are the options of a lake without its store.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/lake"
 )
 
@@ -143,6 +146,126 @@ func TestLakeOfACopy(t *testing.T) {
 		t.Errorf("the lake of the site has %+v, want the run of alice", runs)
 	}
 	lakeCall(t, cli.ExitOK, "--config", file, "lake", "--dir", site)
+}
+
+// The lake is not in a directory of the site, and the site not in that of the lake.
+func TestCheckLake(t *testing.T) {
+	for _, tt := range []struct {
+		lake, dir, objects string
+		isRefused          bool
+	}{
+		{"/srv/lake", "/srv/site", "", false},
+		{"/srv/site-lake", "/srv/site", "s3://b/site", false},
+		{"/srv/site/lake", "/srv/site/", "", true},
+		{"/srv/site", "/srv/site", "", true},
+		{"/srv", "/srv/site", "", true},
+		{"lake", "/srv/site", "", true},
+		{"s3://b/lake", "/srv/site", "s3://b/site", false},
+		{"s3://b/site-lake", "/srv/site", "s3://b/site", false},
+		{"s3://b/site/lake", "/srv/site", "s3://b/site/", true},
+		{"s3://b", "/srv/site", "s3://b/site", true},
+	} {
+		err := checkLake(config.Serve{Lake: tt.lake, Dir: tt.dir, Objects: tt.objects})
+		if (err != nil) != tt.isRefused {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+	file, _ := lakeSite(t, "alice")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := strings.Replace(string(text), `lake"`, `site/lake"`, 1)
+	if err := os.WriteFile(file, []byte(inside), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lakeCall(t, exitConfig, "--config", file, "lake")
+	if out := lakeCall(t, exitConfig, "--config", file, "forget", "--user", "alice"); strings.Contains(out, "delete the runs") {
+		t.Errorf("forget began: %s", out)
+	}
+}
+
+// lakeStores opens the stores of a site as rt-site lake does.
+func lakeStores(t *testing.T, file string) *stores {
+	t.Helper()
+	_, o, err := parse([]string{"--config", file, "lake"}, &strings.Builder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, st, err := o.openForLake(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// A run with a line of another program that cannot be parsed, and one of which the object is absent, are reported. The
+// others are written; the absent one is tried again.
+func TestLakeWithUnreadableRuns(t *testing.T) {
+	file, dir := lakeSite(t, "alice")
+	st := lakeStores(t, file)
+	putRun(t, st, idOfRun(7), "bob", rt.Record{Time: 1, Source: "gempba", Body: []byte(`{"line": 1}`)})
+	putRun(t, st, idOfRun(8), "carol", rt.Record{Time: 1, Source: "powerapi", Body: []byte(`{"report": 1}`)})
+	run, _, record := recordOf(t, "dave")
+	sum := fmt.Sprintf("%x", sha256.Sum256(record))
+	id := idOfRun(9)
+	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(len(record)), SHA256: sum, Stored: id + "/" + sum, Created: time.Now()}
+	err := st.registry.CreateRun(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now()})
+	if err == nil {
+		_, err = st.registry.PutObject(t.Context(), o, nil, &run)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := lakeCall(t, exitData, "--config", file, "lake")
+	for _, id := range []string{idOfRun(7), idOfRun(8), idOfRun(9)} {
+		if !strings.Contains(out, "run "+id+" is not written") {
+			t.Errorf("%s is not reported: %s", id, out)
+		}
+	}
+	if runs := lakeRows[lakeRow](t, dir, "runs"); len(runs) != 1 || runs[0].User != "alice" {
+		t.Errorf("%+v", runs)
+	}
+	if err := st.objects.Put(t.Context(), o.Stored, o.Bytes, bytes.NewReader(record)); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.close(); err != nil {
+		t.Fatal(err)
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "lake")
+	if runs := lakeRows[lakeRow](t, dir, "runs"); len(runs) != 1 || runs[0].User != "dave" {
+		t.Errorf("after the object came back: %+v", runs)
+	}
+}
+
+// The end of forget is in the audit after the lake, as a failure if the lake was not changed.
+func TestAuditOfForgetInLake(t *testing.T) {
+	file, _ := lakeSite(t, "alice")
+	lakeCall(t, cli.ExitOK, "--config", file, "lake")
+	st := lakeStores(t, file)
+	defer st.close()
+	last := func() string {
+		lines, err := st.registry.Audits(t.Context())
+		if err != nil || len(lines) == 0 {
+			t.Fatalf("%q, %v", lines, err)
+		}
+		return lines[len(lines)-1]
+	}
+	_, release, err := st.registry.LockLake(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lakeCall(t, cli.ExitError, "--config", file, "forget", "--user", "alice")
+	if line := last(); !strings.Contains(line, "failed to delete the runs of alice") {
+		t.Error(line)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "forget", "--user", "alice")
+	if line := last(); !strings.Contains(line, "ended to delete the runs of alice") {
+		t.Error(line)
+	}
 }
 
 // A second writer does not start.

@@ -86,7 +86,11 @@ func openRegistry(ctx context.Context, s config.Serve, o registry.Options) (*reg
 
 func (st *stores) openObjects(ctx context.Context, s config.Serve) (api.Objects, error) {
 	if s.Objects != "" {
-		return openS3(ctx, s)
+		store, err := openS3(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
 	}
 	dir, err := objects.OpenDir(filepath.Join(s.Dir, "objects"))
 	if err != nil {
@@ -179,7 +183,7 @@ func checkDir(s config.Serve) error {
 }
 
 // openS3 opens the bucket and checks that it can be read.
-func openS3(ctx context.Context, s config.Serve) (api.Objects, error) {
+func openS3(ctx context.Context, s config.Serve) (*objects.S3, error) {
 	keys, err := keysOf(s.Keys, os.Getenv)
 	if err != nil {
 		return nil, misconfigured(err)

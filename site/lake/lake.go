@@ -17,9 +17,11 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Store is where the files are: a directory or an S3 store. Put replaces an object at once.
+// Store is where the files are: a directory or an S3 store.
 type Store interface {
-	Put(ctx context.Context, name string, size int64, body io.Reader) error
+	// Replace stores an object at once, if the name has the object with this version; empty: if it has none. Otherwise
+	// the error is site.ErrReplaced. So a writer that has lost its lock cannot undo what the next one has written.
+	Replace(ctx context.Context, name, version string, size int64, body io.Reader) error
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	Delete(ctx context.Context, name string) error
 	List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ type world struct {
 	objects   map[string][]byte
 	runs      map[string]*run // by id
 	gone      map[string]site.Changed
+	beforePut func()
 	afterPut  func()
 	isInPlace bool          // a kill is before the change takes effect
 	parsed    map[*byte]any // rows of objects, by their first byte
@@ -74,16 +76,30 @@ func (w *world) change(do func()) error {
 	return nil
 }
 
-func (w *world) Put(_ context.Context, name string, size int64, body io.Reader) error {
+func (w *world) Replace(_ context.Context, name, version string, size int64, body io.Reader) error {
 	content, err := io.ReadAll(body)
 	if err != nil || int64(len(content)) != size {
 		return fmt.Errorf("%d bytes, not %d: %w", len(content), size, err)
+	}
+	if w.beforePut != nil {
+		w.beforePut()
+	}
+	if versionOf(w.objects[name]) != version {
+		return site.ErrReplaced
 	}
 	err = w.change(func() { w.objects[name] = content })
 	if w.afterPut != nil {
 		w.afterPut()
 	}
 	return err
+}
+
+// versionOf is the version of an object, empty for none.
+func versionOf(content []byte) string {
+	if content == nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(content))
 }
 
 func (w *world) Get(_ context.Context, name string) (io.ReadCloser, error) {
@@ -101,7 +117,7 @@ func (w *world) Delete(_ context.Context, name string) error {
 func (w *world) List(_ context.Context, prefix string) iter.Seq2[site.Stored, error] {
 	return func(yield func(site.Stored, error) bool) {
 		for _, name := range slices.Sorted(maps.Keys(w.objects)) {
-			if strings.HasPrefix(name, prefix) && !yield(site.Stored{Name: name, Bytes: int64(len(w.objects[name]))}, nil) {
+			if strings.HasPrefix(name, prefix) && !yield(site.Stored{Name: name, Bytes: int64(len(w.objects[name])), Version: versionOf(w.objects[name])}, nil) {
 				return
 			}
 		}

@@ -65,7 +65,8 @@ var objectNames = regexp.MustCompile(`^(runs|samples)/(cluster=[^/]+/date=([^/]+
 // files are the files of a partition with one number: the runs and their samples.
 type files struct {
 	number        int
-	runs, samples int64 // bytes; -1: there is none
+	runs, samples int64             // bytes; -1: there is none
+	versions      map[string]string // by table
 }
 
 // list returns the files of a partition by number.
@@ -85,8 +86,9 @@ func (l *Lake) list(ctx context.Context, partition string) ([]files, error) {
 				return nil, err
 			}
 			if found[n] == nil {
-				found[n] = &files{number: n, runs: -1, samples: -1}
+				found[n] = &files{number: n, runs: -1, samples: -1, versions: map[string]string{}}
 			}
+			found[n].versions[table] = o.Version
 			if table == tableRuns {
 				found[n].runs = o.Bytes
 			} else {

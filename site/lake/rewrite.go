@@ -317,7 +317,7 @@ func (r *rewriting) store(ctx context.Context, f files) error {
 		if err != nil {
 			return err
 		}
-		if err := r.put(ctx, name, size, t.file); err != nil {
+		if err := r.put(ctx, name, f.versions[t.name], size, t.file); err != nil {
 			return err
 		}
 		r.done.Files++
@@ -326,10 +326,10 @@ func (r *rewriting) store(ctx context.Context, f files) error {
 	return nil
 }
 
-// put stores a file.
-func (l *Lake) put(ctx context.Context, name string, size int64, f *os.File) error {
+// put stores a file in the place of the version that was read.
+func (l *Lake) put(ctx context.Context, name, version string, size int64, f *os.File) error {
 	if err := l.Check(ctx); err != nil {
 		return fmt.Errorf("the lake may have another writer: %w", err)
 	}
-	return l.Store.Put(ctx, name, size, f)
+	return l.Store.Replace(ctx, name, version, size, f)
 }

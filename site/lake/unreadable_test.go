@@ -196,3 +196,34 @@ func TestForgetAfterAKill(t *testing.T) {
 		}
 	}
 }
+
+// A writer that has lost its lock stores a file after another one has stored it: nothing is overwritten, and the next pass
+// writes what is left.
+func TestWriterWithoutItsLock(t *testing.T) {
+	for put := range 4 {
+		w := newWorld()
+		w.put("r1", 7, day, 5)
+		write(t, w)
+		w.put("r2", 8, day, 5)
+		w.put("r3", 9, day.AddDate(0, 0, 1), 5)
+		n := 0
+		w.beforePut = func() {
+			n++
+			if n != put+1 {
+				return
+			}
+			w.beforePut = nil
+			w.put("r4", 6, day, 5)
+			w.put("r5", 5, day.AddDate(0, 0, 1), 5)
+			write(t, w)
+			once(t, w)
+		}
+		_, err := w.lake(t).Write(t.Context())
+		if !errors.Is(err, site.ErrReplaced) {
+			t.Errorf("PUT %d: %v", put, err)
+		}
+		once(t, w)
+		write(t, w)
+		complete(t, w)
+	}
+}

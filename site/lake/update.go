@@ -105,6 +105,7 @@ func (l *Lake) plan(ctx context.Context, u *update, done *Totals) error {
 				return err
 			}
 			u.files[i].samples = -1
+			delete(u.files[i].versions, tableSamples)
 			continue
 		}
 		u.entries[f.number], err = l.readEntries(ctx, objectName(tableRuns, u.partition, f.number))

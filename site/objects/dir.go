@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -92,6 +93,26 @@ func (d *Dir) lock() error {
 	}
 }
 
+// ErrInUse means that another process has the lock of a directory.
+var ErrInUse = errors.New("another process writes to the directory")
+
+// Exclusive takes a lock that one process has at a time, or returns ErrInUse. release ends it; so does the end of the
+// process.
+func (d *Dir) Exclusive() (release func() error, err error) {
+	f, err := d.root.OpenFile(".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the directory %s: %w", d.root.Name(), err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrInUse
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the directory %s: %w", d.root.Name(), err), f.Close())
+	}
+	return f.Close, nil
+}
+
 // Close releases the directory.
 func (d *Dir) Close() error {
 	var err error
@@ -105,16 +126,44 @@ func (d *Dir) Close() error {
 // when it returns nil. Otherwise the name has the earlier object, or all of these bytes if only the
 // last sync failed. Put replaces an object of the same name.
 func (d *Dir) Put(ctx context.Context, name string, size int64, body io.Reader) error {
+	return d.putIf(ctx, name, size, body, func() error { return nil })
+}
+
+// Replace is Put if the name has the object with this version; empty: if it has none. Otherwise the error is
+// site.ErrReplaced. Two calls at the same time may both succeed: callers need a lock, such as that of Exclusive.
+func (d *Dir) Replace(ctx context.Context, name, version string, size int64, body io.Reader) error {
+	return d.putIf(ctx, name, size, body, func() error {
+		info, err := d.root.Lstat(name)
+		now := ""
+		if err == nil {
+			now = versionOf(info)
+		} else if !isAbsent(err) {
+			return err
+		}
+		if now != version {
+			return site.ErrReplaced
+		}
+		return nil
+	})
+}
+
+// versionOf is the version of an object: each Put makes a new file.
+func versionOf(info fs.FileInfo) string {
+	of := info.Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("%d-%d", of.Ino, info.ModTime().UnixNano())
+}
+
+func (d *Dir) putIf(ctx context.Context, name string, size int64, body io.Reader, check func() error) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	if err := d.put(ctx, name, size, body); err != nil {
+	if err := d.put(ctx, name, size, body, check); err != nil {
 		return fmt.Errorf("store object %s: %w", name, full(err))
 	}
 	return nil
 }
 
-func (d *Dir) put(ctx context.Context, name string, size int64, body io.Reader) error {
+func (d *Dir) put(ctx context.Context, name string, size int64, body io.Reader, check func() error) error {
 	whole, err := exactly(body, size)
 	if err != nil {
 		return err
@@ -137,6 +186,9 @@ func (d *Dir) put(ctx context.Context, name string, size int64, body io.Reader) 
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = d.at(stepSynced)
+	}
+	if err == nil {
+		err = check()
 	}
 	if err == nil {
 		err = d.rename(temp, name)
@@ -280,7 +332,7 @@ func (d *Dir) walk(ctx context.Context, prefix string, yield func(site.Stored) b
 		if err != nil {
 			return err
 		}
-		if !yield(site.Stored{Name: name, Bytes: info.Size(), Modified: info.ModTime()}) {
+		if !yield(site.Stored{Name: name, Bytes: info.Size(), Modified: info.ModTime(), Version: versionOf(info)}) {
 			return fs.SkipAll
 		}
 		return nil

@@ -128,6 +128,23 @@ func (s *S3) Check(ctx context.Context) error {
 // object, or these bytes if the answer was lost. Put replaces an object of the same name. It sends
 // one request: after an error the client of the site service, which gets the error, tries again.
 func (s *S3) Put(ctx context.Context, name string, size int64, body io.Reader) error {
+	// An upload in parts that is interrupted leaves parts.
+	return s.put(ctx, name, size, body, minio.PutObjectOptions{DisableMultipart: true})
+}
+
+// Replace is Put if the name has the object with this version; empty: if it has none. Otherwise the error is
+// site.ErrReplaced. The store compares and replaces at once, by the headers If-Match and If-None-Match.
+func (s *S3) Replace(ctx context.Context, name, version string, size int64, body io.Reader) error {
+	o := minio.PutObjectOptions{DisableMultipart: true}
+	if version == "" {
+		o.SetMatchETagExcept("*")
+	} else {
+		o.SetMatchETag(version)
+	}
+	return s.put(ctx, name, size, body, o)
+}
+
+func (s *S3) put(ctx context.Context, name string, size int64, body io.Reader, o minio.PutObjectOptions) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -137,8 +154,7 @@ func (s *S3) Put(ctx context.Context, name string, size int64, body io.Reader) e
 	}
 	lent := &borrowed{body: whole}
 	defer lent.end()
-	// An upload in parts that is interrupted leaves parts.
-	o := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true}
+	o.ContentType = "application/octet-stream"
 	_, err = s.client.Client.PutObject(ctx, s.bucket, s.prefix+name, lent, size, o)
 	return s.explain("store", name, err)
 }
@@ -209,7 +225,7 @@ func (s *S3) List(ctx context.Context, prefix string) iter.Seq2[site.Stored, err
 			if checkName(name) != nil {
 				continue // of another program
 			}
-			if !yield(site.Stored{Name: name, Bytes: i.Size, Modified: i.LastModified}, nil) {
+			if !yield(site.Stored{Name: name, Bytes: i.Size, Modified: i.LastModified, Version: i.ETag}, nil) {
 				return
 			}
 		}
@@ -232,7 +248,10 @@ func (s *S3) explain(verb, name string, err error) error {
 	case "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded": // the last one is Ceph's
 		return fmt.Errorf("%s: %w: %w", what, site.ErrFull, err)
 	}
-	if answer.StatusCode == http.StatusInsufficientStorage {
+	switch answer.StatusCode {
+	case http.StatusPreconditionFailed, http.StatusConflict: // 409: Amazon's, for two conditional uploads at the same time
+		return fmt.Errorf("%s: %w: %w", what, site.ErrReplaced, err)
+	case http.StatusInsufficientStorage:
 		return fmt.Errorf("%s: %w: %w", what, site.ErrFull, err)
 	}
 	if isAway(err, answer.StatusCode) {
