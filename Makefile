@@ -219,8 +219,9 @@ test-lake bench-lake: export RT_LAKE_PYTHON = $(abspath $(LAKE_PY)/bin/python)
 test-lake bench-lake: export RT_BIN = $(abspath $(BIN))
 test-lake: export RT_MINIO = $(abspath $(TOOLS)/minio)
 test-lake: $(TOOLS)/minio build lake-engines
+	@contrib/lab/need postgresql
 	@RT_SEEDS=30 $(GO) test -tags $(TAGS) -count=1 -timeout 1h -run '^TestKilledAnywhere$$' ./site/lake
-	@RT_KILLS=$(LAKE_KILLS) $(GO) test -tags $(TAGS),lake -count=1 -timeout 1h -v -run '^Test(Engines|Killed)' ./e2e/lake
+	@RT_KILLS=$(LAKE_KILLS) $(GO) test -tags $(TAGS),lake -count=1 -timeout 1h -v -run '^Test(Engines|Killed|Writer)' ./e2e/lake
 bench-lake: build lake-engines
 	@RT_RUNS=$(RT_RUNS) $(GO) test -tags $(TAGS),lake -count=1 -timeout 6h -v -run '^TestFigures$$' ./e2e/lake
 

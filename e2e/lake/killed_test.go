@@ -20,6 +20,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/resource-tracker/rt/e2e/minio"
+	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/objects"
 )
@@ -46,27 +47,120 @@ func TestKilledWriter(t *testing.T) {
 
 // The same in a real MinIO.
 func TestKilledWriterS3(t *testing.T) {
+	store, endpoint := newBucket(t)
+	newTestSite(t, bucket, endpoint).killAtRandom(t, store)
+}
+
+// The same with a registry in a real PostgreSQL.
+func TestKilledWriterPostgresS3(t *testing.T) {
+	store, endpoint := newBucket(t)
+	newTestSiteIn(t, newDatabase(t).URL("postgres"), bucket, endpoint).killAtRandom(t, store)
+}
+
+// bucket is the lake of newBucket.
+const bucket = "s3://lake/rt"
+
+// newBucket starts a MinIO, and returns its bucket and the lines of the configuration for it.
+func newBucket(t *testing.T) (store *objects.S3, lines string) {
+	t.Helper()
 	server, err := minio.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	if err := server.MakeBucket(t.Context(), "lake"); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", minio.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", minio.SecretKey)
 	t.Setenv("AWS_REGION", minio.Region)
-	s := newTestSite(t, "s3://lake/rt", "objects_endpoint = \""+server.URL+"\"\n")
-	store, err := objects.NewS3(objects.S3Config{Location: s.lake, Endpoint: server.URL, Region: minio.Region, AccessKey: minio.AccessKey, SecretKey: minio.SecretKey})
+	store, err = objects.NewS3(objects.S3Config{Location: bucket, Endpoint: server.URL, Region: minio.Region, AccessKey: minio.AccessKey, SecretKey: minio.SecretKey})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.killAtRandom(t, store)
+	return store, "objects_endpoint = \"" + server.URL + "\"\n"
+}
+
+// newDatabase starts a PostgreSQL.
+func newDatabase(t *testing.T) *postgres.Server {
+	t.Helper()
+	server, err := postgres.Start("fsync=off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// A writer that is stopped, loses its lock, and goes on after another one has written does not undo what that one has
+// written.
+func TestWriterLosesItsLock(t *testing.T) {
+	store, endpoint := newBucket(t)
+	database := newDatabase(t)
+	s := newTestSiteIn(t, database.URL("postgres"), bucket, endpoint)
+	expected := map[string]int64{}
+	lost, rounds := 0, max(kills()/4, 1)
+	for n := range rounds {
+		s.putSome(t, n*3, 3, expected)
+		first := s.program(t.Context(), "rt-site", "lake")
+		var message bytes.Buffer
+		first.Stderr = &message
+		if err := first.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rand.N(300 * time.Millisecond))
+		signal := func(sig syscall.Signal) {
+			if err := first.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				t.Fatal(err)
+			}
+		}
+		signal(syscall.SIGSTOP)
+		if err := database.Exec("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'"); err != nil {
+			t.Fatal(err)
+		}
+		s.putSome(t, n*3, 1, expected)
+		output(t, s.program(t.Context(), "rt-site", "lake"))
+		signal(syscall.SIGCONT)
+		if err := first.Wait(); err != nil {
+			lost++
+		}
+		readOnce(t, store)
+	}
+	t.Logf("%d of %d writers were stopped while they wrote", lost, rounds)
+	output(t, s.program(t.Context(), "rt-site", "lake"))
+	compare(t, readOnce(t, store), expected)
+}
+
+// putSome delivers runs, with a new number of readings each.
+func (s *testSite) putSome(t *testing.T, from, runs int, expected map[string]int64) {
+	t.Helper()
+	for n := from; n < from+runs; n++ {
+		readings := 5 + rand.IntN(60)
+		_, isAgain := expected[strconv.Itoa(array+1+n)]
+		s.put(t, n, readings, isAgain)
+		expected[strconv.Itoa(array+1+n)] = int64(readings)
+	}
+}
+
+// compare compares the number of samples by job.
+func compare(t *testing.T, found, expected map[string]int64) {
+	t.Helper()
+	if len(found) != len(expected) {
+		t.Errorf("%d runs, not %d", len(found), len(expected))
+	}
+	for job, want := range expected {
+		if found[job] != want {
+			t.Errorf("job %s has %d samples, not %d", job, found[job], want)
+		}
+	}
 }
 
 // killAtRandom delivers runs, and new versions of them, while writers are killed.
@@ -76,10 +170,7 @@ func (s *testSite) killAtRandom(t *testing.T, store lake.Store) {
 	next, killed := 0, 0
 	for killed < kills() {
 		for range rand.IntN(5) {
-			n := next % runs
-			readings := 5 + rand.IntN(60)
-			s.put(t, n, readings, next >= runs)
-			expected[strconv.Itoa(array+1+n)] = int64(readings)
+			s.putSome(t, next%runs, 1, expected)
 			next++
 		}
 		cmd := s.program(t.Context(), "rt-site", "lake")
@@ -97,23 +188,24 @@ func (s *testSite) killAtRandom(t *testing.T, store lake.Store) {
 		switch isExit := errors.As(err, &exit); {
 		case isExit && exit.Sys().(syscall.WaitStatus).Signaled():
 			killed++
-		case err != nil:
+		case err != nil && !isLocked(message.String()):
 			t.Fatalf("%v: %s", err, message.String())
 		}
 		readOnce(t, store)
 	}
 	t.Logf("%d kills, %d deliveries", killed, next)
-	output(t, s.program(t.Context(), "rt-site", "lake"))
-	found := readOnce(t, store)
-	if len(found) != len(expected) {
-		t.Errorf("%d runs, not %d", len(found), len(expected))
-	}
-	for job, want := range expected {
-		if found[job] != want {
-			t.Errorf("job %s has %d samples, not %d", job, found[job], want)
+	for isDone := false; !isDone; {
+		out, err := s.program(t.Context(), "rt-site", "lake").CombinedOutput()
+		isDone = err == nil
+		if err != nil && !isLocked(string(out)) {
+			t.Fatalf("%v: %s", err, out)
 		}
 	}
+	compare(t, readOnce(t, store), expected)
 }
+
+// isLocked reports whether a writer did not start because PostgreSQL still has the connection of one that was killed.
+func isLocked(message string) bool { return strings.Contains(message, "another process has the lock") }
 
 type runRow struct {
 	Name    string `parquet:"run_name"`

@@ -4,6 +4,7 @@ package lake
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,19 +36,28 @@ type testSite struct {
 	registry                 *registry.Registry
 }
 
-// newTestSite makes a site, with its lake in a directory or a bucket.
+// newTestSite makes a site in a directory, with its lake in a directory or a bucket.
 func newTestSite(t *testing.T, lake, more string) *testSite {
+	t.Helper()
+	return newTestSiteIn(t, "", lake, more)
+}
+
+// newTestSiteIn makes a site with its registry in a PostgreSQL; empty: in a directory.
+func newTestSiteIn(t *testing.T, database, lake, more string) *testSite {
 	t.Helper()
 	top := t.TempDir()
 	s := &testSite{dir: filepath.Join(top, "site"), config: filepath.Join(top, "rt.toml"), lake: lake, spool: filepath.Join(top, "spool")}
 	text := fmt.Sprintf("[spool]\ndir = %q\n[serve]\ndir = %q\nlake = %q\n%s", s.spool, s.dir, lake, more)
+	if database != "" {
+		text += fmt.Sprintf("database = %q\n", database)
+	}
 	for _, err := range []error{os.WriteFile(s.config, []byte(text), 0o600), os.Mkdir(s.spool, 0o700)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	var err error
-	s.registry, err = registry.Open(t.Context(), filepath.Join(s.dir, "registry.db"), registry.Options{})
+	s.registry, err = registry.Open(t.Context(), cmp.Or(database, filepath.Join(s.dir, "registry.db")), registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
