@@ -141,7 +141,11 @@ func (s *S3) Replace(ctx context.Context, name, version string, size int64, body
 	} else {
 		o.SetMatchETag(version)
 	}
-	return s.put(ctx, name, size, body, o)
+	err := s.put(ctx, name, size, body, o)
+	if errors.Is(err, site.ErrNotFound) {
+		return fmt.Errorf("%w: %v", site.ErrReplaced, err) // If-Match of an object that is gone
+	}
+	return err
 }
 
 func (s *S3) put(ctx context.Context, name string, size int64, body io.Reader, o minio.PutObjectOptions) error {
