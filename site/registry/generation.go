@@ -41,9 +41,9 @@ func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, r
 		}
 		n, first := namesOf(run.owner, record), summarise([]part{partOf(record)})
 		result, err := tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, generation, owner, family, username, account, partition, name, state, outcome, started, ended, updated)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $12) ON CONFLICT DO NOTHING`,
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`,
 			job.cluster, job.id, job.generation, run.owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3],
-			string(first.state), string(first.outcome), first.started, first.ended)
+			string(first.state), string(first.outcome), first.started, first.ended, micros(time.Now()))
 		if err != nil {
 			return job, false, err
 		}

@@ -23,28 +23,29 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 	if err != nil {
 		return job, err
 	}
-	var old int64
-	err = tx.QueryRowContext(ctx, "SELECT coalesce(length(record), 0) FROM run WHERE id = $1", run.id).Scan(&old)
-	if err != nil {
-		return job, err
-	}
-	grown := int64(len(text)) - old
-	if err := r.charge(ctx, tx, run.id, run.owner, grown); err != nil {
+	return r.putEncoded(ctx, tx, run, record, text, putResult{})
+}
+
+// putEncoded is putRecord with the record as JSON, and with an object that putRow has stored.
+func (r *Registry) putEncoded(ctx context.Context, tx transaction, run lockedRun, record *rt.Run, text []byte, put putResult) (job jobKey, err error) {
+	grown := int64(len(text)) - run.record
+	if err := r.charge(ctx, tx, run.id, run.owner, grown+put.bytes); err != nil {
 		return job, err
 	}
 	jobID := jobIDOf(record)
+	isNew := false
 	if jobID.Valid {
-		job, err = r.putJob(ctx, tx, run, record)
+		job, isNew, err = r.putJob(ctx, tx, run, record)
 		if err != nil {
 			return job, err
 		}
 	}
 	of := partOf(record)
 	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, generation = $4, attempt = $5, state = $6, outcome = $7,
-		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13, changes = changes + 1 WHERE id = $14`,
+		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13, objects = objects + $14, changes = changes + 1 WHERE id = $15`,
 		text, column(record.Cluster), jobID, sql.NullInt64{Int64: job.generation, Valid: jobID.Valid}, int64(record.Attempt),
 		string(of.state), string(of.outcome), of.accounted, of.started, of.ended, column(record.Node),
-		stemOf(record), grown, run.id)
+		stemOf(record), grown, put.objects, run.id)
 	if err != nil {
 		return job, err
 	}
@@ -52,6 +53,10 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 		if err := r.refreshJob(ctx, tx, run.job); err != nil {
 			return job, err
 		}
+	}
+	isComplete := isNew && run.finish == nil // the job has this run alone, and no figures
+	if isComplete {
+		return job, nil
 	}
 	return job, r.refreshJob(ctx, tx, job)
 }
@@ -64,10 +69,10 @@ func jobIDOf(record *rt.Run) sql.NullInt64 {
 
 // putJob stores what all runs of a job have in common. An earlier value stays if the record has none, or
 // if it is from a run of another owner: the first owner decides to which account the job belongs.
-func (r *Registry) putJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (jobKey, error) {
-	job, isNew, err := r.lockJob(ctx, tx, run, record)
+func (r *Registry) putJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, isNew bool, err error) {
+	job, isNew, err = r.lockJob(ctx, tx, run, record)
 	if err != nil || isNew {
-		return job, err
+		return job, isNew, err
 	}
 	n := namesOf(run.owner, record)
 	_, err = tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, generation, owner, family, username, account, partition, name, state, outcome, started, updated)
@@ -78,7 +83,7 @@ func (r *Registry) putJob(ctx context.Context, tx transaction, run lockedRun, re
 			username = `+kept("username")+`, account = `+kept("account")+`,
 			partition = `+kept("partition")+`, name = `+kept("name"),
 		job.cluster, job.id, job.generation, run.owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3])
-	return job, err
+	return job, false, err
 }
 
 // kept is the value of a column of a job that is there: the new one from a run of the same owner, else
@@ -181,19 +186,19 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 	}
 	// The lock makes a second transaction for the same job wait, so that it sees the runs of the first.
 	var old part
-	err := tx.QueryRowContext(ctx, "SELECT state, outcome, started, ended FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+r.writer.lock(),
-		key.cluster, key.id, key.generation).Scan(&old.state, &old.outcome, &old.started, &old.ended)
+	var oldSums figureValues
+	err := tx.QueryRowContext(ctx, "SELECT state, outcome, started, ended, "+figureColumns+" FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+r.writer.lock(),
+		key.cluster, key.id, key.generation).Scan(append([]any{&old.state, &old.outcome, &old.started, &old.ended}, oldSums.targets()...)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT attempt, state, outcome, accounted, min(started), max(ended) FROM run
-		WHERE cluster = $1 AND job_id = $2 AND generation = $3 GROUP BY attempt, state, outcome, accounted ORDER BY attempt DESC`,
-		key.cluster, key.id, key.generation)
+	var sums figureValues
+	rows, err := tx.QueryContext(ctx, partsOfJob, key.cluster, key.id, key.generation)
 	parts, err := collect(rows, err, func(from row) (p part, err error) {
-		return p, from.Scan(&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended)
+		return p, from.Scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended}, sums.targets()...)...)
 	})
 	if err != nil {
 		return err
@@ -202,23 +207,23 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 		_, err = tx.ExecContext(ctx, "DELETE FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3", key.cluster, key.id, key.generation)
 		return err
 	}
+	// A change of a column in an index costs as much as the rest.
 	job := summarise(parts)
-	if err := updateJob(ctx, tx, key, old, job); err != nil {
-		return err
-	}
-	return sumFigures(ctx, tx, key)
-}
-
-// updateJob stores what the runs of a job are. It sets no column of an index if none has changed.
-func updateJob(ctx context.Context, tx transaction, key jobKey, old, job part) error {
-	now := micros(time.Now())
+	var c conditions
+	set := "updated = " + c.value(micros(time.Now()))
 	isSame := old.state == job.state && old.outcome == job.outcome && old.started == job.started && old.ended == job.ended
-	if isSame {
-		_, err := tx.ExecContext(ctx, "UPDATE job SET updated = $1 WHERE cluster = $2 AND job_id = $3 AND generation = $4", now, key.cluster, key.id, key.generation)
-		return err
+	if !isSame {
+		set += ", state = " + c.value(string(job.state)) + ", outcome = " + c.value(string(job.outcome)) +
+			", started = " + c.value(job.started) + ", ended = " + c.value(job.ended)
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE job SET state = $1, outcome = $2, started = $3, ended = $4, updated = $5 WHERE cluster = $6 AND job_id = $7 AND generation = $8",
-		string(job.state), string(job.outcome), job.started, job.ended, now, key.cluster, key.id, key.generation)
+	if sums != oldSums {
+		set += ", waste = " + c.value(wasteOf(sums))
+		for i, name := range figureNames {
+			set += ", " + name + " = " + c.value(sums[i])
+		}
+	}
+	where := " WHERE cluster = " + c.value(key.cluster) + " AND job_id = " + c.value(key.id) + " AND generation = " + c.value(key.generation)
+	_, err = tx.ExecContext(ctx, "UPDATE job SET "+set+where, c.args...)
 	return err
 }
 

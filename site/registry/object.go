@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -21,8 +20,13 @@ import (
 // site.ErrOlder. With the record comes what it says about the run, from which the row of the job is made.
 func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, record *rt.Run) (replaced string, err error) {
 	what := fmt.Sprintf("store object %s of run %s", o.Name, o.RunID)
+	var text []byte
 	if record != nil {
-		if err := site.CheckRecordRun(record); err != nil {
+		err := site.CheckRecordRun(record)
+		if err == nil {
+			text, err = encode(record)
+		}
+		if err != nil {
 			return "", fmt.Errorf("%s: %w", what, err)
 		}
 	}
@@ -32,18 +36,30 @@ func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, re
 		if err != nil {
 			return err
 		}
-		if record == nil {
-			replaced, err = r.putRow(ctx, tx, run, o, body)
-			return err
-		}
-		if err := checkNewer(ctx, tx, run, o, record); err != nil {
-			return err
-		}
-		replaced, err = r.putRow(ctx, tx, run, o, body)
+		rows, err := rowsNamed(ctx, tx, run, o.Name, o.Name)
 		if err != nil {
 			return err
 		}
-		_, err = r.putRecord(ctx, tx, run, record)
+		old := rows[o.Name]
+		if record != nil {
+			err := checkNewer(run, old, o, record)
+			if err != nil {
+				return err
+			}
+		}
+		put, err := r.putRow(ctx, tx, run, old, o, body)
+		if err != nil {
+			return err
+		}
+		if record != nil {
+			_, err = r.putEncoded(ctx, tx, run, record, text, put)
+		} else {
+			err = r.addObject(ctx, tx, run, put)
+		}
+		if err != nil {
+			return err
+		}
+		replaced, err = unnamed(ctx, tx, run.id, put.old)
 		return err
 	})
 	if err != nil {
@@ -52,10 +68,33 @@ func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, re
 	return replaced, nil
 }
 
+// objectRow is the row of an object that is there; the zero value is none.
+type objectRow struct {
+	class         site.Class
+	sum, stored   string
+	bytes, signed int64
+}
+
+// rowsNamed returns the rows of a run with one of two names, which may be the same.
+func rowsNamed(ctx context.Context, tx transaction, run lockedRun, one, other string) (map[string]objectRow, error) {
+	if run.objects == 0 {
+		return nil, nil
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT name, class, sha256, stored, bytes, signed FROM object WHERE run_id = $1 AND name IN ($2, $3)", run.id, one, other)
+	named := map[string]objectRow{}
+	_, err = collect(rows, err, func(from row) (name string, err error) {
+		var o objectRow
+		err = from.Scan(&name, &o.class, &o.sum, &o.stored, &o.bytes, &o.signed)
+		named[name] = o
+		return name, err
+	})
+	return named, err
+}
+
 // checkNewer refuses a record that a delayed request brings: it is from before the end of a run that has
 // ended, or its upload was signed before that of the stored one. The first record of the end is accepted
 // whenever it was signed: the clock of a node may be set back.
-func checkNewer(ctx context.Context, tx transaction, run lockedRun, o site.Object, record *rt.Run) error {
+func checkNewer(run lockedRun, old objectRow, o site.Object, record *rt.Run) error {
 	hasEnded := run.state.Valid && run.state.String != string(rt.StateRunning)
 	ends := record.State != rt.StateRunning
 	switch {
@@ -63,16 +102,10 @@ func checkNewer(ctx context.Context, tx transaction, run lockedRun, o site.Objec
 		return fmt.Errorf("%w: of its end", site.ErrOlder)
 	case !hasEnded && ends:
 		return nil
+	case old.class != "" && signedMicros(o) < old.signed:
+		return fmt.Errorf("%w: its upload was signed at %s", site.ErrOlder, moment(old.signed).Format(time.RFC3339))
 	}
-	var signed int64
-	err := tx.QueryRowContext(ctx, "SELECT signed FROM object WHERE run_id = $1 AND name = $2", o.RunID, o.Name).Scan(&signed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err == nil && signedMicros(o) < signed {
-		err = fmt.Errorf("%w: its upload was signed at %s", site.ErrOlder, moment(signed).Format(time.RFC3339))
-	}
-	return err
+	return nil
 }
 
 // signedMicros is the column of Signed: 0 for an object that is not a record.
@@ -83,24 +116,23 @@ func signedMicros(o site.Object) int64 {
 	return micros(o.Signed)
 }
 
-// putRow stores the row of an object and charges it to the owner of the run.
-func (r *Registry) putRow(ctx context.Context, tx transaction, run lockedRun, o site.Object, body []byte) (replaced string, err error) {
-	var bytes int64
-	var sum, stored string
-	err = tx.QueryRowContext(ctx, "SELECT sha256, stored, bytes FROM object WHERE run_id = $1 AND name = $2", o.RunID, o.Name).
-		Scan(&sum, &stored, &bytes)
-	isNew := errors.Is(err, sql.ErrNoRows)
-	if err != nil && !isNew {
-		return "", err
-	}
-	isSame := !isNew && sum == o.SHA256
+// putResult is what putRow has changed, and its caller adds to the run and to the quotas.
+type putResult struct {
+	objects, bytes int64
+	old            string // name in the object store that the row had, or that the object does not need
+}
+
+// putRow stores the row of an object in place of the old one. The caller adds the result to the run and charges it.
+func (r *Registry) putRow(ctx context.Context, tx transaction, run lockedRun, old objectRow, o site.Object, body []byte) (put putResult, err error) {
+	isNew := old.class == ""
+	isSame := !isNew && old.sum == o.SHA256
 	switch isClosed := run.finish != nil && o.Class != site.ClassRecord; {
 	case isClosed && isSame:
-		return unnamed(ctx, tx, o.RunID, o.Stored)
+		return putResult{old: o.Stored}, nil
 	case isClosed:
-		return "", site.ErrFinished
+		return put, site.ErrFinished
 	case isNew && run.objects >= MaxObjects:
-		return "", fmt.Errorf("%w: %d", site.ErrTooMany, run.objects)
+		return put, fmt.Errorf("%w: %d", site.ErrTooMany, run.objects)
 	}
 	if o.Created.IsZero() {
 		o.Created = time.Now()
@@ -110,21 +142,22 @@ func (r *Registry) putRow(ctx context.Context, tx transaction, run lockedRun, o 
 		ON CONFLICT (run_id, name) DO UPDATE SET class = excluded.class, bytes = excluded.bytes, sha256 = excluded.sha256,
 			csv_rows = excluded.csv_rows, csv_bytes = excluded.csv_bytes, header_bytes = excluded.header_bytes,
 			stored = excluded.stored, created = excluded.created, signed = excluded.signed, body = excluded.body`,
-		o.RunID, o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows, o.Text, o.Header, o.Stored, micros(o.Created), signedMicros(o), body)
-	if err != nil {
-		return "", err
-	}
-	grown := o.Bytes - bytes
+		run.id, o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows, o.Text, o.Header, o.Stored, micros(o.Created), signedMicros(o), body)
+	put = putResult{bytes: o.Bytes - old.bytes, old: old.stored}
 	if isNew {
-		grown += rowBytes
+		put.objects, put.bytes = 1, put.bytes+rowBytes
+	}
+	return put, err
+}
+
+// addObject adds what putRow has changed to the run and charges it to the owner of the run.
+func (r *Registry) addObject(ctx context.Context, tx transaction, run lockedRun, put putResult) error {
+	if put.objects > 0 {
 		if _, err := tx.ExecContext(ctx, "UPDATE run SET objects = objects + 1 WHERE id = $1", run.id); err != nil {
-			return "", err
+			return err
 		}
 	}
-	if err := r.charge(ctx, tx, o.RunID, run.owner, grown); err != nil {
-		return "", err
-	}
-	return unnamed(ctx, tx, o.RunID, stored)
+	return r.charge(ctx, tx, run.id, run.owner, put.bytes)
 }
 
 // unnamed returns a name in the object store if no object of the run has it, else "".

@@ -63,7 +63,9 @@ func TestExpireWaitsForAnAddition(t *testing.T) {
 			if err == nil {
 				o := csv(run, "1", "a")
 				o.Created = time.Now()
-				_, err = r.putRow(t.Context(), tx, row, o, []byte("xyz"))
+				var put putResult
+				put, err = r.putRow(t.Context(), tx, row, objectRow{}, o, []byte("xyz"))
+				err = errors.Join(err, r.addObject(t.Context(), tx, row, put))
 			}
 			close(locked)
 			<-commit

@@ -159,6 +159,7 @@ type lockedRun struct {
 	id, owner string
 	charged   int64
 	objects   int64
+	record    int64 // bytes of the record as JSON
 	state     sql.NullString
 	finish    *site.Finish
 	job       jobKey // zero: of no job
@@ -167,8 +168,8 @@ type lockedRun struct {
 func (r *Registry) lockRun(ctx context.Context, tx transaction, id string) (lockedRun, error) {
 	run := lockedRun{id: id}
 	var finish []byte
-	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, state, finish, coalesce(cluster, ''), coalesce(job_id, 0), coalesce(generation, 0) FROM run WHERE id = $1"+r.writer.lock(), id).
-		Scan(&run.owner, &run.charged, &run.objects, &run.state, &finish, &run.job.cluster, &run.job.id, &run.job.generation)
+	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, coalesce(length(record), 0), state, finish, coalesce(cluster, ''), coalesce(job_id, 0), coalesce(generation, 0) FROM run WHERE id = $1"+r.writer.lock(), id).
+		Scan(&run.owner, &run.charged, &run.objects, &run.record, &run.state, &finish, &run.job.cluster, &run.job.id, &run.job.generation)
 	if err == nil {
 		run.finish, err = decode[site.Finish](finish)
 	}
@@ -185,17 +186,22 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 	if err != nil {
 		return "", fmt.Errorf("finish run %s: %w", id, err)
 	}
-	now := time.Now()
+	now, v := time.Now(), valuesOf(site.FiguresOf(f.Summary))
 	err = r.change(ctx, "finish run "+id, func(tx transaction) error {
 		unused = ""
 		run, err := r.lockRun(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		if err := r.checkFinish(ctx, tx, run, f); err != nil {
+		if run.finish != nil && !sameRows(run.finish, &f) {
+			return site.ErrFinished
+		}
+		named, err := checkFinish(ctx, tx, run, f, inline)
+		if err != nil {
 			return err
 		}
 		charged := int64(len(text))
+		var put putResult
 		if run.finish != nil {
 			old, err := encode(run.finish)
 			if err != nil {
@@ -209,22 +215,22 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 				}
 			}
 		} else if inline != nil {
-			object := *inline
-			object.RunID = id
-			if _, err := r.putRow(ctx, tx, run, object, body); err != nil {
+			put, err = r.putRow(ctx, tx, run, named[inline.Name], *inline, body)
+			if err != nil {
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE run SET finish = $1, finished = coalesce(finished, $2), charged = charged + $3 WHERE id = $4",
-			text, micros(now), charged, id)
+		_, err = tx.ExecContext(ctx, `UPDATE run SET finish = $1, finished = coalesce(finished, $2), charged = charged + $3, objects = objects + $4,
+			core_secs = $5, core_used = $6, gpu_secs = $7, gpu_used = $8, mem_secs = $9, mem_used = $10 WHERE id = $11`,
+			text, micros(now), charged, put.objects, v[0], v[1], v[2], v[3], v[4], v[5], id)
 		if err != nil {
 			return err
 		}
 		// The row of the job is the last one that each change locks, see postgresWriter.
-		if err := r.charge(ctx, tx, id, run.owner, charged); err != nil {
+		if err := r.charge(ctx, tx, id, run.owner, charged+put.bytes); err != nil {
 			return err
 		}
-		return r.putFigures(ctx, tx, run, f.Summary)
+		return r.refreshJob(ctx, tx, run.job)
 	})
 	if err != nil {
 		return "", err
@@ -235,30 +241,27 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 // namesOfRun has no condition of the class: SQLite would read all objects of the class.
 const namesOfRun = "SELECT name, class FROM object WHERE run_id = $1"
 
-// checkFinish checks that a run may be finished with f.
-func (r *Registry) checkFinish(ctx context.Context, tx transaction, run lockedRun, f site.Finish) error {
-	if run.finish != nil && !sameRows(run.finish, &f) {
-		return site.ErrFinished
-	}
-	if f.RecordSum != "" {
-		var found int64
-		err := tx.QueryRowContext(ctx, "SELECT count(*) FROM object WHERE run_id = $1 AND name = $2 AND class = $3 AND sha256 = $4",
-			run.id, site.RecordName, string(site.ClassRecord), f.RecordSum).Scan(&found)
+// checkFinish checks that the objects of f are there. It returns the rows of the record and of inline data.
+func checkFinish(ctx context.Context, tx transaction, run lockedRun, f site.Finish, inline *site.Object) (named map[string]objectRow, err error) {
+	if f.RecordSum != "" || inline != nil {
+		named, err = rowsNamed(ctx, tx, run, site.RecordName, site.InlineName)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if found == 0 {
-			return fmt.Errorf("%w: %s with SHA-256 %s", site.ErrMissing, site.RecordName, f.RecordSum)
-		}
+	}
+	record := named[site.RecordName]
+	isRecord := record.class == site.ClassRecord && record.sum == f.RecordSum
+	if f.RecordSum != "" && !isRecord {
+		return nil, fmt.Errorf("%w: %s with SHA-256 %s", site.ErrMissing, site.RecordName, f.RecordSum)
 	}
 	isKnown := run.finish != nil || len(f.Keys) == 0 // retention may have removed objects of a finished run
 	if isKnown {
-		return nil
+		return named, nil
 	}
 	rows, err := tx.QueryContext(ctx, namesOfRun, run.id)
 	objects, err := collect(rows, err, func(from row) (o site.Object, err error) { return o, from.Scan(&o.Name, &o.Class) })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hasRows := make(map[string]bool, len(objects))
 	for _, o := range objects {
@@ -266,10 +269,10 @@ func (r *Registry) checkFinish(ctx context.Context, tx transaction, run lockedRu
 	}
 	for _, key := range f.Keys {
 		if !hasRows[key] {
-			return fmt.Errorf("%w: %s", site.ErrMissing, key)
+			return nil, fmt.Errorf("%w: %s", site.ErrMissing, key)
 		}
 	}
-	return nil
+	return named, nil
 }
 
 // sameRows reports whether two finishes have the same rows.
