@@ -15,8 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
-
-	"github.com/resource-tracker/rt/site"
 )
 
 // defaultConns is the default of Options.Conns. PostgreSQL allows 100 by default, for all
@@ -119,25 +117,22 @@ func (w *postgresWriter) change(ctx context.Context, f func(transaction) error) 
 }
 
 func (w *postgresWriter) try(ctx context.Context, f func(transaction) error) error {
-	tx, err := w.db.BeginTx(ctx, nil)
+	conn, err := w.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	if err := call(f, tx); err != nil {
-		return errors.Join(err, rolledBack(tx.Rollback()))
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("%w: %w", site.ErrUnclear, err)
-	}
-	return nil
-}
-
-// rolledBack returns an error of a rollback. If the connection is lost, PostgreSQL rolls back by itself.
-func rolledBack(err error) error {
-	if err == nil || errors.Is(err, sql.ErrTxDone) {
-		return nil
-	}
-	return fmt.Errorf("roll back: %w", err)
+	var changed error
+	err = conn.Raw(func(driver any) error {
+		tx := begin(ctx, driver.(*stdlib.Conn).Conn())
+		changed = call(f, tx)
+		if changed != nil {
+			changed = errors.Join(changed, tx.rollback(ctx))
+		} else {
+			changed = tx.commit(ctx)
+		}
+		return nil // the pool looks whether the connection is closed
+	})
+	return errors.Join(changed, err, conn.Close())
 }
 
 // isConflict reports whether PostgreSQL has rolled back a transaction because of another one.

@@ -85,24 +85,32 @@ func (r *Registry) OwnRunIDs(ctx context.Context, owner, after string, limit int
 	return ids, nil
 }
 
-// row is a *sql.Row or *sql.Rows.
+// row is a *sql.Row or rows.
 type row interface{ Scan(...any) error }
 
+// rows is a *sql.Rows, or what a transaction of PostgreSQL has in its place.
+type rows interface {
+	row
+	Next() bool
+	Err() error
+	Close() error
+}
+
 // collect reads all rows of a query.
-func collect[T any](rows *sql.Rows, err error, scan func(row) (T, error)) ([]T, error) {
+func collect[T any](from rows, err error, scan func(row) (T, error)) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer from.Close()
 	var all []T
-	for rows.Next() {
-		one, err := scan(rows)
+	for from.Next() {
+		one, err := scan(from)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, one)
 	}
-	return all, rows.Err()
+	return all, from.Err()
 }
 
 func scanRun(from row) (site.Run, error) {

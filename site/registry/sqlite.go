@@ -270,7 +270,7 @@ func (p *prepared) ExecContext(_ context.Context, query string, args ...any) (sq
 	return s.Exec(args...)
 }
 
-func (p *prepared) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+func (p *prepared) QueryContext(_ context.Context, query string, args ...any) (rows, error) {
 	s, err := p.statement(query)
 	if err != nil {
 		return nil, err
@@ -278,7 +278,7 @@ func (p *prepared) QueryContext(_ context.Context, query string, args ...any) (*
 	return s.Query(args...)
 }
 
-func (p *prepared) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
+func (p *prepared) QueryRowContext(_ context.Context, query string, args ...any) row {
 	s, err := p.statement(query)
 	if err != nil { // the row reports the error
 		return p.conn.QueryRowContext(context.Background(), query, args...)

@@ -15,9 +15,9 @@ const rowBytes = 1 << 10
 // Usage returns the bytes of the runs of an owner, and of all runs: objects, registrations,
 // finishes and records, and 1 KiB for each run and each object.
 func (r *Registry) Usage(ctx context.Context, owner string) (own, total int64, err error) {
-	own, err = usage(ctx, r.db, owner)
+	err = r.db.QueryRowContext(ctx, usage, owner).Scan(&own)
 	if err == nil {
-		total, err = usage(ctx, r.db, "")
+		err = r.db.QueryRowContext(ctx, usage, "").Scan(&total)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the use of the quota: %w", r.fault(err))
@@ -25,10 +25,8 @@ func (r *Registry) Usage(ctx context.Context, owner string) (own, total int64, e
 	return own, total, nil
 }
 
-func usage(ctx context.Context, tx transaction, owner string) (bytes int64, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM disk_use WHERE owner = $1", owner).Scan(&bytes)
-	return bytes, err
-}
+// usage is the query of the bytes of an owner.
+const usage = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM disk_use WHERE owner = $1"
 
 // charge adds bytes to the use of an owner. It returns site.ErrQuota if they exceed a quota. In
 // PostgreSQL transactions at the same time do not see each other's bytes.
@@ -58,7 +56,8 @@ func (r *Registry) charge(ctx context.Context, tx transaction, runID, owner stri
 		if isNone {
 			continue
 		}
-		used, err := usage(ctx, tx, quota.owner)
+		var used int64
+		err := tx.QueryRowContext(ctx, usage, quota.owner).Scan(&used)
 		if err != nil {
 			return err
 		}
