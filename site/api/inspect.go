@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -23,23 +24,38 @@ var (
 	errNoCSV  = errors.New("the object is not CSV with a header, in which every line has an end")
 )
 
+// inspector is the memory of inspect, which is used again: it is larger than most bodies.
+type inspector struct {
+	packed *bufio.Reader
+	gz     gzip.Reader
+	text   [workUnit]byte
+}
+
+var inspectors = sync.Pool{New: func() any { return &inspector{packed: bufio.NewReader(nil)} }}
+
+func (in *inspector) release() {
+	in.packed.Reset(nil)
+	inspectors.Put(in)
+}
+
 // inspect reads a gzip-compressed CSV to its end, in steps of a turn, and refuses more text than
 // limit. text receives the text; Rows, Text and Header of the object are set. The error is errNoCSV if
 // the text has no line, or its last line no end.
 func inspect(t turn, f io.Reader, limit int64, text io.Writer, o *site.Object) error {
-	gz, err := gzip.NewReader(bufio.NewReader(f))
+	in := inspectors.Get().(*inspector)
+	defer in.release()
+	in.packed.Reset(f)
+	err := in.gz.Reset(in.packed)
 	if err != nil {
 		return fmt.Errorf("%w (%w)", errNoGzip, err)
 	}
-	defer gz.Close()
 	var c site.CSV
-	buf := make([]byte, workUnit)
 	for err == nil {
 		var n int
 		if failed := t.do(func() {
-			n, err = fill(gz, buf)
-			_, _ = text.Write(buf[:n]) // a hash
-			c.Add(buf[:n])
+			n, err = fill(&in.gz, in.text[:])
+			_, _ = text.Write(in.text[:n]) // a hash
+			c.Add(in.text[:n])
 		}); failed != nil {
 			return failed
 		}

@@ -38,7 +38,8 @@ type Runs interface {
 // Rows stores the objects of runs.
 type Rows interface {
 	// PutObject stores an object with its body, which is nil if the object store has it. The
-	// returned name is that of an object in the object store that no row names any more.
+	// returned name is that of an object in the object store that no row names any more. site.CheckRecordRun accepts
+	// the record, which is nil for another object.
 	PutObject(ctx context.Context, o site.Object, body []byte, record *rt.Run) (replaced string, err error)
 	Objects(ctx context.Context, runID string) ([]site.Object, error) // by name
 	Body(ctx context.Context, runID, name string) ([]byte, error)

@@ -186,12 +186,17 @@ func (w *sqliteWriter) group(c *change) []*change {
 	return group
 }
 
-// commit makes a group of changes in one transaction. A change that fails is undone by itself. If
-// the transaction fails, all changes fail.
+// commit makes a group of changes in one transaction. If one of them fails, it makes the group again, and the change
+// that fails is undone by itself. If the transaction fails, all changes fail.
 func (w *sqliteWriter) commit(group []*change) {
-	err := w.apply(group)
-	if err != nil {
+	err := w.apply(group, w.make)
+	isOne := errors.Is(err, errOne)
+	if isOne && len(group) > 1 {
 		_ = w.tx.exec("ROLLBACK") // there may be no transaction
+		err = w.apply(group, w.makeAlone)
+	}
+	if err != nil {
+		_ = w.tx.exec("ROLLBACK")
 	}
 	for _, c := range group {
 		if c.err == nil {
@@ -201,7 +206,8 @@ func (w *sqliteWriter) commit(group []*change) {
 	}
 }
 
-func (w *sqliteWriter) apply(group []*change) error {
+// apply makes changes with a function in one transaction, until it returns an error.
+func (w *sqliteWriter) apply(group []*change, one func(*change) error) error {
 	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -210,16 +216,7 @@ func (w *sqliteWriter) apply(group []*change) error {
 		if c.err != nil {
 			continue
 		}
-		if err := w.tx.exec("SAVEPOINT one"); err != nil {
-			return err
-		}
-		c.err = call(c.do, w.tx)
-		if c.err != nil {
-			if err := w.tx.exec("ROLLBACK TO one"); err != nil {
-				return rolledBackWith(c.err, err) // SQLite has rolled back the transaction: each change fails
-			}
-		}
-		if err := w.tx.exec("RELEASE one"); err != nil {
+		if err := one(c); err != nil {
 			return err
 		}
 	}
@@ -227,6 +224,32 @@ func (w *sqliteWriter) apply(group []*change) error {
 		return fmt.Errorf("%w: %w", site.ErrUnclear, err)
 	}
 	return nil
+}
+
+// errOne means that a change of a group has failed.
+var errOne = errors.New("a change has failed")
+
+// make makes a change. If it fails, the transaction must be rolled back.
+func (w *sqliteWriter) make(c *change) error {
+	c.err = call(c.do, w.tx)
+	if c.err != nil {
+		return errOne
+	}
+	return nil
+}
+
+// makeAlone makes a change in a savepoint. Then SQLite writes each old page to a file, which is most of what it writes.
+func (w *sqliteWriter) makeAlone(c *change) error {
+	if err := w.tx.exec("SAVEPOINT one"); err != nil {
+		return err
+	}
+	c.err = call(c.do, w.tx)
+	if c.err != nil {
+		if err := w.tx.exec("ROLLBACK TO one"); err != nil {
+			return rolledBackWith(c.err, err) // SQLite has rolled back the transaction: each change fails
+		}
+	}
+	return w.tx.exec("RELEASE one")
 }
 
 // rolledBackWith is the error of the other changes in a transaction that failed because one of them did.

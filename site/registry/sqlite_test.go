@@ -66,6 +66,36 @@ func TestChangesOfATransactionThatIsRolledBack(t *testing.T) {
 	is(t, "on a full disk", fault(errs[0]), site.ErrFull)
 }
 
+// A change that fails does not undo the others of its transaction, which see each other.
+func TestChangeThatFailsInAGroup(t *testing.T) {
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w := r.writer.(*sqliteWriter)
+	add := statement("INSERT INTO leftover VALUES ('a')", nil)
+	more := statement("INSERT INTO leftover SELECT stored || 'b' FROM leftover", nil)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	var group []*change
+	for _, do := range []func(transaction) error{add, statement("INSERT INTO leftover VALUES ('wrong')", site.ErrFinished), more, add} {
+		group = append(group, &change{ctx: t.Context(), do: do, done: make(chan struct{})})
+	}
+	group = append(group, &change{ctx: cancelled, do: add, done: make(chan struct{})})
+	w.commit(group)
+	is(t, "first", group[0].err, nil)
+	is(t, "failed", group[1].err, site.ErrFinished)
+	is(t, "third", group[2].err, nil)
+	if group[3].err == nil {
+		t.Error("the same name is there twice")
+	}
+	is(t, "cancelled", group[4].err, context.Canceled)
+	names, err := r.Leftover(t.Context(), "", 10)
+	is(t, "Leftover", err, nil)
+	same(t, "names", strings.Join(names, " "), "a ab")
+}
+
 // After a commit that fails the changes may be durable.
 func TestCommitThatFails(t *testing.T) {
 	errs := commitGroup(t, statement("INSERT INTO b VALUES (7)", nil))

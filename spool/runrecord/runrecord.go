@@ -102,12 +102,28 @@ func Check(r io.Reader) (run rt.Run, err error) {
 
 func decompress(r io.Reader, read func(io.Reader) error) error {
 	from := &source{r: r}
-	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
+	z, isUsed := decoders.Get().(*zstd.Decoder)
+	var err error
+	if isUsed {
+		err = z.Reset(from)
+	} else {
+		z, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
+	}
 	if err != nil {
 		return err
 	}
-	defer z.Close()
+	defer release(z)
 	return read(&content{z, from})
+}
+
+// decoders has decoders that are used again: one needs more memory than most records. They have no goroutines.
+var decoders sync.Pool
+
+// release makes a decoder free of its source.
+func release(z *zstd.Decoder) {
+	if z.Reset(nil) == nil {
+		decoders.Put(z)
+	}
 }
 
 // source keeps the error of a reader.
