@@ -14,17 +14,27 @@ const MaxRecordRun = 64 << 10
 // MaxID is the largest id of a job that the registry stores: its cursors have 18 digits.
 const MaxID = 999_999_999_999_999_999
 
-// CheckRecordRun returns why the registry cannot store the run of a record, or nil.
-func CheckRecordRun(run *rt.Run) error {
-	for name, n := range map[string]uint64{
-		"job id": run.JobID.Or(0), "id of the job array": run.ArrayJobID.Or(0), "id of the heterogeneous job": run.HetJobID.Or(0),
-	} {
-		if n > MaxID {
-			return fmt.Errorf("the record's %s %d is larger than %d", name, n, MaxID)
+// CheckRecordNumbers returns why the registry has no place for a number of the run of a record, or nil.
+func CheckRecordNumbers(run *rt.Run) error {
+	for _, id := range []struct {
+		name   string
+		number uint64
+	}{{"job id", run.JobID.Or(0)}, {"id of the job array", run.ArrayJobID.Or(0)}, {"id of the heterogeneous job", run.HetJobID.Or(0)}} {
+		if id.number > MaxID {
+			return fmt.Errorf("the record's %s %d is larger than %d", id.name, id.number, MaxID)
 		}
 	}
 	if run.Attempt > math.MaxInt64 {
 		return fmt.Errorf("the record's attempt %d is larger than %d", run.Attempt, math.MaxInt64)
+	}
+	return nil
+}
+
+// CheckRecordRun returns why the registry cannot store the run of a record, or nil. It writes the run as JSON and
+// reads it again.
+func CheckRecordRun(run *rt.Run) error {
+	if err := CheckRecordNumbers(run); err != nil {
+		return err
 	}
 	text, err := json.Marshal(run)
 	if err != nil {

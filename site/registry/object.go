@@ -23,7 +23,10 @@ func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, re
 	what := fmt.Sprintf("store object %s of run %s", o.Name, o.RunID)
 	var text []byte
 	if record != nil {
-		text, err = encode(record)
+		err = site.CheckRecordNumbers(record)
+		if err == nil {
+			text, err = encode(record)
+		}
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", what, err)
 		}
