@@ -291,11 +291,18 @@ func (s *state) created(path string) {
 	}
 	s.watch.Scan(root, path)
 	s.toReopen = max(s.toReopen, 1)
-	if d := s.locate(root, path); d.Part == cgroupfs.PartStep && !s.watch.IsKnown(path) {
-		s.files.MissStep()
-		s.noteMissedStep(d.Step)
-		s.tasks.IsEndMissed = true
+	d := s.locate(root, path)
+	isMissed := d.Part == cgroupfs.PartStep && !s.watch.IsKnown(path)
+	if isMissed {
+		s.missStep(d.Step)
 	}
+}
+
+// missStep records that a step was gone before its cgroup was entered.
+func (s *state) missStep(step string) {
+	s.files.MissStep()
+	s.noteMissedStep(step)
+	s.tasks.IsEndMissed = true
 }
 
 // removed forgets a directory that was removed.
@@ -308,7 +315,11 @@ func (s *state) removed(path string) {
 		s.rootRemoved(root)
 	default:
 		d := s.locate(root, path)
-		s.tasks.Leave(root, path)
+		isKnownStep := d.Part == cgroupfs.PartStep && s.watch.IsKnown(path)
+		hadGroup := s.tasks.Leave(root, path)
+		if isKnownStep && !hadGroup {
+			s.missStep(d.Step)
+		}
 		s.files.LeaveStep(path)
 		s.watch.Remove(path)
 		isEnd := d.Part == cgroupfs.PartStep || d.IsTaskDir()

@@ -17,6 +17,7 @@ type directory struct {
 
 	own        *Group // the step or task of which it is a cgroup, nil for most
 	step, task *Group // the step and task of its processes
+	hadGroup   bool   // it, or a directory in it, was the cgroup of a step or task
 }
 
 // groups yields the step and the task of a directory, if it is of one.

@@ -180,6 +180,10 @@ func (n *directory) markMixed() {
 
 // assignNew assigns a directory to its step or task, and creates the group if necessary.
 func (s *Set) assignNew(h *hierarchy, n *directory) {
+	n.hadGroup = true
+	if parent := h.find(filepath.Dir(n.path)); parent != nil {
+		parent.hadGroup = true
+	}
 	g := first(s.groups, func(g *Group) bool { return g.r.Step == n.at.Step && g.r.Task == n.at.Task })
 	if g == nil {
 		g = s.newGroup(n)
@@ -235,9 +239,13 @@ func (h *hierarchy) setTask(n *directory, g *Group) {
 	}
 }
 
-// Leave drops a directory below root, or root itself, and all directories below it.
-func (s *Set) Leave(root, path string) {
+// Leave drops a directory below root, or root itself, and all directories below it. It reports whether the
+// directory or one in it was the cgroup of a step or task: a step that ends very soon can be gone before
+// its cgroup is entered.
+func (s *Set) Leave(root, path string) (hadGroup bool) {
 	h := s.find(root)
+	left := h.find(path)
+	hadGroup = left != nil && left.hadGroup
 	for _, n := range h.dirs {
 		// In the hierarchy of the CPU time, a directory without a group belonged to a task without a reading.
 		isUnseenTask := n.at.Task.Valid() && n.own == nil && n.task == nil
@@ -251,6 +259,7 @@ func (s *Set) Leave(root, path string) {
 		s.all, s.byProc = slices.DeleteFunc(s.all, isIt), slices.DeleteFunc(s.byProc, isIt)
 	}
 	s.EndGroups()
+	return hadGroup
 }
 
 // read reads g. The counters and peaks of removed files keep their values. If nothing can
