@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A step whose directory was entered, but not the cgroup in it, is in the ledger: it has no figures.
+// The directory of a step was entered, and the cgroup in it was not: the step is in the ledger, because it has no figures.
 func TestStepThatEndsBeforeItsCgroupIsEntered(t *testing.T) {
 	s := newShareJob(t)
 	mkdir(t, filepath.Join(s.dir, "step_3"))
