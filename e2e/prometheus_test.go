@@ -70,6 +70,11 @@ type noNodes struct{}
 
 func (noNodes) NodeAges(context.Context) ([]rtsite.NodeAge, error) { return nil, nil }
 
+// LakeState is that of a lake that was written.
+func (noNodes) LakeState(context.Context) (rtsite.LakeState, error) {
+	return rtsite.LakeState{LastSuccess: rt.Some(time.Unix(1, 0))}, nil
+}
+
 // siteMetrics returns the metrics of a service that has answered a request.
 func siteMetrics(t *testing.T) string {
 	t.Helper()
@@ -78,7 +83,7 @@ func siteMetrics(t *testing.T) string {
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	m.Counting(http.NotFoundHandler(), func(*http.Request) string { return "other" }).ServeHTTP(httptest.NewRecorder(), r)
 	_, _ = m.CountingStore(nowhere{}).Get(t.Context(), "a")
-	m.Answering(noNodes{}).ServeHTTP(w, r)
+	m.Answering(noNodes{}, noNodes{}).ServeHTTP(w, r)
 	return w.Body.String()
 }
 

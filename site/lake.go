@@ -20,3 +20,9 @@ type Changed struct {
 	Partition string // of the lake: the only one that may have an earlier version; empty if none may
 	Damage    error  // of its row in the registry: Name, Node, JobID and State are not known; nil: none
 }
+
+// LakeState is what the lake lacks.
+type LakeState struct {
+	LastSuccess rt.Opt[time.Time] // of a pass; absent before the first one
+	Unwritten   int64             // runs that it does not have in their last version
+}

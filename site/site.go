@@ -92,6 +92,12 @@ type Stored struct {
 	Version  string // changes when the object is replaced
 }
 
+// Finished is what FinishRun of a registry has done.
+type Finished struct {
+	IsFirst bool   // the run had no finish before
+	Unused  string // name of the inline data in the object store, if the run does not need them: an earlier finish has stored them
+}
+
 // Job is a job of a scheduler, over all of its nodes and attempts.
 type Job struct {
 	Cluster string

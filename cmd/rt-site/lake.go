@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cli"
@@ -48,7 +49,11 @@ func writeLake(ctx context.Context, o *options, stdout, stderr io.Writer) (err e
 			return err
 		}
 	}
+	begin := time.Now()
 	done, err := l.Write(ctx)
+	if err == nil {
+		err = st.registry.LakeDone(ctx, begin)
+	}
 	return errors.Join(err, printTotals(stdout, done, o.json))
 }
 

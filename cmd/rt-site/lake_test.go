@@ -119,6 +119,12 @@ func TestLake(t *testing.T) {
 	if again := lakeRows[lakeRow](t, dir, "runs"); len(again) != 1 {
 		t.Errorf("after a rebuild: %+v", again)
 	}
+	st := lakeStores(t, file)
+	state, err := st.registry.LakeState(t.Context())
+	isWritten := err == nil && state.LastSuccess.Valid() && state.Unwritten == 0
+	if !isWritten || st.close() != nil {
+		t.Errorf("the state of the lake is %+v, %v", state, err)
+	}
 	out := t.TempDir()
 	lakeCall(t, cli.ExitOK, "--config", file, "export", "--job", "99", "--out", out)
 	if exported := lakeRows[lakeRow](t, out, "runs"); len(exported) != 1 || exported[0].ID != runs[0].ID {

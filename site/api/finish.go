@@ -40,10 +40,11 @@ func (s *Server) finish(w http.ResponseWriter, t turn, run site.Run, body []byte
 	if err != nil {
 		return err
 	}
+	var done site.Finished
 	if f.DataSource == sourceS3 {
-		_, err = s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil)
+		done, err = s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil)
 	} else {
-		err = s.finishInline(t, run, f, in.DataCSV)
+		done, err = s.finishInline(t, run, f, in.DataCSV)
 	}
 	if errors.Is(err, site.ErrFinished) {
 		err = refuse(http.StatusConflict, "the run was finished before, with other rows")
@@ -51,7 +52,7 @@ func (s *Server) finish(w http.ResponseWriter, t turn, run site.Run, body []byte
 	if err != nil {
 		return err
 	}
-	if run.Finish == nil {
+	if done.IsFirst {
 		s.conf.Finished(f)
 	}
 	reply(w, http.StatusOK, map[string]string{"run_id": run.ID, "run_status": f.RunStatus})
@@ -182,15 +183,14 @@ func (s *Server) names(id string, uris []string) ([]string, error) {
 
 // finishInline stores a finish with inline data. If they are large, the object store has them before
 // the registry names them.
-func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) error {
+func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) (done site.Finished, err error) {
 	o := site.Object{RunID: run.ID, Name: site.InlineName, Class: site.ClassInline, Created: time.Now().UTC()}
 	packed, err := s.unpack(t, text, &f, &o)
 	if err != nil {
-		return err
+		return done, err
 	}
 	if old := run.Finish; old != nil && old.CSVSHA256 == f.CSVSHA256 {
-		_, err := s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil) // the data are there
-		return err
+		return s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil) // the data are there
 	}
 	ctx, cancel := detached(t.ctx)
 	defer cancel()
@@ -198,17 +198,17 @@ func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) 
 	o.Bytes, o.SHA256 = int64(len(packed)), hex.EncodeToString(sum[:])
 	if len(packed) > maxRow {
 		if err := s.store(ctx, &o, bytes.NewReader(packed)); err != nil {
-			return err
+			return done, err
 		}
 		packed = nil
 	}
-	unused, err := s.conf.Registry.FinishRun(ctx, run.ID, f, &o, packed)
+	done, err = s.conf.Registry.FinishRun(ctx, run.ID, f, &o, packed)
 	if err == nil {
-		s.discard(ctx, unused)
+		s.discard(ctx, done.Unused)
 	} else if isRefused(err) {
 		s.discard(ctx, o.Stored)
 	}
-	return err
+	return done, err
 }
 
 // unpack decodes inline data: base64(gzip(csv)) as specified, plain text in the dialect of the public

@@ -170,33 +170,35 @@ func (m *memory) Body(ctx context.Context, runID, name string) ([]byte, error) {
 	return m.bodies[runID+"/"+name], err
 }
 
-func (m *memory) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (unused string, err error) {
+func (m *memory) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (done site.Finished, err error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx, "FinishRun", id); err != nil {
-		return "", err
+		return done, err
 	}
 	r := m.runs[id]
+	isFirst := r.Finish == nil
 	for _, name := range f.Keys {
 		if m.rows[id][name].Class != site.ClassCSV {
-			return "", fmt.Errorf("%w: %s", site.ErrMissing, name)
+			return done, fmt.Errorf("%w: %s", site.ErrMissing, name)
 		}
 	}
 	if f.RecordSum != "" && m.rows[id][site.RecordName].SHA256 != f.RecordSum {
-		return "", fmt.Errorf("%w: %s", site.ErrMissing, site.RecordName)
+		return done, fmt.Errorf("%w: %s", site.ErrMissing, site.RecordName)
 	}
 	if old := r.Finish; old != nil {
 		if old.DataSource != f.DataSource || old.CSVSHA256 != f.CSVSHA256 || !slices.Equal(old.Keys, f.Keys) {
-			return "", site.ErrFinished
+			return done, site.ErrFinished
 		}
 		if inline != nil {
-			unused = inline.Stored
+			done.Unused = inline.Stored
 		}
 	} else if r.Finished = time.Now().UTC(); inline != nil {
 		m.rows[id][inline.Name], m.bodies[id+"/"+inline.Name] = *inline, body
 	}
 	r.Finish = &f
 	m.runs[id], m.changed[id] = r, time.Now()
-	return unused, nil
+	done.IsFirst = isFirst
+	return done, nil
 }
 
 func (m *memory) ExpireRuns(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error) {

@@ -30,9 +30,8 @@ type Runs interface {
 	// OwnRunIDs returns at most limit ids of the runs of an owner after the given id, sorted.
 	OwnRunIDs(ctx context.Context, owner, after string, limit int) ([]string, error)
 	// FinishRun stores the end of a run, and inline data with its body, which is nil if the
-	// object store has it. A repeated finish with the same rows updates the outcome. unused is the name
-	// of inline data in the object store that the run does not need.
-	FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (unused string, err error)
+	// object store has it. A repeated finish with the same rows updates the outcome.
+	FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (site.Finished, error)
 }
 
 // Rows stores the objects of runs.

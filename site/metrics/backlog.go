@@ -16,12 +16,17 @@ var ages = []struct {
 	most  time.Duration
 }{{"1h", time.Hour}, {"6h", 6 * time.Hour}, {"1d", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}, {"older", 1 << 62}}
 
-// never is the group of the nodes that have delivered nothing.
-const never = "never"
+// never is the group of the nodes that have delivered nothing, and gone that of the nodes without a report for goneAfter
+// that would be in never or in the last group: most of them were removed.
+const (
+	never     = "never"
+	gone      = "gone"
+	goneAfter = 7 * 24 * time.Hour
+)
 
 var (
 	nodesDesc = prometheus.NewDesc("rt_site_nodes",
-		"Nodes by the age of their last successful drain: at most 1h, then at most 6h, 1d, 7d, older, or never.", []string{"last_delivery"}, nil)
+		"Nodes by the age of their last successful drain: at most 1h, then at most 6h, 1d, 7d, older, or never; gone: without a report for 7d, and older or never.", []string{"last_delivery"}, nil)
 	runsDesc = prometheus.NewDesc("rt_site_node_undelivered_runs",
 		"Runs that wait on these nodes, as they have reported it.", []string{"last_delivery"}, nil)
 	reportsDesc = prometheus.NewDesc("rt_site_node_reports",
@@ -57,6 +62,10 @@ func (b backlog) Collect(to chan<- prometheus.Metric) {
 	delivered, reported, waiting := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, n := range list {
 		group := groupOf(now, n.LastSuccess.Or(time.Time{}))
+		isLast := group == never || group == ages[len(ages)-1].label
+		if isLast && now.Sub(n.Reported) > goneAfter {
+			group = gone
+		}
 		delivered[group]++
 		waiting[group] += float64(n.Undelivered.Or(0))
 		reported[groupOf(now, n.Reported)]++
@@ -66,8 +75,10 @@ func (b backlog) Collect(to chan<- prometheus.Metric) {
 		gauge(runsDesc, waiting[age.label], age.label)
 		gauge(reportsDesc, reported[age.label], age.label)
 	}
-	gauge(nodesDesc, delivered[never], never)
-	gauge(runsDesc, waiting[never], never)
+	for _, group := range []string{never, gone} {
+		gauge(nodesDesc, delivered[group], group)
+		gauge(runsDesc, waiting[group], group)
+	}
 }
 
 func groupOf(now, at time.Time) string {

@@ -58,7 +58,7 @@ func New() *Metrics {
 	}
 	m := &Metrics{
 		list:         prometheus.NewRegistry(),
-		requests:     counter("requests_total", "Requests that were answered.", "route", "code"),
+		requests:     counter("requests_total", "Requests that were answered, by the status of the answer; cut: the answer was broken off after an error.", "route", "code"),
 		latency:      histogram("request_duration_seconds", "Time from the header of a request to the end of its answer.", "route"),
 		active:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "rt_site_requests_in_progress", Help: "Requests that have no answer yet."}),
 		received:     counter("received_bytes_total", "Bytes of the bodies of requests that were read.", "route"),
@@ -101,11 +101,14 @@ func (m *Metrics) DatabaseFailed(kind string) {
 	m.database.WithLabelValues(kind).Inc()
 }
 
-// Answering writes the metrics in the text format of Prometheus. It reads the ages of the nodes with each request, for
-// at most two requests at the same time.
-func (m *Metrics) Answering(nodes Nodes) http.Handler {
+// Answering writes the metrics in the text format of Prometheus. It reads the ages of the nodes and of the lake, nil
+// if there is none, with each request, for at most two requests at the same time.
+func (m *Metrics) Answering(nodes Nodes, lake Lake) http.Handler {
 	ages := prometheus.NewRegistry()
 	ages.MustRegister(backlog{nodes})
+	if lake != nil {
+		ages.MustRegister(lakeAge{lake})
+	}
 	return promhttp.HandlerFor(prometheus.Gatherers{m.list, ages}, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: 2, Timeout: 20 * time.Second, ErrorHandling: promhttp.ContinueOnError,
 	})

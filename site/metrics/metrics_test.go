@@ -18,8 +18,11 @@ import (
 // nodes are the ages of nodes, or an error.
 type nodes struct {
 	ages []site.NodeAge
+	lake site.LakeState
 	err  error
 }
+
+func (n nodes) LakeState(context.Context) (site.LakeState, error) { return n.lake, n.err }
 
 func (n nodes) NodeAges(context.Context) ([]site.NodeAge, error) { return n.ages, n.err }
 
@@ -27,7 +30,7 @@ func (n nodes) NodeAges(context.Context) ([]site.NodeAge, error) { return n.ages
 func text(t *testing.T, m *Metrics, n nodes) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	m.Answering(n).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	m.Answering(n, n).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -62,6 +65,19 @@ func TestRequests(t *testing.T) {
 	for _, path := range []string{"/list", "/list", "/away"} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader("body")))
 	}
+	func() { // an answer that is broken off
+		defer func() {
+			if recover() != http.ErrAbortHandler {
+				t.Error("the panic is lost")
+			}
+		}()
+		broken := m.Counting(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "[")
+			panic(http.ErrAbortHandler)
+		}), func(*http.Request) string { return "read" })
+		broken.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}()
+	has(t, text(t, m, nodes{}), `rt_site_requests_total{code="cut",route="read"} 1`)
 	has(t, text(t, m, nodes{}), `rt_site_requests_total{code="200",route="list"} 2`, `rt_site_requests_total{code="503",route="away"} 1`, "rt_site_requests_in_progress 0",
 		`rt_site_received_bytes_total{route="list"} 8`, `rt_site_sent_bytes_total{route="list"} 12`, `rt_site_request_duration_seconds_count{route="list"} 2`)
 }
@@ -132,12 +148,19 @@ func TestBacklog(t *testing.T) {
 		{Reported: ago(time.Minute), LastSuccess: rt.Some(ago(7 * time.Hour)), Undelivered: rt.Some[int64](3)},
 		{Reported: ago(8 * time.Hour), LastSuccess: rt.Some(ago(8 * time.Hour)), Undelivered: rt.Some[int64](4)},
 		{Reported: ago(400 * 24 * time.Hour), LastSuccess: rt.Some(ago(400 * 24 * time.Hour))},
+		{Reported: ago(time.Minute), LastSuccess: rt.Some(ago(8 * 24 * time.Hour))},
+		{Reported: ago(8 * 24 * time.Hour)},
 		{Reported: ago(-time.Minute), Undelivered: rt.Some[int64](5)},
 	}}
 	got := text(t, New(), n)
 	has(t, got, "rt_site_database_up 1", `rt_site_nodes{last_delivery="1h"} 1`, `rt_site_nodes{last_delivery="6h"} 0`, `rt_site_nodes{last_delivery="1d"} 2`,
-		`rt_site_nodes{last_delivery="older"} 1`, `rt_site_nodes{last_delivery="never"} 1`, `rt_site_node_undelivered_runs{last_delivery="1d"} 7`,
-		`rt_site_node_undelivered_runs{last_delivery="never"} 5`, `rt_site_node_reports{last_report="1h"} 3`, `rt_site_node_reports{last_report="older"} 1`)
+		`rt_site_nodes{last_delivery="older"} 1`, `rt_site_nodes{last_delivery="gone"} 2`, `rt_site_nodes{last_delivery="never"} 1`, `rt_site_node_undelivered_runs{last_delivery="1d"} 7`,
+		`rt_site_node_undelivered_runs{last_delivery="never"} 5`, `rt_site_node_reports{last_report="1h"} 4`, `rt_site_node_reports{last_report="older"} 2`)
+	if strings.Contains(got, "rt_site_lake_last") {
+		t.Error("the lake has a time before it was written")
+	}
+	n.lake = site.LakeState{LastSuccess: rt.Some(time.UnixMilli(1_700_000_000_500)), Unwritten: 7}
+	has(t, text(t, New(), n), "rt_site_lake_last_success_timestamp_seconds 1.7000000005e+09", "rt_site_lake_unwritten_runs 7")
 	away := text(t, New(), nodes{err: errors.New("away")})
 	has(t, away, "rt_site_database_up 0", `rt_site_requests_in_progress 0`)
 	if strings.Contains(away, "rt_site_nodes{") {

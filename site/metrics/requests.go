@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// cut is the code of a request of which the handler ended with a panic: the connection ends before the answer does,
+// whatever status its header has.
+const cut = "cut"
+
 // Counting returns a handler that counts the requests to another one. route names what a request is for, with one of
 // a small number of names.
 func (m *Metrics) Counting(next http.Handler, route func(*http.Request) string) http.Handler {
@@ -17,14 +21,20 @@ func (m *Metrics) Counting(next http.Handler, route func(*http.Request) string) 
 		answer := &countedAnswer{ResponseWriter: w, status: http.StatusOK}
 		counted := *r // the server keeps its own
 		counted.Body = body
+		isComplete := false
 		defer func() {
 			m.active.Dec()
-			m.requests.WithLabelValues(name, strconv.Itoa(answer.status)).Inc()
+			code := strconv.Itoa(answer.status)
+			if !isComplete {
+				code = cut
+			}
+			m.requests.WithLabelValues(name, code).Inc()
 			m.latency.WithLabelValues(name).Observe(time.Since(begin).Seconds())
 			m.received.WithLabelValues(name).Add(float64(body.bytes))
 			m.sent.WithLabelValues(name).Add(float64(answer.bytes))
 		}()
 		next.ServeHTTP(answer, &counted)
+		isComplete = true
 	})
 }
 

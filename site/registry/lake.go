@@ -116,6 +116,29 @@ func (r *Registry) Removed(ctx context.Context, id string) error {
 	})
 }
 
+// lakeSetting is the name of the setting that LakeDone stores.
+const lakeSetting = "lake"
+
+// LakeDone stores when a pass of the lake has ended that has written all runs that can be read.
+func (r *Registry) LakeDone(ctx context.Context, at time.Time) error {
+	return r.putTime(ctx, "store the time of the lake", lakeSetting, at)
+}
+
+// LakeState returns what the lake lacks.
+func (r *Registry) LakeState(ctx context.Context) (state site.LakeState, err error) {
+	at, err := r.timeOf(ctx, lakeSetting)
+	if err == nil {
+		err = r.db.QueryRowContext(ctx, "SELECT count(*) FROM run WHERE changes > 0").Scan(&state.Unwritten)
+	}
+	if err != nil {
+		return state, fmt.Errorf("read the state of the lake: %w", r.fault(err))
+	}
+	if !at.IsZero() {
+		state.LastSuccess = rt.Some(at)
+	}
+	return state, nil
+}
+
 // rewriteBatch is how many runs one transaction of Rebuild changes.
 const rewriteBatch = 1000
 

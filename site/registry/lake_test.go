@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -111,6 +112,23 @@ func TestOtherRegistrationsAgain(t *testing.T) {
 		if len(list) != 1 || list[0].ID != twin.ID {
 			t.Errorf("%+v, want the other registration of %s, not %s", list, first.ID, later.ID)
 		}
+	})
+}
+
+// The state of the lake: when it was written, and what it lacks.
+func TestLakeState(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, again func() *Registry) {
+		putRun(t, r, 0, job(7, 0))
+		state, err := r.LakeState(t.Context())
+		is(t, "LakeState", err, nil)
+		same(t, "before the first pass", state, site.LakeState{Unwritten: 1})
+		list, err := r.Changed(t.Context(), site.Changed{}, 10)
+		is(t, "Changed", err, nil)
+		is(t, "Written", r.Written(t.Context(), "p", list), nil)
+		is(t, "LakeDone", r.LakeDone(t.Context(), start), nil)
+		state, err = again().LakeState(t.Context())
+		is(t, "LakeState", err, nil)
+		same(t, "after a pass", state, site.LakeState{LastSuccess: rt.Some(start)})
 	})
 }
 

@@ -78,8 +78,8 @@ func put(t *testing.T, r *Registry, o site.Object, body []byte, record *rt.Run) 
 // finish finishes a run, without inline data.
 func finish(t *testing.T, r *Registry, id string, f site.Finish) error {
 	t.Helper()
-	unused, err := r.FinishRun(t.Context(), id, f, nil, nil)
-	same(t, "unused", unused, "")
+	done, err := r.FinishRun(t.Context(), id, f, nil, nil)
+	same(t, "unused", done.Unused, "")
 	return err
 }
 
@@ -278,11 +278,11 @@ func TestOlderRecord(t *testing.T) {
 func TestUnusedInlineData(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		run := newRun(t, r, 1)
-		for _, step := range []struct{ at, unused string }{{"at1", ""}, {"at2", "at2"}, {"at1", ""}} {
+		for i, step := range []struct{ at, unused string }{{"at1", ""}, {"at2", "at2"}, {"at1", ""}} {
 			inline := site.Object{Name: site.InlineName, Class: site.ClassInline, SHA256: "i", Stored: step.at}
-			unused, err := r.FinishRun(t.Context(), run.ID, site.Finish{DataSource: "inline", CSVSHA256: "c"}, &inline, nil)
+			done, err := r.FinishRun(t.Context(), run.ID, site.Finish{DataSource: "inline", CSVSHA256: "c"}, &inline, nil)
 			is(t, "FinishRun", err, nil)
-			same(t, "unused", unused, step.unused)
+			same(t, "done", done, site.Finished{IsFirst: i == 0, Unused: step.unused})
 		}
 		head, err := r.RunHead(t.Context(), run.ID)
 		is(t, "RunHead", err, nil)

@@ -187,20 +187,20 @@ func (r *Registry) lockRun(ctx context.Context, tx transaction, id string) (lock
 // FinishRun stores the end of a run, with the object of its inline data if it has any. A repeated
 // finish with the same rows changes the outcome and the summary, because accounting may have
 // corrected them; with other rows it is site.ErrFinished. site.ErrMissing means that a key of the
-// finish has no object, or that the stored record is not the one with RecordSum. unused is the name of
-// inline in the object store if the run does not need it, because an earlier finish has stored the data.
-func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (unused string, err error) {
+// finish has no object, or that the stored record is not the one with RecordSum.
+func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (done site.Finished, err error) {
 	text, err := encode(f)
 	if err != nil {
-		return "", fmt.Errorf("finish run %s: %w", id, err)
+		return done, fmt.Errorf("finish run %s: %w", id, err)
 	}
 	now, v := time.Now(), valuesOf(site.FiguresOf(f.Summary))
 	err = r.change(ctx, "finish run "+id, func(tx transaction) error {
-		unused = ""
+		done = site.Finished{}
 		run, err := r.lockRun(ctx, tx, id)
 		if err != nil {
 			return err
 		}
+		done.IsFirst = run.finish == nil
 		if run.finish != nil && !sameRows(run.finish, &f) {
 			return site.ErrFinished
 		}
@@ -217,7 +217,7 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 			}
 			charged -= int64(len(old))
 			if inline != nil {
-				unused, err = unnamed(ctx, tx, id, inline.Stored)
+				done.Unused, err = unnamed(ctx, tx, id, inline.Stored)
 				if err != nil {
 					return err
 				}
@@ -241,9 +241,9 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 		return r.refreshJob(ctx, tx, run.job)
 	})
 	if err != nil {
-		return "", err
+		return site.Finished{}, err
 	}
-	return unused, nil
+	return done, nil
 }
 
 // namesOfRun has no condition of the class: SQLite would read all objects of the class.
