@@ -54,10 +54,23 @@ func (d *dictionary) number(text []byte) int32 {
 	}
 	n, ok := d.numbers[string(text)]
 	if !ok {
+		return d.numberOf(string(text))
+	}
+	d.last = n
+	return n
+}
+
+// numberOf is number for a text that is a string already.
+func (d *dictionary) numberOf(text string) int32 {
+	isLast := len(d.list) > 0 && d.list[d.last] == text
+	if isLast {
+		return d.last
+	}
+	n, ok := d.numbers[text]
+	if !ok {
 		n = int32(len(d.list))
-		word := string(text)
-		d.list = append(d.list, word)
-		d.numbers[word] = n
+		d.list = append(d.list, text)
+		d.numbers[text] = n
 	}
 	d.last = n
 	return n
@@ -149,6 +162,21 @@ func (c *chunk) define(rows int) ([]byte, error) {
 	return p.definitions[n:], nil
 }
 
+// putBatch adds rows of a column in a list.
+func (c *chunk) putBatch(of *pending, repetitions []byte, rows int) error {
+	if err := c.endFullPage(); err != nil {
+		return err
+	}
+	p := &c.page
+	p.rows += rows
+	p.repetitions, p.definitions = append(p.repetitions, repetitions...), append(p.definitions, of.definitions...)
+	p.ints, p.doubles, p.bools = append(p.ints, of.ints...), append(p.doubles, of.doubles...), append(p.bools, of.bools...)
+	for _, word := range of.words {
+		p.texts = append(p.texts, c.words.numberOf(word))
+	}
+	return nil
+}
+
 // The functions below add a value for each row of a column outside lists.
 
 func putUnsigned(c *chunk, values []rt.Opt[uint64]) error {
@@ -193,7 +221,7 @@ func putTexts(c *chunk, values []rt.Opt[string]) error {
 	for i := range levels {
 		if v, ok := values[i].Get(); ok {
 			levels[i] = 1
-			c.page.texts = append(c.page.texts, c.words.number([]byte(v)))
+			c.page.texts = append(c.page.texts, c.words.numberOf(v))
 		}
 	}
 	return err

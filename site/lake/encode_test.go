@@ -55,7 +55,7 @@ func randomSnapshot(r *rand.Rand, seq int64) *rt.Snapshot {
 
 // oldValues are the values of a snapshot as the lake wrote them value by value with parquet-go.
 func oldValues(e *sampleEncoder, run *rt.Run, s *rt.Snapshot) [][]parquet.Value {
-	row := make([][]parquet.Value, len(e.columns))
+	row := make([][]parquet.Value, len(e.schema.Columns()))
 	put := func(name string, v parquet.Value, ok bool) {
 		at := indexOf(e.schema, name)
 		row[at] = []parquet.Value{optional(v, ok, at)}
@@ -79,12 +79,38 @@ func oldValues(e *sampleEncoder, run *rt.Run, s *rt.Snapshot) [][]parquet.Value 
 	putFigures(put, "job_gpu", &s.GPU, rt.GPUUseFigures[:])
 	put("node_gpu_usage", parquet.DoubleValue(s.Node.GPUUsage.Or(0)), s.Node.GPUUsage.Valid())
 	put("job_gpu_usage", parquet.DoubleValue(s.GPU.Usage.Or(0)), s.GPU.Usage.Valid())
-	for _, l := range lists() {
-		l.bind(e.schema)
-		l.add(row, s, 0)
-		l.pad(row, 1)
-	}
+	putList(e, row, "nets", s.Nets)
+	putList(e, row, "disks", s.Disks)
+	putList(e, row, "mounts", s.Mounts)
+	putList(e, row, "gpus", s.GPUs)
+	putList(e, row, "fabrics", s.Fabrics)
+	putList(e, row, "remote_fs", s.RemoteFS)
+	putList(e, row, "steps", s.Steps)
+	putList(e, row, "processes", s.Procs)
+	putList(e, row, "gpu_processes", s.GPUProcesses)
+	putList(e, row, "energy", s.Energy)
+	putList(e, row, "perf", s.Perf)
 	return row
+}
+
+func putList[T any, P fielder[T]](e *sampleEncoder, row [][]parquet.Value, name string, elements []T) {
+	for _, f := range P(new(T)).Fields() {
+		at := indexOf(e.schema, name, "list", "element", fieldName(f))
+		if len(elements) == 0 {
+			row[at] = []parquet.Value{parquet.NullValue().Level(0, noList, at)}
+		}
+	}
+	for n := range elements {
+		for _, f := range P(&elements[n]).Fields() {
+			at := indexOf(e.schema, name, "list", "element", fieldName(f))
+			v, ok := reader(f.At)()
+			level := hasField
+			if !ok {
+				v, level = parquet.NullValue(), noField
+			}
+			row[at] = append(row[at], v.Level(min(n, 1), level, at))
+		}
+	}
 }
 
 func putFigures[T any](put func(string, parquet.Value, bool), noun string, of *T, figures []rt.Figure[T, uint64]) {

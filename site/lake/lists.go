@@ -2,7 +2,7 @@ package lake
 
 import (
 	"encoding/json"
-	"slices"
+	"math"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -15,9 +15,8 @@ type list interface {
 	name() string
 	node(describe func(string, Description)) parquet.Node
 	bind(*parquet.Schema)
-	add(columns [][]parquet.Value, s *rt.Snapshot, row int)
-	pad(columns [][]parquet.Value, row int)
-	flush(to []*chunk, columns [][]parquet.Value, rows int) error
+	add(s *rt.Snapshot, row int)
+	flush(to []*chunk, rows int) error
 	reset()
 }
 
@@ -29,25 +28,37 @@ type fielder[T any] interface {
 
 // listOf is a list of elements of the type T.
 type listOf[T any, P fielder[T]] struct {
-	title   string
-	of      func(*rt.Snapshot) []T
-	scratch T // to which the fields point
-	fields  []listField
-	rows    int // that the columns have of this batch
+	title       string
+	of          func(*rt.Snapshot) []T
+	scratch     T // to which the fields point
+	fields      []listField
+	rows        int    // that the fields have of this batch
+	repetitions []byte // of the batch, the same for each field
 }
 
 // listField is a field of the elements of a list.
 type listField struct {
 	rt.Field
-	index  int
-	absent []parquet.Value // of a batch without elements
-	value  func() (parquet.Value, bool)
+	index int
+	add   func(*pending) bool
+	batch pending
+}
+
+// pending is values of a batch: a page, and its texts, which are not yet in the dictionary.
+type pending struct {
+	page
+	words []string
+}
+
+func (p *pending) reset() {
+	p.page.reset()
+	p.words = p.words[:0]
 }
 
 func newList[T any, P fielder[T]](title string, of func(*rt.Snapshot) []T) *listOf[T, P] {
 	l := &listOf[T, P]{title: title, of: of}
 	for _, f := range P(&l.scratch).Fields() {
-		l.fields = append(l.fields, listField{Field: f, value: reader(f.At)})
+		l.fields = append(l.fields, listField{Field: f, add: adder(f.At)})
 	}
 	return l
 }
@@ -90,7 +101,6 @@ func (l *listOf[T, P]) bind(s *parquet.Schema) {
 	for i := range l.fields {
 		f := &l.fields[i]
 		f.index = indexOf(s, l.title, "list", "element", fieldName(f.Field))
-		f.absent = slices.Repeat([]parquet.Value{parquet.NullValue().Level(0, noList, f.index)}, sampleRows)
 	}
 }
 
@@ -101,61 +111,113 @@ const (
 	hasField = 3
 )
 
-func (l *listOf[T, P]) add(columns [][]parquet.Value, s *rt.Snapshot, row int) {
+func (l *listOf[T, P]) add(s *rt.Snapshot, row int) {
 	elements := l.of(s)
 	if len(elements) == 0 {
 		return
 	}
-	l.pad(columns, row)
+	l.pad(row)
 	l.rows = row + 1
 	for n := range elements {
 		l.scratch = elements[n]
+		l.repetitions = append(l.repetitions, byte(min(n, 1)))
 		for i := range l.fields {
 			f := &l.fields[i]
-			v, ok := f.value()
-			if ok {
-				v = v.Level(min(n, 1), hasField, f.index)
-			} else {
-				v = parquet.NullValue().Level(min(n, 1), noField, f.index)
+			level := byte(noField)
+			if f.add(&f.batch) {
+				level = hasField
 			}
-			columns[f.index] = append(columns[f.index], v)
+			f.batch.definitions = append(f.batch.definitions, level)
 		}
 	}
 }
 
 // pad adds the absent lists of the rows before a row.
-func (l *listOf[T, P]) pad(columns [][]parquet.Value, row int) {
+func (l *listOf[T, P]) pad(row int) {
+	missing := row - l.rows
+	if missing == 0 {
+		return
+	}
+	l.repetitions = append(l.repetitions, make([]byte, missing)...)
 	for i := range l.fields {
-		f := &l.fields[i]
-		if l.rows == 0 {
-			columns[f.index] = columns[f.index][:0]
-		}
-		columns[f.index] = append(columns[f.index], f.absent[:row-l.rows]...)
+		p := &l.fields[i].batch
+		p.definitions = append(p.definitions, make([]byte, missing)...)
 	}
 }
 
-func (l *listOf[T, P]) flush(to []*chunk, columns [][]parquet.Value, rows int) error {
+// flush adds the batch to the columns of a file.
+func (l *listOf[T, P]) flush(to []*chunk, rows int) error {
 	hasNone := l.rows == 0
 	if !hasNone {
-		l.pad(columns, rows)
-		l.rows = 0
+		l.pad(rows)
 	}
 	for i := range l.fields {
-		at := l.fields[i].index
+		f := &l.fields[i]
 		var err error
 		if hasNone {
-			err = to[at].putNulls(rows)
+			err = to[f.index].putNulls(rows)
 		} else {
-			err = to[at].put(columns[at])
+			err = to[f.index].putBatch(&f.batch, l.repetitions, rows)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	l.reset()
 	return nil
 }
 
-func (l *listOf[T, P]) reset() { l.rows = 0 }
+func (l *listOf[T, P]) reset() {
+	l.rows, l.repetitions = 0, l.repetitions[:0]
+	for i := range l.fields {
+		l.fields[i].batch.reset()
+	}
+}
+
+// adder returns how the value of a field is added, if there is one. A text that is empty is not known.
+func adder(at any) func(*pending) bool {
+	switch p := at.(type) {
+	case *string:
+		return func(to *pending) bool {
+			if *p == "" {
+				return false
+			}
+			to.words = append(to.words, strings.ToValidUTF8(*p, "?"))
+			return true
+		}
+	case *uint64:
+		return func(to *pending) bool {
+			to.ints = append(to.ints, int64(min(*p, math.MaxInt64)))
+			return true
+		}
+	case *rt.Opt[uint64]:
+		return func(to *pending) bool {
+			v, ok := p.Get()
+			if ok {
+				to.ints = append(to.ints, int64(min(v, math.MaxInt64)))
+			}
+			return ok
+		}
+	}
+	value := reader(at) // of a seldom type
+	return func(to *pending) bool {
+		v, ok := value()
+		if !ok {
+			return false
+		}
+		switch v.Kind() {
+		case parquet.Int64:
+			to.ints = append(to.ints, v.Int64())
+		case parquet.Double:
+			to.doubles = append(to.doubles, v.Double())
+		case parquet.Boolean:
+			to.bools = append(to.bools, v.Boolean())
+		case parquet.ByteArray:
+			to.words = append(to.words, string(v.ByteArray()))
+		}
+		return true
+	}
+}
 
 // nodeOf returns the type of the column of a field.
 func nodeOf(at any) parquet.Node {

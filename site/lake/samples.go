@@ -18,9 +18,8 @@ type sampleEncoder struct {
 	scalars  []scalars
 	current  *current
 	lists    []list
-	columns  [][]parquet.Value // of the lists, by the number of the column
-	runs     []stretch         // of the batch
-	rows     int               // of the batch
+	runs     []stretch // of the batch
+	rows     int       // of the batch
 }
 
 // constant is a column with one value for all samples of a run.
@@ -67,7 +66,6 @@ func newSampleEncoder() *sampleEncoder {
 		group[l.name()] = l.node(e.describe)
 	}
 	e.schema = parquet.NewSchema("sample", group)
-	e.columns = make([][]parquet.Value, len(e.schema.Columns()))
 	for _, c := range e.constant {
 		c.index = indexOf(e.schema, c.name)
 	}
@@ -117,7 +115,7 @@ func (e *sampleEncoder) add(s *rt.Snapshot) (isFull bool) {
 		c.add(e.rows)
 	}
 	for _, l := range e.lists {
-		l.add(e.columns, s, e.rows)
+		l.add(s, e.rows)
 	}
 	e.rows++
 	e.runs[len(e.runs)-1].rows++
@@ -146,7 +144,7 @@ func (e *sampleEncoder) flush(to []*chunk) (rows int, err error) {
 		}
 	}
 	for _, l := range e.lists {
-		if err := l.flush(to, e.columns, rows); err != nil {
+		if err := l.flush(to, rows); err != nil {
 			return 0, err
 		}
 	}
