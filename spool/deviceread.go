@@ -40,10 +40,44 @@ type listReader interface {
 	close()
 }
 
-func openDevices(ctx context.Context, c *conn, lists []storedList, from keyframe, to int64) (*deviceReaders, error) {
-	d := &deviceReaders{}
+// deviceSource is where the devices are stored: a spool file or a record in memory.
+type deviceSource interface {
+	// identities calls f with these columns of the rows of a table of identities.
+	identities(table string, columns []string, f func(row []driver.Value) error) error
+	// readings returns rows of a table of readings, in their order.
+	readings(ctx context.Context, of *readingsOf) (driver.Rows, error)
+}
+
+// readingsOf selects the readings of the devices of a list.
+type readingsOf struct {
+	name       string // of the table
+	device     string // its column with the number of the device
+	identities string // the table of the list
+	values     []string
+	after      int64            // the row before the first one
+	has        func(int64) bool // whether the list has the device
+}
+
+// columns are those of the rows.
+func (r *readingsOf) columns() []string {
+	return append([]string{"seq", r.device, "gone"}, r.values...)
+}
+
+// identities implements deviceSource.
+func (c *conn) identities(table string, columns []string, f func(row []driver.Value) error) error {
+	return c.eachUpTo(c.maxIdentities(), "SELECT "+sqlNames(columns)+" FROM "+table, nil, f)
+}
+
+// readings implements deviceSource.
+func (c *conn) readings(ctx context.Context, of *readingsOf) (driver.Rows, error) {
+	columns := `r."` + strings.Join(of.columns(), `", r."`) + `"`
+	return c.rows(ctx, "SELECT "+columns+" FROM "+of.name+" AS r CROSS JOIN "+of.identities+" AS d ON d.id = r."+of.device+
+		" WHERE r.rowid > ? ORDER BY r.rowid", of.after)
+}
+
+func openDevices(ctx context.Context, c deviceSource, keyframes []int64, lists []storedList, from keyframe) (*deviceReaders, error) {
+	d := &deviceReaders{keyframes: keyframes}
 	var err error
-	d.keyframes, err = c.queryInts("SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from.seq, to)
 	for i := 0; err == nil && i < len(lists); i++ {
 		var l listReader
 		l, err = lists[i].reader(ctx, c, &from)
@@ -77,11 +111,11 @@ func (d *deviceReaders) read(s *rt.Snapshot) (err error) {
 }
 
 // reader reads the identities and starts to read the readings that follow a row.
-func (t *listTable[T]) reader(ctx context.Context, c *conn, after *keyframe) (listReader, error) {
+func (t *listTable[T]) reader(ctx context.Context, c deviceSource, after *keyframe) (listReader, error) {
 	d := &deviceReader[T]{of: t, known: map[int64]*T{}, slot: map[int64]int64{}}
 	id, values := t.columns(&d.bound)
 	d.values = values
-	err := c.eachUpTo(c.maxIdentities(), "SELECT id, slot, "+names(id)+" FROM "+t.name, nil, func(row []driver.Value) error {
+	err := c.identities(t.name, append([]string{"id", "slot"}, columnNamesOf(id)...), func(row []driver.Value) error {
 		number, ok := row[0].(int64)
 		slot, ok1 := row[1].(int64)
 		if !ok || !ok1 {
@@ -99,9 +133,10 @@ func (t *listTable[T]) reader(ctx context.Context, c *conn, after *keyframe) (li
 		d.done = true
 		return d, nil
 	}
-	columns := "r." + strings.ReplaceAll(names(values), ", ", ", r.")
-	d.rows, err = c.rows(ctx, "SELECT seq, r."+t.from.column+", gone, "+columns+" FROM "+readingTables[t.from.table].name+
-		" AS r CROSS JOIN "+t.name+" AS d ON d.id = r."+t.from.column+" WHERE r.rowid > ? ORDER BY r.rowid", after.rows[t.from.table])
+	d.rows, err = c.readings(ctx, &readingsOf{
+		name: readingTables[t.from.table].name, device: t.from.column, identities: t.name, values: columnNamesOf(values),
+		after: after.rows[t.from.table], has: func(id int64) bool { return d.known[id] != nil },
+	})
 	if err != nil {
 		return nil, err
 	}

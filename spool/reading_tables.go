@@ -21,7 +21,7 @@ type listTable[T any] struct {
 // storedList is a listTable of any type.
 type storedList interface {
 	writer(c *conn, counts *[numReadings]deviceCount) listWriter
-	reader(ctx context.Context, c *conn, from *keyframe) (listReader, error)
+	reader(ctx context.Context, c deviceSource, from *keyframe) (listReader, error)
 }
 
 func listOf[T comparable](name string, from readings, list func(*rt.Snapshot) *[]T) storedList {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,11 +49,13 @@ func appendFieldColumns(list []column, of reflect.Value) []column {
 }
 
 // names lists the columns' names as SQL.
-func names(columns []column) string {
-	list := make([]string, len(columns))
-	for i, c := range columns {
-		list[i] = c.name
-		if c.name == "group" { // a keyword of SQL. Quoted, a column that does not exist would be a text.
+func names(columns []column) string { return sqlNames(columnNamesOf(columns)) }
+
+// sqlNames lists names of columns as SQL.
+func sqlNames(columns []string) string {
+	list := slices.Clone(columns)
+	for i, name := range list {
+		if name == "group" { // a keyword of SQL. Quoted, a column that does not exist would be a text.
 			list[i] = `"group"`
 		}
 	}

@@ -160,7 +160,11 @@ func (r *Reader) start(ctx context.Context, from, to int64, of selection) (_ *it
 	}
 	err = it.open(ctx, r.db, key.seq, to)
 	if err == nil && len(of.lists) > 0 {
-		it.devices, err = openDevices(ctx, r.db, of.lists, key, to)
+		var keyframes []int64
+		keyframes, err = r.db.queryInts("SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", key.seq, to)
+		if err == nil {
+			it.devices, err = openDevices(ctx, r.db, keyframes, of.lists, key)
+		}
 	}
 	if err != nil {
 		return nil, describe(r.path, err)
@@ -209,8 +213,8 @@ func (r *Reader) seek(it *iterator, from int64) (keyframe, error) {
 // keyframeHead is the number of columns of a keyframe before the sums.
 const keyframeHead = 1 + numReadings
 
-// keyframeColumns lists the columns of keyframe.
-var keyframeColumns = func() string {
+// keyframeNames lists the columns of keyframe.
+var keyframeNames = func() []string {
 	columns := []string{"seq"}
 	for _, t := range readingTables {
 		columns = append(columns, t.keyframe)
@@ -218,8 +222,11 @@ var keyframeColumns = func() string {
 	for _, c := range deltaColumns[:numSums] {
 		columns = append(columns, c.name)
 	}
-	return strings.Join(columns, ", ")
+	return columns
 }()
+
+// keyframeColumns are keyframeNames as SQL.
+var keyframeColumns = strings.Join(keyframeNames, ", ")
 
 // scan takes a row of keyframeColumns.
 func (k *keyframe) scan(row []driver.Value, total *sums) error {

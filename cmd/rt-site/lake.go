@@ -169,7 +169,7 @@ func lakeStore(ctx context.Context, s config.Serve) (store lake.Store, closeStor
 
 // lakeOptions are the options of a lake without its store.
 func lakeOptions(cfg config.Config, st *stores, stderr io.Writer) lake.Options {
-	d := &decoder{st: st, add: figuresOfOthers(cfg.Energy)}
+	d := &decoder{st: st, energy: cfg.Energy}
 	return lake.Options{
 		Decode: d.decode, Report: reflect.TypeFor[rtreport.Summary](), Temp: st.temp,
 		Problem: func(run string, err error) { cli.Message(stderr, "rt-site", "run %s is not written: %v", run, err) },
@@ -178,18 +178,30 @@ func lakeOptions(cfg config.Config, st *stores, stderr io.Writer) lake.Options {
 
 // decoder reads the records of runs.
 type decoder struct {
-	st  *stores
-	add sitereport.Add
+	st     *stores
+	energy config.Energy
 }
 
-// decode reads the record of a run.
+// decode reads the record of a run, in memory if possible.
 func (d *decoder) decode(ctx context.Context, id string) (run *lake.Run, err error) {
 	record, err := d.open(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	m, s, wrong := sitereport.DecodeInMemory(ctx, record)
+	if err := record.Close(); err != nil {
+		return nil, fmt.Errorf("the record of run %s: %w", id, err)
+	}
+	if wrong == nil {
+		s.ShareEnergy(d.energy.IdleWatts, d.energy.CO2e)
+		return &lake.Run{Run: m.Run(), Report: s, Snapshots: m.Snapshots(ctx), Close: func() error { return nil }}, nil
+	}
+	record, err = d.open(ctx, id) // through a spool file, which finds the error too
+	if err != nil {
+		return nil, err
+	}
 	defer record.Close()
-	return decodeRecord(ctx, d.st.temp, d.add, record)
+	return decodeRecord(ctx, d.st.temp, figuresOfOthers(d.energy), record)
 }
 
 // decodeRecord reads a record through a spool file in a directory of its own in temp.

@@ -91,6 +91,15 @@ func ReadRun(r io.Reader) (run rt.Run, host rt.Host, err error) {
 	return run, host, err
 }
 
+// ReadInMemory reads a run without a spool file; spool.LoadInMemory describes the bounds and the errors.
+func ReadInMemory(r io.Reader) (m *spool.InMemory, err error) {
+	err = decompress(r, func(r io.Reader) error {
+		m, err = spool.LoadInMemory(r)
+		return err
+	})
+	return m, err
+}
+
 // Check reads a record to its end, and returns its run; spool.CheckRecord describes what it checks.
 func Check(r io.Reader) (run rt.Run, err error) {
 	err = decompress(r, func(r io.Reader) error {
