@@ -52,6 +52,7 @@ help:
 	demo 'a workload under resource-tracker, delivered to a receiver on loopback' \
 	test 'lint, unit tests with -race, and jobs on a real Slurm with cgroup v1 and v2 (as root)' \
 	fresh 'demo and test on a Debian 12 that is made for them and has nothing else (as root)' \
+	test-slurm 'all jobs of the tests on a real Slurm 22.05 with cgroup v1, and on 22.05, 24.11 and 26.05 with v2 (as root)' \
 	test-each 'the tests of each package by themselves; a test fails if it leaves something on the machine' \
 	test-hostile 'ten minutes of a hostile token holder against the receiver' \
 	test-kills '1,000 random kills of drain, with faults of the network and a strict receiver (KILLS=1000)' \
@@ -134,13 +135,17 @@ UNIT := $(GO) test -race -tags $(TAGS) -count=1 -timeout 30m -json
 IN_MACHINES := V2$$
 E2E := env RT_BIN=$(abspath $(BIN)) $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -json
 
+# The Debian suites with the versions of Slurm. Their images are built while the unit tests run.
+SUITES := bookworm trixie sid
+IMAGES := for s in $(SUITES); do CG2_SUITE=$$s CG2_CACHE=$${CG2_CACHE:-/var/cache/cg2-vm} nice contrib/lab/cg2-vm build || exit 1; done
+
 # A program that was built with -race waits one second when it exits, and the tests
 # start a thousand: 0.1 s is enough.
 test: export GORACE = atexit_sleep_ms=100
 test: lint build
 	@echo '== tests'
-	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs chromium=chromium fonts-liberation postgresql munged=munge promtool=prometheus
-	@{ $(UNIT) -shuffle=on $(SLOWEST) ./...; echo "exit $$?"; \
+	@contrib/lab/need sqlite3=sqlite3 ps=procps mmdebstrap=mmdebstrap mke2fs=e2fsprogs chromium=chromium fonts-liberation postgresql munged=munge promtool=prometheus
+	@{ { $(IMAGES); } >/dev/null 2>&1 & $(UNIT) -shuffle=on $(SLOWEST) ./...; echo "exit $$?"; wait; \
 	   { $(E2E) -run '$(IN_MACHINES)' ./e2e; echo "exit $$?"; } >build/machines.json 2>&1 & \
 	   $(E2E) -skip '$(IN_MACHINES)' ./e2e ./e2e/delivery; echo "exit $$?"; \
 	   wait; cat build/machines.json; \
@@ -149,6 +154,14 @@ test: lint build
 # CI runs the same in .ci/run.
 fresh:
 	@GO='$(GO)' contrib/lab/fresh demo test
+
+.PHONY: test-slurm
+test-slurm: testsum build
+	@contrib/lab/need sqlite3=sqlite3 ps=procps mmdebstrap=mmdebstrap mke2fs=e2fsprogs
+	@$(IMAGES)
+	@{ RT_E2E_SLURM=all $(E2E) -run '^(TestCgroupV1|TestCgroupV2|TestTruth|TestTruthV2|TestLifecycle|TestPrologFlags)$$' ./e2e; echo "exit $$?"; } 2>&1 | \
+		tee build/test-slurm.json | $(SUM)
+	@grep -aoh 'versions: Slurm [^\\"]*' build/test-slurm.json | sort -u
 
 .PHONY: test-each
 test-each: testsum

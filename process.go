@@ -8,7 +8,7 @@ type ProcessReading struct {
 	Comm  string // /proc/<pid>/comm: at most 15 bytes, valid UTF-8
 
 	Step string      // as in StepReading; empty if unknown
-	Task Opt[uint64] // the task's number on this node
+	Task Opt[uint64] // the task's number, as in StepReading
 
 	UserTicks, SystemTicks Opt[uint64] // its own, in USER_HZ, /proc/<pid>/stat
 	RSS                    Opt[uint64] // bytes, /proc/<pid>/statm

@@ -5,7 +5,7 @@ package rt
 // figures, and in no later one.
 type StepReading struct {
 	Step  string      // "0", "batch", "extern", "interactive"
-	Task  Opt[uint64] // the task's number: on this node (v1), as Slurm names its directory (v2); absent for the step as a whole
+	Task  Opt[uint64] // the task's number: on this node (v1), of its directory (v2: on this node in Slurm 22.05, in the step in 24.11); absent for the step as a whole
 	Ended bool        // its cgroup is gone: these are its last figures
 
 	// As in JobReading: without slurmstepd.

@@ -12,10 +12,10 @@ import (
 func TestCgroupV1(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
-	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s) })
+	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s, matrix(c.nodes)) })
 	t.Run("sqlite3", func(t *testing.T) { readWithSQLite(t, s) })
 	t.Run("drain", func(t *testing.T) { runDrain(t, s, s.path("spool")) })
-	t.Run("faults", func(t *testing.T) { runFaults(t, c, s) })
+	t.Run("faults", func(t *testing.T) { runFaults(t, c, s, faults) })
 	t.Run("killed", func(t *testing.T) { runKilled(t, c, s) })
 }
 

@@ -4,33 +4,83 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 )
 
-// guestVar marks the copy of this test that runs inside the machine.
+// guestVar marks the copy of a test that runs inside the machine; its value is the Debian suite.
 const guestVar = "RT_E2E_GUEST"
 
-// TestCgroupV2 runs the same jobs on a Slurm of two nodes in a machine that has only cgroup
-// v2. A copy of the test runs there; the spool is copied back and drained here, as on a
-// site where the nodes have no network.
+// allVar makes the tests of TestCgroupV2 run all jobs on each version of Slurm, as make test-slurm.
+const allVar = "RT_E2E_SLURM"
+
+// version is a Debian suite with its Slurm, its C library and its User Mode Linux.
+type version struct {
+	slurm, suite string
+	runsInJob    bool // PrologFlags=RunInJob exists, Slurm 24.05
+	byRank       bool // see site
+	bySLUID      bool // see cluster
+	knowsExit    bool
+}
+
+var versions = []version{
+	{slurm: "22.05", suite: "bookworm"},
+	{slurm: "24.11", suite: "trixie", runsInJob: true, byRank: true},
+	{slurm: "26.05", suite: "sid", runsInJob: true, byRank: true, bySLUID: true, knowsExit: true},
+}
+
+// isAll reports whether a test runs all jobs on a version, not only a short form.
+func (v version) isAll() bool { return os.Getenv(allVar) != "" }
+
+func (v version) isOldest() bool { return v == versions[0] }
+
+// TestCgroupV2 runs jobs, faults, the lifecycle of jobs and the tests of the kernel's files on each
+// version of Slurm, in a machine with two nodes and only cgroup v2. A copy of the test runs there;
+// the spool is copied back and drained here, as on a site where the nodes have no network.
 func TestCgroupV2(t *testing.T) {
-	if os.Getenv(guestVar) != "" {
-		inGuest(t)
+	if suite := os.Getenv(guestVar); suite != "" {
+		for _, v := range versions {
+			if v.suite == suite {
+				inGuest(t, v)
+			}
+		}
 		return
 	}
-	s := newSite(t, workDir(t))
-	share := shareWithGuest(t, s)
-	cmd := inMachine("slurm-run", share, "./e2e.test", "-test.run", "^TestCgroupV2$", "-test.v", "-test.timeout", "55m")
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	replay(t, out)
-	if err != nil {
-		t.Fatalf("cg2-vm: %v", err)
+	for _, v := range versions {
+		t.Run(v.slurm, func(t *testing.T) {
+			s := newSite(t, workDir(t))
+			share := shareWithGuest(t, s)
+			for _, p := range kernelTests {
+				command(t, "go", "test", "-c", "-o", filepath.Join(share, p.program), p.dir)
+			}
+			out, err := inMachine(v.suite, "slurm-run", share, "./e2e.test", "-test.run", "^TestCgroupV2$", "-test.v", "-test.timeout", "55m").CombinedOutput()
+			t.Logf("%s", out)
+			replay(t, out)
+			if err != nil {
+				t.Fatalf("cg2-vm: %v", err)
+			}
+			t.Run("drain", func(t *testing.T) { runDrain(t, s, filepath.Join(share, "spool")) })
+		})
 	}
-	t.Run("drain", func(t *testing.T) { runDrain(t, s, filepath.Join(share, "spool")) })
+}
+
+// inMachine prepares a command in the virtual machine of contrib/lab/cg2-vm, which has Slurm and the
+// kernel of a Debian suite. That machine has no steal time: it charges other work of its host to the
+// process that runs. So it gets a high priority where that is permitted.
+func inMachine(suite, mode, share string, args ...string) *exec.Cmd {
+	cmd := exec.Command("nice", append([]string{"-n", "-15", "../contrib/lab/cg2-vm", mode, "--share", share,
+		"--env", guestVar + "=" + suite, "--env", allVar + "=" + os.Getenv(allVar), "--env", "RT_BIN=/mnt/share/bin", "--"}, args...)...)
+	cmd.Env = append(cmd.Environ(), "CG2_SUITE="+suite, "CG2_NODES=2", "CG2_TIMEOUT=3600")
+	if os.Getenv("CG2_CACHE") == "" {
+		cmd.Env = append(cmd.Env, "CG2_CACHE=/var/cache/cg2-vm")
+	}
+	return cmd
 }
 
 // shareWithGuest makes the directory that the machine sees: this test, the programs,
@@ -84,17 +134,71 @@ func guest(t *testing.T) (*cluster, *site) {
 	s := newSite(t, "/opt/rt")
 	// The machine is slow, and charges a tracker for time in which the host's CPU did other
 	// work.
-	s.configure(map[string]string{"tracker.first_interval": `"1s"`, "tracker.interval": `"2s"`, "tracker.budget_cpu": "20.0"})
+	s.base = map[string]string{"tracker.first_interval": `"1s"`, "tracker.interval": `"2s"`, "tracker.budget_cpu": "20.0"}
+	s.configure(nil)
 	return &cluster{
 		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1", "n2"},
 		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"}, oneByOne: true, tries: 5,
+		slurmd: guestSlurmd, replace: replacePrograms,
 	}, s
 }
 
+// guestSlurmd stops or starts a slurmd of the machine.
+func guestSlurmd(t *testing.T, verb, node string) {
+	t.Helper()
+	unit := "slurmd-" + node
+	switch verb {
+	case "start":
+		command(t, "cg2-slurmd", node)
+	case "stop":
+		command(t, "systemctl", "stop", unit)
+	case "kill": // a tracker is in the same cgroup
+		command(t, "systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit)
+		until(t, unit+" to be dead", func() bool { return exec.Command("systemctl", "-q", "is-failed", unit).Run() == nil })
+	}
+}
+
+// replacePrograms replaces slurmd and slurmstepd by copies, as a package does. Running ones keep
+// their deleted files.
+func replacePrograms(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"slurmd", "slurmstepd"} {
+		path, err := filepath.EvalSymlinks("/usr/sbin/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		command(t, "cp", "-p", path, path+".new")
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// kernelTests are tests of other packages that need cgroup v2 or a new kernel.
+var kernelTests = []struct {
+	dir, program, pattern string
+	passed                int
+	onNew                 bool // only on a kernel that reports the exit of a process and resets memory.peak
+}{
+	{"../collect/cgroup", "cgroup.test", "^TestKernel.*V2$", 2, false},
+	{"../collect/cgroup/counters", "counters.test", "^TestKernelIntervalPeak$", 1, true},
+	{"../collect/proc", "proc.test", "^TestExitStatus$", 1, true},
+}
+
 // inGuest is the test as it runs in the machine.
-func inGuest(t *testing.T) {
+func inGuest(t *testing.T, v version) {
 	c, s := guest(t)
-	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s) })
+	c.bySLUID, c.knowsExit, s.byRank = v.bySLUID, v.knowsExit, v.byRank
+	printVersions(t, v)
+	isShort := !v.isAll() && !v.isOldest()
+	cases, bad := matrix(c.nodes), faults
+	if isShort {
+		cases = slices.DeleteFunc(cases, func(k jobCase) bool { return !k.short })
+	}
+	if !v.isAll() {
+		bad = faults[:1]
+	}
+	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s, cases) })
 	files, err := filepath.Glob(s.path("spool", "*.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -102,8 +206,59 @@ func inGuest(t *testing.T) {
 	for _, f := range files {
 		copyFile(t, f, filepath.Join("/mnt/share/spool", filepath.Base(f)))
 	}
-	t.Run("bytes", func(t *testing.T) { runBytes(t, c, s) })
-	t.Run("lifecycle", func(t *testing.T) { // replay reports the subtests of these
-		t.Run("clock", func(t *testing.T) { runClock(t, c, s) })
+	t.Run("kernel", func(t *testing.T) { runKernelTests(t, v) })
+	if v.isAll() {
+		t.Run("bytes", func(t *testing.T) { runBytes(t, c, s) })
+	}
+	t.Run("lifecycle", func(t *testing.T) {
+		if v.isAll() {
+			runLifecycle(t, c, s)
+			return
+		}
+		t.Run("requeue", func(t *testing.T) { runRequeue(t, c, s) })
+		t.Run("restarts", func(t *testing.T) { runSlurmdRestarts(t, c, s) })
+		checkLifecycle(t, c, s)
 	})
+	if v.runsInJob {
+		t.Run("run-in-job", func(t *testing.T) { runInJob(t, c, s) })
+	}
+	t.Run("faults", func(t *testing.T) { runFaults(t, c, s, bad) })
+	if !isShort { // last, because Slurm's credentials and queue depend on the clock
+		s.configure(nil)
+		t.Run("clock", func(t *testing.T) { // replay reports subtests
+			t.Run("steps", func(t *testing.T) { runClock(t, c, s) })
+		})
+	}
+}
+
+// printVersions prints what the tests run on, and checks that it is what the README says.
+func printVersions(t *testing.T, v version) {
+	t.Helper()
+	slurm := strings.TrimPrefix(command(t, "slurmd", "-V"), "slurm-wlm ")
+	fmt.Printf("versions: Slurm %s, cgroup v2, Linux %s, glibc %s (Debian %s)\n", slurm, command(t, "uname", "-r"),
+		command(t, "dpkg-query", "-W", "-f", "${Version}", "libc6"), v.suite)
+	if !strings.HasPrefix(slurm, v.slurm+".") {
+		t.Errorf("Slurm is %q, want %s", slurm, v.slurm)
+	}
+}
+
+// runKernelTests runs the kernelTests: none may be skipped.
+func runKernelTests(t *testing.T, v version) {
+	for _, k := range kernelTests {
+		isOlder, isRepeated := k.onNew && !v.knowsExit, !k.onNew && !v.isAll() && !v.isOldest()
+		if isOlder || isRepeated {
+			continue
+		}
+		t.Run(k.program, func(t *testing.T) {
+			out, err := exec.Command("./"+k.program, "-test.run", k.pattern, "-test.v").CombinedOutput()
+			t.Logf("%s", out)
+			passed, skipped := bytes.Count(out, []byte("--- PASS: Test")), bytes.Count(out, []byte("--- SKIP"))
+			if err != nil || passed < k.passed || skipped > 0 {
+				t.Errorf("%d tests passed, want %d; %d were skipped; %v", passed, k.passed, skipped, err)
+			}
+			if k.onNew && bytes.Contains(out, []byte("keeps no exit status")) {
+				t.Error("the kernel does not report the exit of a process")
+			}
+		})
+	}
 }

@@ -19,7 +19,13 @@ type cluster struct {
 	nodes                 []string // two
 	asUser, asRoot        []string // prefix of a command
 	partitions            int      // partitions that each node is in; 0 means one
-	oneByOne              bool     // the machine has one slow CPU, too few for several jobs at a time
+	bySLUID               bool     // a job's cgroup has the name of its SLUID, as from Slurm 26.05 on
+	knowsExit             bool     // the kernel reports the exit of a process, Linux 6.15
+	// slurmd stops or starts the slurmd of a node: "stop", "kill" or "start".
+	slurmd func(t *testing.T, verb, node string)
+	// replace replaces the programs of slurmd by copies, as an upgrade does; nil if it cannot.
+	replace  func(t *testing.T)
+	oneByOne bool // the machine has one slow CPU, too few for several jobs at a time
 	// tries is how often a job may run until its CPU time is no longer more than its
 	// processes report. A machine without steal time charges other work of its host to the
 	// process that runs, for example to a process that ends after it has reported. A defect
@@ -57,7 +63,7 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 	}
 	return &cluster{
 		name: "lab", partition: "lab", user: "labuser", nodes: []string{prefix + "1", prefix + "2"},
-		asUser: []string{slurmLab, "run"}, asRoot: []string{slurmLab, "root"},
+		asUser: []string{slurmLab, "run"}, asRoot: []string{slurmLab, "root"}, slurmd: labSlurmd,
 	}
 }
 

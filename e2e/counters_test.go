@@ -59,7 +59,7 @@ func TestCountersV2(t *testing.T) {
 		t.Skip("make test-counters runs it: an emulated machine takes minutes")
 	}
 	s := newSite(t, workDir(t))
-	cmd := inMachine("slurm-run", shareWithGuest(t, s), "./e2e.test", "-test.run", "^TestCountersV2$", "-test.v", "-test.timeout", "55m")
+	cmd := inMachine("bookworm", "slurm-run", shareWithGuest(t, s), "./e2e.test", "-test.run", "^TestCountersV2$", "-test.v", "-test.timeout", "55m")
 	cmd.Env = append(cmd.Env, "CG2_BACKEND=tcg", "CG2_NODES=1", "TMPDIR=/tmp")
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -27,7 +28,7 @@ func TestDoctorV2(t *testing.T) {
 		return
 	}
 	share := shareWithGuest(t, newSite(t, workDir(t)))
-	out, err := inMachine("slurm-run", share, "./e2e.test", "-test.run", "^TestDoctorV2$", "-test.v", "-test.timeout", "25m").CombinedOutput()
+	out, err := inMachine(cmp.Or(os.Getenv("CG2_SUITE"), versions[0].suite), "slurm-run", share, "./e2e.test", "-test.run", "^TestDoctorV2$", "-test.v", "-test.timeout", "25m").CombinedOutput()
 	t.Logf("%s", out)
 	replay(t, out)
 	if err != nil {

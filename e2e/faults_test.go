@@ -49,7 +49,7 @@ var faults = []fault{
 
 // runFaults shows that no fault of the node's tracking affects a job, and that each fault
 // leaves one clear log line.
-func runFaults(t *testing.T, c *cluster, s *site) {
+func runFaults(t *testing.T, c *cluster, s *site, faults []fault) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			dir := s.path("fault-" + f.name)

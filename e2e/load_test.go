@@ -51,19 +51,27 @@ func TestTruth(t *testing.T) {
 	runLoads(t, lab(t, s), s)
 }
 
-// TestTruthV2 is TestTruth with cgroup v2. A copy of it runs in a virtual machine.
+// TestTruthV2 is TestTruth with cgroup v2 and the oldest Slurm, or with each one, see allVar. A
+// copy of it runs in a virtual machine.
 func TestTruthV2(t *testing.T) {
 	if os.Getenv(guestVar) != "" {
 		c, s := guest(t)
 		t.Run("guest", func(t *testing.T) { runLoads(t, c, s) })
 		return
 	}
-	share := shareWithGuest(t, newSite(t, workDir(t)))
-	out, err := inMachine("slurm-run", share, "./e2e.test", "-test.run", "^TestTruthV2$", "-test.v", "-test.timeout", "25m").CombinedOutput()
-	t.Logf("%s", out)
-	replay(t, out)
-	if err != nil {
-		t.Fatalf("cg2-vm: %v", err)
+	for _, v := range versions {
+		if !v.isOldest() && !v.isAll() {
+			continue
+		}
+		t.Run(v.slurm, func(t *testing.T) {
+			share := shareWithGuest(t, newSite(t, workDir(t)))
+			out, err := inMachine(v.suite, "slurm-run", share, "./e2e.test", "-test.run", "^TestTruthV2$", "-test.v", "-test.timeout", "25m").CombinedOutput()
+			t.Logf("%s", out)
+			replay(t, out)
+			if err != nil {
+				t.Fatalf("cg2-vm: %v", err)
+			}
+		})
 	}
 }
 

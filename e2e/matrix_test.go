@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +21,9 @@ type jobCase struct {
 	args   []string
 	script string
 	cancel bool
-	runs   int // expected: one for each job (array task, het component) and node
-	tasks  int // of step 0 on each node, if each is checked
+	short  bool // also in the short form
+	runs   int  // expected: one for each job (array task, het component) and node
+	tasks  int  // of step 0 on each node, if each is checked
 	exit   int64
 	signal int64
 	// The accepted outcomes: Slurm's Epilog has 0:0 for several, and only some kernels let
@@ -38,11 +40,11 @@ var (
 func matrix(nodes []string) []jobCase {
 	account := "--account=chem"
 	return []jobCase{
-		{name: "two-steps", args: []string{"-n1", "--mem=150", account}, runs: 1, outcomes: finished,
+		{name: "two-steps", short: true, args: []string{"-n1", "--mem=150", account}, runs: 1, outcomes: finished,
 			script: `exec T W -- bash -c 'srun -n1 T W --cpu 1.2 --touch 40 && srun -n1 T W --cpu 0.8 --touch 60'`},
 		{name: "array", args: []string{"-n1", "--mem=60", "--array=1-3", account}, runs: 3, outcomes: finished,
 			script: `exec T W --cpu 1 --touch 12`},
-		{name: "two-nodes", args: []string{"-N2", "--ntasks-per-node=1", "--mem=100", account}, runs: 2, outcomes: finished,
+		{name: "two-nodes", short: true, args: []string{"-N2", "--ntasks-per-node=1", "--mem=100", account}, runs: 2, outcomes: finished,
 			script: `exec T W -- srun T W --cpu 1.5 --touch 32`},
 		{name: "het", args: []string{"-n1", "--mem=100", "-w", nodes[0], account, "--job-name=het", ":", "-n1", "--mem=80", "-w", nodes[1], account, "--job-name=het"},
 			runs: 2, outcomes: finished, script: `exec T W -- srun --het-group=0,1 T W --cpu 1 --touch 16`},
@@ -52,11 +54,11 @@ func matrix(nodes []string) []jobCase {
 		// on one node.
 		{name: "dealt-out", args: []string{"-N2", "--ntasks-per-node=1", "--mem=150", account}, runs: 2, tasks: 4, outcomes: finished,
 			script: `exec T W -- srun -O -n8 -m cyclic ` + unequal},
-		{name: "exit-7", args: []string{"-n1", "--mem=60"}, runs: 1, exit: 7, outcomes: []string{"failed"},
+		{name: "exit-7", short: true, args: []string{"-n1", "--mem=60"}, runs: 1, exit: 7, outcomes: []string{"failed"},
 			script: `exec T W --cpu 0.5 --exit 7`},
 		{name: "scancel", args: []string{"-n1", "--mem=60"}, runs: 1, cancel: true, outcomes: cancelled,
 			script: `exec T W --cpu 0.4 --touch 8 --hold 120`},
-		{name: "short", args: []string{"-n1", "--mem=60"}, runs: 1, outcomes: finished,
+		{name: "short", short: true, args: []string{"-n1", "--mem=60"}, runs: 1, outcomes: finished,
 			script: `exec T W --cpu 0.1 --hold 0.1`},
 		{name: "oom", args: []string{"-n1", "--mem=60"}, runs: 1, signal: 125, outcomes: []string{"oom"},
 			script: `exec T W --touch 300`},
@@ -68,8 +70,7 @@ const unequal = `bash -c 'exec T W --cpu 0.$((SLURM_PROCID + 1)) --touch $((SLUR
 
 // runMatrix submits all jobs, waits for them and compares the spool with what Slurm and the
 // jobs' own processes report.
-func runMatrix(t *testing.T, c *cluster, s *site) {
-	cases := matrix(c.nodes)
+func runMatrix(t *testing.T, c *cluster, s *site, cases []jobCase) {
 	ids, ends := make([]int64, len(cases)), make([]map[int64]job, len(cases))
 	for i, k := range cases {
 		ids[i] = c.start(t, s, k)
@@ -151,6 +152,11 @@ type expected struct {
 	node  string
 	job   job
 	truth int64 // the id that the job's processes have
+	// byEpilog: the Epilog ends the run, because it runs in the job's cgroup, which never becomes
+	// empty before.
+	byEpilog bool
+	// isReused: an earlier attempt has used the job's cgroup, so that the peak of memory may be unknown.
+	isReused bool
 }
 
 func expectedRuns(t *testing.T, c *cluster, jobs map[int64]job) []expected {
@@ -202,7 +208,8 @@ func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job,
 			continue
 		}
 		checkMetadata(t, c, k, e, found[0])
-		checkEnd(t, k, found[0])
+		isBatchHost := e.job["BatchHost"] == e.node && e.truth == e.jobID // the leader of a het job runs the script
+		checkEnd(t, k, found[0], c.knowsExit && isBatchHost)
 		if k.tasks > 0 {
 			high, unread := checkTasks(t, s.truthOf(t, e.truth, e.node), found[0], k.tasks)
 			apart, late = apart+high, late+unread
@@ -242,8 +249,12 @@ func checkMetadata(t *testing.T, c *cluster, k jobCase, e expected, r spooled) {
 			t.Errorf("job %d on %s: %s is %q, want %q", e.jobID, e.node, v.what, v.got, v.want)
 		}
 	}
-	if path := query(t, r.path, "SELECT cgroup_path FROM run"); !strings.HasSuffix(path, "/job_"+fmt.Sprint(e.jobID)) {
-		t.Errorf("job %d on %s: cgroup_path is %q", e.jobID, e.node, path)
+	name, sluid := "job_"+fmt.Sprint(e.jobID), query(t, r.path, "SELECT sluid FROM run")
+	if c.bySLUID {
+		name = sluid
+	}
+	if path := query(t, r.path, "SELECT cgroup_path FROM run"); name == "" || !strings.HasSuffix(path, "/"+name) {
+		t.Errorf("job %d on %s: cgroup_path is %q, the SLUID %q", e.jobID, e.node, path, sluid)
 	}
 	if !strings.HasPrefix(r.ExternalID, c.name+":") || !strings.Contains(r.ExternalID, "@"+e.node+"#") {
 		t.Errorf("job %d on %s: external_run_id is %q", e.jobID, e.node, r.ExternalID)
@@ -281,14 +292,17 @@ func null(n sql.NullInt64) string {
 	return strconv.FormatInt(n.Int64, 10)
 }
 
-func checkEnd(t *testing.T, k jobCase, r spooled) {
+// checkEnd checks the end of a run. knowsExit: the node had the batch script, and its kernel reports
+// the script's exit.
+func checkEnd(t *testing.T, k jobCase, r spooled, knowsExit bool) {
 	t.Helper()
 	if r.State != "ended" {
 		t.Errorf("%s: state is %q, want ended", r.path, r.State)
 	}
 	right := false
 	for _, o := range k.outcomes {
-		right = right || r.Outcome == o
+		isKnown := o != "unknown" || !knowsExit
+		right = right || r.Outcome == o && isKnown
 	}
 	if !right {
 		t.Errorf("%s: outcome is %q (source %q), want one of %q", r.path, r.Outcome, r.Source, k.outcomes)
@@ -376,17 +390,30 @@ func checkFigures(t *testing.T, s *site, e expected, r spooled) (apart string) {
 		t.Errorf("job %d on %s: its processes have reported nothing", e.jobID, e.node)
 		return ""
 	}
-	if !r.cpu.Valid || !r.peakKiB.Valid {
+	isPeakKnown := r.peakKiB.Valid || !e.isReused
+	if !r.cpu.Valid || isPeakKnown && !r.peakKiB.Valid {
 		t.Errorf("%s: the job's cgroup was never read (%d snapshots)", r.path, r.snapshots)
 		return ""
 	}
 	got := time.Duration(r.cpu.Int64) * time.Microsecond
-	apart = checkCPU(t, is, got, r.path)
-	if peak := r.peakKiB.Int64 * 1024; peak < is.touched {
+	_, isLow := is.disagrees(got)
+	noted := query(t, r.path, "SELECT group_concat(detail, '; ') FROM event WHERE status = 'estimated'")
+	if isLow && is.virtual && noted != "" { // its one CPU was too slow for the last reading of a step, and the ledger says so
+		t.Logf("%s: CPU time %v, the processes say %v; the ledger: %s", r.path, got, is.cpu, noted)
+	} else {
+		apart = checkCPU(t, is, got, r.path)
+	}
+	if peak := r.peakKiB.Int64 * 1024; isPeakKnown && peak < is.touched {
 		t.Errorf("%s: memory peak %d, the processes touched %d", r.path, peak, is.touched)
 	}
-	if r.firstReason != 1 || r.ending != 1 {
-		t.Errorf("%s: the first reading has the reason %d, and %d readings are last ones", r.path, r.firstReason, r.ending)
+	ending := r.ending
+	// Slurm may leave the job's cgroup behind, mostly on a slow node.
+	isLeft := exists(filepath.Join("/sys/fs/cgroup", strings.TrimPrefix(query(t, r.path, "SELECT cgroup_path FROM run"), "/sys/fs/cgroup")))
+	if e.byEpilog || isLeft {
+		ending += r.stopping
+	}
+	if r.firstReason != 1 || ending != 1 {
+		t.Errorf("%s: the first reading has the reason %d, and %d readings are last ones, %d at a stop", r.path, r.firstReason, r.ending, r.stopping)
 	}
 	t.Logf("job %d on %s: %d snapshots, CPU %v of %v (%v before they began), peak %d of %d KiB", e.jobID, e.node, r.snapshots, got, is.cpu, is.began, r.peakKiB.Int64, is.touched/1024)
 	return apart

@@ -128,7 +128,7 @@ func submitCases(t *testing.T, s *site, c *cluster, cases []reportCase) (all map
 		ids[k.name] = c.submit(t, s, script, append([]string{"-p", c.partition, "-J", k.name}, k.args...)...)
 		if k.name == "requeue" {
 			until(t, "the first attempt to have used its CPU time", func() bool { return s.hasUsed(c, t, ids[k.name], 200*time.Millisecond) })
-			c.requeue(t, s, ids[k.name])
+			c.requeue(t, ids[k.name])
 		}
 	}
 	until(t, "the job to cancel to have used its CPU time", func() bool { return s.hasUsed(c, t, ids["cancel"], 200*time.Millisecond) })

@@ -22,8 +22,12 @@ var programs = []string{"rt-prolog", "rt-epilog", "rt-tracker", "rt-spool", "res
 // site is an installation for the tests: programs, configuration, spool and log below one
 // directory that every user can enter.
 type site struct {
-	t   *testing.T
-	dir string
+	t    *testing.T
+	dir  string
+	base map[string]string // keys of each configuration, see configure
+	// byRank: Slurm names the directory of a task by its number in the step, not on the node; with
+	// cgroup v2 in 24.11, not in 22.05.
+	byRank bool
 }
 
 // newSite copies the programs and compiles the workload. RT_BIN names the
@@ -101,7 +105,7 @@ func (s *site) own(dirs ...string) {
 }
 
 // configure writes rt.toml with short intervals and all paths below the site; the given
-// "section.key" = TOML value replace its defaults.
+// "section.key" = TOML value replace its defaults and those of the site.
 func (s *site) configure(over map[string]string) {
 	quoted := func(p ...string) string { return fmt.Sprintf("%q", s.path(p...)) }
 	keys := map[string]string{
@@ -113,8 +117,10 @@ func (s *site) configure(over map[string]string) {
 		"hooks.disable_file": quoted("disabled"),
 		"log.target":         quoted("rt.log"),
 	}
-	for k, v := range over {
-		keys[k] = v
+	for _, more := range []map[string]string{s.base, over} {
+		for k, v := range more {
+			keys[k] = v
+		}
 	}
 	var b bytes.Buffer
 	for _, section := range []string{"spool", "tracker", "hooks", "log", "sentinel", "drain", "serve", "perf"} {

@@ -24,6 +24,7 @@ type spooled struct {
 
 	snapshots           int64
 	firstReason, ending int64 // ending: number of readings with the reason "last"
+	stopping            int64 // with the reason "stop"
 	cpu                 sql.NullInt64
 	peakKiB             sql.NullInt64
 }
@@ -46,9 +47,9 @@ func readRun(t *testing.T, path string) spooled {
 	if err != nil {
 		t.Fatalf("%s: table run: %v", path, err)
 	}
-	err = db.QueryRow(`SELECT count(*), ifnull(min(iif(seq = 1, reason, NULL)), -1), sum(reason = 3),
+	err = db.QueryRow(`SELECT count(*), ifnull(min(iif(seq = 1, reason, NULL)), -1), sum(reason = 3), sum(reason = 4),
 		max(job_cpu_usage_us), max(job_mem_peak_kib) FROM snapshot`).
-		Scan(&r.snapshots, &r.firstReason, &r.ending, &r.cpu, &r.peakKiB)
+		Scan(&r.snapshots, &r.firstReason, &r.ending, &r.stopping, &r.cpu, &r.peakKiB)
 	if err != nil {
 		t.Fatalf("%s: view snapshot: %v", path, err)
 	}

@@ -44,6 +44,7 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 			Node    string `json:"node"`
 			Step    string `json:"step"`
 			Task    string `json:"task"`
+			Rank    string `json:"rank"`
 			User    int64  `json:"user_us"`
 			System  int64  `json:"system_us"`
 			Began   int64  `json:"began_us"`
@@ -63,7 +64,11 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 		}
 		sum.add(own)
 		if r.Step == "0" {
-			sum.tasks[r.Task] = own
+			task := r.Task
+			if s.byRank {
+				task = r.Rank
+			}
+			sum.tasks[task] = own
 		}
 		if r.Step != "" {
 			step := sum.steps[r.Step]

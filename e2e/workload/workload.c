@@ -178,10 +178,10 @@ static void report(const char *dir) {
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
     fprintf(f,
-            "{\"job_id\":\"%s\",\"array_job_id\":\"%s\",\"array_task_id\":\"%s\",\"step\":\"%s\",\"task\":\"%s\",\"node\":\"%s\","
+            "{\"job_id\":\"%s\",\"array_job_id\":\"%s\",\"array_task_id\":\"%s\",\"step\":\"%s\",\"task\":\"%s\",\"rank\":\"%s\",\"node\":\"%s\","
             "\"user_us\":%ld,\"system_us\":%ld,\"began_us\":%ld,\"touched_bytes\":%ld,"
             "\"read_bytes\":%ld,\"written_bytes\":%ld}\n",
-            env("SLURM_JOB_ID"), env("SLURM_ARRAY_JOB_ID"), env("SLURM_ARRAY_TASK_ID"), env("SLURM_STEP_ID"), env("SLURM_LOCALID"),
+            env("SLURM_JOB_ID"), env("SLURM_ARRAY_JOB_ID"), env("SLURM_ARRAY_TASK_ID"), env("SLURM_STEP_ID"), env("SLURM_LOCALID"), env("SLURM_PROCID"),
             env("SLURMD_NODENAME"), micros(self.ru_utime) + micros(children.ru_utime),
             micros(self.ru_stime) + micros(children.ru_stime), micros(began.ru_utime) + micros(began.ru_stime),
             *touched_bytes, bytes_read, bytes_written);

@@ -82,7 +82,10 @@ func (l *Lake) update(ctx context.Context, u *update, done *Totals) error {
 			return fmt.Errorf("the file %s of the lake: %w", objectName("", u.partition, last), err)
 		}
 	}
-	return l.written(ctx, u.settled)
+	if len(u.settled) == 0 {
+		return nil
+	}
+	return l.Registry.Written(ctx, u.partition, u.settled)
 }
 
 // plan reads which runs the files have, and decides which of them change.
