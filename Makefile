@@ -149,7 +149,7 @@ test: lint build
 	   { $(E2E) -run '$(IN_MACHINES)' ./e2e; echo "exit $$?"; } >build/machines.json 2>&1 & \
 	   $(E2E) -skip '$(IN_MACHINES)' ./e2e ./e2e/delivery; echo "exit $$?"; \
 	   wait; cat build/machines.json; \
-	 } 2>&1 | $(SUM) -again '$(UNIT)' -again-e2e '$(E2E)'
+	 } 2>&1 | $(SUM) -commands 3 -again '$(UNIT)' -again-e2e '$(E2E)'
 
 # CI runs the same in .ci/run.
 fresh:

@@ -7,22 +7,32 @@ import "golang.org/x/sys/unix"
 const keepScans = 32
 
 // canKeep reports whether p is as it was when it was last read. A process gets another parent when its
-// parent ends.
+// parent ends, also if that stays as a zombie, which has no memory. A process that may have waited for a
+// child is read in each scan: the bytes of the child are then in only one of them.
 func (j *JobProcs) canKeep(p *jobProcess) bool {
 	isDue := (p.pid+j.scans)%keepScans == 0
 	isSearched := p.looks < maxLooks && p.step != ""
-	if !j.isOwn || isDue || isSearched {
+	isExpectingBytes := p.io.pending != counters{}
+	isRead := !j.isOwn || isDue || isSearched || isExpectingBytes
+	if isRead {
 		return false
 	}
-	parent, ok := j.at[p.ppid]
-	isOrphan := ok && !j.procs[parent].alive
+	at, isKnown := j.at[p.ppid]
+	isOrphan := isKnown && j.procs[at].hasEnded()
 	return !isOrphan && !p.hasRun()
+}
+
+// hasEnded reports whether the process is gone or a zombie.
+func (p *jobProcess) hasEnded() bool {
+	const ofZombie = 0 // it has no memory any more
+	return !p.alive || p.rss == ofZombie
 }
 
 // hasRun reports whether the process may have run since its last complete reading. A process that has
 // not run has used no CPU time, has done no I/O, has waited for no child and has switched no context.
-// The kernel updates the clock of a running process at least at each timer tick, so a process that began
-// to run less than a tick ago counts as one that has not run; it has run at the next reading.
+// The kernel updates the clock of a running process at least at each timer tick, on a CPU without one
+// (nohz_full) each second, so a process that began to run less than that ago counts as one that has not
+// run; it has run at a later reading.
 func (p *jobProcess) hasRun() bool {
 	isCurrent := p.alive && p.ranFor != 0 && p.idle == 0 // its status was read too
 	return !isCurrent || cpuClock(p.pid) != p.ranFor

@@ -62,9 +62,13 @@ func (p *jobProcess) text(names *peek, root, name string, f *procfile.File) ([]b
 	return names.buf.Read(f)
 }
 
-// refresh reads the process again and reports whether it exists.
-func (p *jobProcess) refresh(names *peek, root string) (alive bool) {
-	ranFor := cpuClock(p.pid) // first: what the process does during the reading changes it
+// refresh reads the process again and reports whether it exists. isOwn means that its pid is that of the
+// same process here.
+func (p *jobProcess) refresh(names *peek, root string, isOwn bool) (alive bool) {
+	var ranFor int64
+	if isOwn {
+		ranFor = cpuClock(p.pid) // first: what the process does during the reading changes it
+	}
 	isStatusKnown := p.ranFor != 0 && p.ranFor == ranFor && p.idle == 0
 	p.ranFor, p.isKept, p.isDenied = 0, false, false
 	b, err := p.text(names, root, "/stat", &p.stat)

@@ -198,8 +198,18 @@ func (j *JobProcs) scan(all bool) {
 	j.removeEnded()
 }
 
+// refreshKept reads a process that a scan has not read, and reports whether it exists.
+func (j *JobProcs) refreshKept(p *jobProcess) (alive bool) {
+	ppid := p.ppid
+	alive = p.refresh(&j.names, j.fs.Proc, j.isOwn)
+	if alive && p.ppid != ppid {
+		j.trackReaper(p)
+	}
+	return alive
+}
+
 func (j *JobProcs) refresh(p *jobProcess) {
-	p.alive = p.refresh(&j.names, j.fs.Proc)
+	p.alive = p.refresh(&j.names, j.fs.Proc, j.isOwn)
 	p.pss.Clear()
 	j.noteDenied(p)
 	j.ioSeen = j.ioSeen || p.ioRead
@@ -411,7 +421,7 @@ func (j *JobProcs) show(s *rt.Snapshot) {
 	}
 	j.shown = slices.DeleteFunc(j.shown, func(i int) bool {
 		p := &j.procs[i]
-		return p.isKept && !p.refresh(&j.names, j.fs.Proc) // one that has just ended is settled by the next scan
+		return p.isKept && !j.refreshKept(p) // one that has just ended is settled by the next scan
 	})
 	j.readSlowly(s.Boot)
 	for _, i := range j.shown {

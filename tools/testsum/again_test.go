@@ -23,7 +23,11 @@ exit 1
 	crash    = `{"Action":"output","Package":"github.com/resource-tracker/rt/e2e","Test":"TestJob","Output":"panic: test timed out after 2h0m0s\n"}` + "\n"
 	unitTest = `{"Action":"fail","Package":"github.com/resource-tracker/rt/spool","Test":"TestWrite","Elapsed":1}` + "\n"
 	race     = `{"Action":"output","Package":"github.com/resource-tracker/rt/spool","Test":"TestWrite","Output":"WARNING: DATA RACE\n"}` + "\n"
-	noBuild  = `{"Action":"build-fail","ImportPath":"github.com/resource-tracker/rt/spool"}` + "\n"
+	lost     = `{"Action":"output","Package":"github.com/resource-tracker/rt/e2e","Output":"signal: killed\n"}
+{"Action":"fail","Package":"github.com/resource-tracker/rt/e2e","Elapsed":2}
+exit 1
+`
+	noBuild = `{"Action":"build-fail","ImportPath":"github.com/resource-tracker/rt/spool"}` + "\n"
 )
 
 func TestAgain(t *testing.T) {
@@ -40,6 +44,7 @@ func TestAgain(t *testing.T) {
 		{"data race", race + unitTest + failedTest, passedTest, false, "\n1 passed, 3 failed, 0 skipped\n"},
 		{"another failure", noBuild + failedTest, passedTest, false, "\n1 passed, 3 failed, 0 skipped\n"},
 		{"killed", strings.Replace(failedTest, "exit 1", "exit 137", 1), passedTest, false, "\n1 passed, 3 failed, 0 skipped\n"},
+		{"another command is killed", failedTest + lost, passedTest, false, "\n1 passed, 3 failed, 0 skipped\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "second")

@@ -40,6 +40,8 @@ type summary struct {
 	skips           []string
 	slowest         []slow
 	failures        []failure
+	before          int       // failures of the commands before
+	commands        int       // that have ended
 	flaky           []failure // failed, and passed when they ran again
 }
 
@@ -68,6 +70,7 @@ func main() {
 	allowFile := flag.String("allow", "", "tests that may be skipped: `FILE`")
 	unit := flag.String("again", "", "the `COMMAND` that runs failed tests of packages again")
 	endToEnd := flag.String("again-e2e", "", "the `COMMAND` that runs failed end-to-end tests again")
+	commands := flag.Int("commands", 0, "the `NUMBER` of commands; 0 is any")
 	flag.Parse()
 	allowed, err := readAllowed(*allowFile)
 	if err != nil {
@@ -77,6 +80,9 @@ func main() {
 	s := &summary{out: os.Stdout, output: map[string][]string{}}
 	if err := s.read(os.Stdin); err != nil {
 		s.fail("reading the tests' output: " + err.Error())
+	}
+	if s.commands < *commands {
+		s.fail(fmt.Sprintf("%d of %d test commands have ended", s.commands, *commands))
 	}
 	canRunAgain := *unit != "" && *endToEnd != ""
 	if canRunAgain {
@@ -113,10 +119,7 @@ func (s *summary) read(r io.Reader) error {
 	for sc.Scan() {
 		line := sc.Text()
 		if status, ok := strings.CutPrefix(line, "exit "); ok {
-			isOtherwiseKnown := status == "1" && len(s.failures) > 0
-			if status != "0" && !isOtherwiseKnown {
-				s.fail("a test command ended with status " + status)
-			}
+			s.commandEnded(status)
 			continue
 		}
 		var e event
@@ -127,6 +130,16 @@ func (s *summary) read(r io.Reader) error {
 		s.event(e)
 	}
 	return sc.Err()
+}
+
+// commandEnded notes a command that failed without a failure that is known.
+func (s *summary) commandEnded(status string) {
+	isOtherwiseKnown := status == "1" && len(s.failures) > s.before
+	if status != "0" && !isOtherwiseKnown {
+		s.fail("a test command ended with status " + status)
+	}
+	s.before = len(s.failures)
+	s.commands++
 }
 
 func (s *summary) event(e event) {
@@ -183,9 +196,9 @@ func (s *summary) result(e event, pkg, id string) {
 
 func (s *summary) fail(what string) { s.failures = append(s.failures, failure{text: what}) }
 
-// failPackage notes a package of which no test is known to have failed.
+// failPackage notes a package of which the running command has no failed test.
 func (s *summary) failPackage(pkg string) {
-	for _, f := range s.failures {
+	for _, f := range s.failures[s.before:] {
 		if f.pkg == pkg {
 			return
 		}
