@@ -15,6 +15,7 @@ const pageValues = 16 << 10
 // chunk collects a column of a row group as typed values, and encodes them page by page. The columns of parquet-go take
 // values of any type one by one, which takes several times as long.
 type chunk struct {
+	path    []string
 	leaf    parquet.LeafColumn
 	kind    parquet.Kind
 	compare func(a, b parquet.Value) int

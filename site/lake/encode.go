@@ -46,7 +46,7 @@ var codec compress.Codec = &parquet.Zstd
 func newChunk(schema *parquet.Schema, path []string) *chunk {
 	leaf, _ := schema.Lookup(path...)
 	t := leaf.Node.Type()
-	c := &chunk{leaf: leaf, kind: t.Kind(), compare: t.Compare, pageValues: pageValues, words: dictionary{numbers: map[string]int32{}}}
+	c := &chunk{path: path, leaf: leaf, kind: t.Kind(), compare: t.Compare, pageValues: pageValues, words: dictionary{numbers: map[string]int32{}}}
 	c.encoded.index = t.NewColumnIndexer(indexText)
 	return c
 }

@@ -195,6 +195,9 @@ func sameFiles(t *testing.T, ours, theirs []byte) {
 				t.Errorf("row group %d, column %v: %v, want %v", g, name, got, want)
 			}
 			x, y := a.Metadata().RowGroups[g].Columns[c].MetaData, b.Metadata().RowGroups[g].Columns[c].MetaData
+			if !slices.Equal(x.PathInSchema, y.PathInSchema) || x.Codec != y.Codec {
+				t.Errorf("row group %d, column %v: the path is %v, want %v; the codec is %v, want %v", g, name, x.PathInSchema, y.PathInSchema, x.Codec, y.Codec)
+			}
 			isNaN := slices.ContainsFunc(want, func(v parquet.Value) bool { return v.Kind() == parquet.Double && math.IsNaN(v.Double()) })
 			isSame := bytes.Equal(x.Statistics.MinValue, y.Statistics.MinValue) && bytes.Equal(x.Statistics.MaxValue, y.Statistics.MaxValue) || isNaN
 			if !isSame || x.Statistics.NullCount != y.Statistics.NullCount || x.NumValues != y.NumValues || x.Type != y.Type {

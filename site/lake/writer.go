@@ -158,7 +158,7 @@ func (t *tableWriter) writeChunk(c *chunk) (m format.ColumnMetaData, places []fo
 	}
 	e := &c.encoded
 	m = format.ColumnMetaData{
-		Type: format.Type(c.kind), Encoding: []format.Encoding{format.RLE, c.encoding()}, PathInSchema: c.leaf.Path, Codec: format.Zstd,
+		Type: format.Type(c.kind), Encoding: []format.Encoding{format.RLE, c.encoding()}, PathInSchema: c.path, Codec: format.Zstd,
 		NumValues: e.values, TotalUncompressedSize: e.plainSize, TotalCompressedSize: int64(len(e.body)), Statistics: c.statistics(),
 		EncodingStats: []format.PageEncodingStats{{PageType: format.DataPageV2, Encoding: c.encoding(), Count: int32(len(e.places))}},
 	}
