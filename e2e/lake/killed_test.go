@@ -47,21 +47,24 @@ func TestKilledWriter(t *testing.T) {
 
 // The same in a real MinIO.
 func TestKilledWriterS3(t *testing.T) {
-	store, endpoint := newBucket(t)
-	newTestSite(t, bucket, endpoint).killAtRandom(t, store)
+	open, endpoint := newBucket(t)
+	newTestSite(t, bucket, endpoint).killAtRandom(t, open(bucket))
 }
 
-// The same with a registry in a real PostgreSQL.
+// The same with the registry in a real PostgreSQL, and the objects in the same MinIO.
 func TestKilledWriterPostgresS3(t *testing.T) {
-	store, endpoint := newBucket(t)
-	newTestSiteIn(t, newDatabase(t).URL("postgres"), bucket, endpoint).killAtRandom(t, store)
+	open, endpoint := newBucket(t)
+	newTestSiteIn(t, newDatabase(t).URL("postgres"), open(siteObjects), bucket, endpoint).killAtRandom(t, open(bucket))
 }
 
-// bucket is the lake of newBucket.
-const bucket = "s3://lake/rt"
+// The places of the lake and of the objects of a site in a bucket.
+const (
+	bucket      = "s3://lake/rt"
+	siteObjects = "s3://lake/site"
+)
 
-// newBucket starts a MinIO, and returns its bucket and the lines of the configuration for it.
-func newBucket(t *testing.T) (store *objects.S3, lines string) {
+// newBucket starts a MinIO with a bucket, and returns how to open a place there, and the lines of the configuration.
+func newBucket(t *testing.T) (open func(location string) *objects.S3, lines string) {
 	t.Helper()
 	server, err := minio.Start()
 	if err != nil {
@@ -78,11 +81,15 @@ func newBucket(t *testing.T) (store *objects.S3, lines string) {
 	t.Setenv("AWS_ACCESS_KEY_ID", minio.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", minio.SecretKey)
 	t.Setenv("AWS_REGION", minio.Region)
-	store, err = objects.NewS3(objects.S3Config{Location: bucket, Endpoint: server.URL, Region: minio.Region, AccessKey: minio.AccessKey, SecretKey: minio.SecretKey})
-	if err != nil {
-		t.Fatal(err)
+	open = func(location string) *objects.S3 {
+		t.Helper()
+		store, err := objects.NewS3(objects.S3Config{Location: location, Endpoint: server.URL, Region: minio.Region, AccessKey: minio.AccessKey, SecretKey: minio.SecretKey})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
 	}
-	return store, "objects_endpoint = \"" + server.URL + "\"\n"
+	return open, "objects_endpoint = \"" + server.URL + "\"\n"
 }
 
 // newDatabase starts a PostgreSQL.
@@ -103,9 +110,9 @@ func newDatabase(t *testing.T) *postgres.Server {
 // A writer that is stopped, loses its lock, and goes on after another one has written does not undo what that one has
 // written.
 func TestWriterLosesItsLock(t *testing.T) {
-	store, endpoint := newBucket(t)
-	database := newDatabase(t)
-	s := newTestSiteIn(t, database.URL("postgres"), bucket, endpoint)
+	open, endpoint := newBucket(t)
+	store, database := open(bucket), newDatabase(t)
+	s := newTestSiteIn(t, database.URL("postgres"), open(siteObjects), bucket, endpoint)
 	expected := map[string]int64{}
 	lost, rounds := 0, max(kills()/4, 1)
 	for n := range rounds {

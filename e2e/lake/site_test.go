@@ -39,17 +39,17 @@ type testSite struct {
 // newTestSite makes a site in a directory, with its lake in a directory or a bucket.
 func newTestSite(t *testing.T, lake, more string) *testSite {
 	t.Helper()
-	return newTestSiteIn(t, "", lake, more)
+	return newTestSiteIn(t, "", nil, lake, more)
 }
 
-// newTestSiteIn makes a site with its registry in a PostgreSQL; empty: in a directory.
-func newTestSiteIn(t *testing.T, database, lake, more string) *testSite {
+// newTestSiteIn makes a site with its registry in a PostgreSQL and its objects in siteObjects; empty: in a directory.
+func newTestSiteIn(t *testing.T, database string, store api.Objects, lake, more string) *testSite {
 	t.Helper()
 	top := t.TempDir()
 	s := &testSite{dir: filepath.Join(top, "site"), config: filepath.Join(top, "rt.toml"), lake: lake, spool: filepath.Join(top, "spool")}
 	text := fmt.Sprintf("[spool]\ndir = %q\n[serve]\ndir = %q\nlake = %q\n%s", s.spool, s.dir, lake, more)
 	if database != "" {
-		text += fmt.Sprintf("database = %q\n", database)
+		text += fmt.Sprintf("database = %q\nobjects = %q\n", database, siteObjects)
 	}
 	for _, err := range []error{os.WriteFile(s.config, []byte(text), 0o600), os.Mkdir(s.spool, 0o700)} {
 		if err != nil {
@@ -61,13 +61,17 @@ func newTestSiteIn(t *testing.T, database, lake, more string) *testSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := objects.OpenDir(filepath.Join(s.dir, "objects"))
-	if err != nil {
-		t.Fatal(err)
+	if store == nil {
+		dir, err := objects.OpenDir(filepath.Join(s.dir, "objects"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		store = dir
 	}
 	server, err := api.New(t.Context(), api.Config{Registry: s.registry, Objects: store, Tokens: []api.Token{{}}})
 	if err == nil {
-		err = errors.Join(server.Close(), store.Close())
+		err = server.Close()
 	}
 	if err != nil {
 		t.Fatal(err)
