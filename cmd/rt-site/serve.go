@@ -33,12 +33,12 @@ const shutdown = 10 * time.Second
 
 // memoryLimit is the limit, in bytes, above which the Go runtime collects garbage more often and
 // returns memory at once. The limits of the requests keep their memory below it. The process takes some
-// 10 MiB more.
-const memoryLimit = 136 << 20
+// 30 MiB more, for the threads and the pages of SQLite.
+const memoryLimit = 112 << 20
 
 // garbage is how much garbage the Go runtime permits below memoryLimit, in percent of the memory in use. At the default
 // of 100 it takes a sixth of the processor time.
-const garbage = 300
+const garbage = 200
 
 // serve receives runs until ctx is done.
 func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {

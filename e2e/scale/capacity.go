@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/resource-tracker/rt/upload"
@@ -42,41 +43,76 @@ func capacity(ctx context.Context, o options, st stores, r *receiver) ([]figure,
 	}, nil
 }
 
+// spooled are the runs of one client: it delivers them in one drain, with the connections and the buffers of a drain.
+type spooled struct {
+	o       options
+	entries []upload.Entry
+	numbers map[string]int
+}
+
+// newSpooled makes the runs of a client: every one of a step's runs whose number has the remainder of the client.
+func newSpooled(o options, s step, first, client int) *spooled {
+	d := &spooled{o: o, numbers: map[string]int{}}
+	for n := first + client; n < first+s.runs; n += s.clients {
+		name := fmt.Sprintf("run-%d.db", n)
+		d.entries = append(d.entries, upload.Entry{Name: name, Start: began})
+		d.numbers[name] = n
+	}
+	return d
+}
+
+// Runs and Open implement upload.Directory.
+func (d *spooled) Runs(context.Context) ([]upload.Entry, error) { return d.entries, nil }
+func (d *spooled) Open(name string) (upload.Spooled, error) {
+	return newNode(d.numbers[name], d.o.rows, d.o.records), nil
+}
+
 func closedLoop(ctx context.Context, o options, r *receiver, s step, first int) (rate float64, err error) {
 	var t traffic
 	var work sync.WaitGroup
-	var next, runs, failed atomic.Int64
+	var runs, failed atomic.Int64
 	before, err := r.cpu()
 	if err != nil {
 		return 0, err
 	}
-	began := time.Now()
-	for range s.clients {
+	own := ownCPU()
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, measured)
+	defer cancel()
+	for c := range s.clients {
 		client, store, done, err := t.clients(r.url)
 		if err != nil {
 			return 0, err
 		}
 		work.Go(func() {
 			defer done()
-			for n := next.Add(1); n <= int64(s.runs) && time.Since(began) < measured; n = next.Add(1) {
-				if _, err := upload.Drain(ctx, newNode(first+int(n)-1, o.rows, o.records), client, store, format, upload.Options{}); err != nil {
-					failed.Add(1)
-				} else {
-					runs.Add(1)
-				}
-			}
+			// The summary has the error. Runs that wait at the end of the time are not counted.
+			sum, _ := upload.Drain(ctx, newSpooled(o, s, first, c), client, store, format, upload.Options{Concurrency: 1})
+			runs.Add(int64(sum.Delivered))
+			failed.Add(int64(sum.Failed + sum.Damaged))
 		})
 	}
 	work.Wait()
-	elapsed := time.Since(began)
+	elapsed := time.Since(start)
+	own = ownCPU() - own
 	after, err := r.cpu()
 	if err != nil {
 		return 0, err
 	}
 	slices.Sort(t.took)
 	rate = float64(runs.Load()) / elapsed.Seconds()
-	fmt.Printf("  %2d clients: %4.0f runs/s, %d failed; a request: median %s, p99 %s; receiver: %.2f ms of CPU time a run, %.2f CPUs\n",
+	number := float64(max(1, runs.Load()))
+	fmt.Printf("  %2d clients: %4.0f runs/s, %d failed; a request: median %s, p99 %s; CPU time a run: receiver %.2f ms, clients %.2f ms; receiver: %.2f CPUs\n",
 		s.clients, rate, failed.Load(), brief(at(t.took, 0.5)), brief(at(t.took, 0.99)),
-		(after-before).Seconds()*1e3/float64(max(1, runs.Load())), (after-before).Seconds()/elapsed.Seconds())
+		(after-before).Seconds()*1e3/number, own.Seconds()*1e3/number, (after-before).Seconds()/elapsed.Seconds())
 	return rate, nil
+}
+
+// ownCPU returns the CPU time that this process has used.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
