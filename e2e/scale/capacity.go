@@ -50,7 +50,7 @@ type spooled struct {
 	numbers map[string]int
 }
 
-// newSpooled makes the runs of a client: every one of a step's runs whose number has the remainder of the client.
+// newSpooled makes the runs of a client: of the runs of a step every one at the distance of the number of clients.
 func newSpooled(o options, s step, first, client int) *spooled {
 	d := &spooled{o: o, numbers: map[string]int{}}
 	for n := first + client; n < first+s.runs; n += s.clients {
