@@ -49,7 +49,7 @@ func (l *Lake) writeChanged(ctx context.Context, done *Totals) error {
 func (l *Lake) leaveDamaged(ctx context.Context, c site.Changed, done *Totals) error {
 	l.Problem(c.ID, c.Damage)
 	done.Failed++
-	return l.Registry.Written(ctx, c.Partition, []site.Changed{c})
+	return l.written(ctx, []site.Changed{c})
 }
 
 // writeGroup writes the changed runs of a partition. Runs that were in another one leave it first, so that none
@@ -80,7 +80,7 @@ func (l *Lake) writeGroup(ctx context.Context, group []site.Changed, done *Total
 	case len(group) == 0:
 		return nil
 	case l.isExpired(partition, time.Now()):
-		return l.Registry.Written(ctx, "", group)
+		return l.written(ctx, group)
 	}
 	if err := l.Registry.Claim(ctx, partition, fresh); err != nil {
 		return err
@@ -104,13 +104,25 @@ func (l *Lake) readable(ctx context.Context, group []site.Changed, leaves func(*
 			err = run.Close()
 			rest = append(rest, c)
 		case isTried:
-			err = l.Registry.Written(ctx, c.Partition, []site.Changed{c})
+			err = l.written(ctx, []site.Changed{c})
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	return rest, nil
+}
+
+// written stores which versions of runs are done with. A writer without its lock does not: another one may have
+// written other versions.
+func (l *Lake) written(ctx context.Context, runs []site.Changed) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	if err := l.Check(ctx); err != nil {
+		return fmt.Errorf("the lake may have another writer: %w", err)
+	}
+	return l.Registry.Written(ctx, runs)
 }
 
 // decode reads the record of a run. If there is none, or it is damaged or absent, run is nil, and isTried reports

@@ -43,7 +43,7 @@ func (*fixed) Claim(context.Context, string, []site.Changed) error { return nil 
 func (*fixed) Again(context.Context, string, []site.Changed) error { return nil }
 
 // Written implements Registry.
-func (*fixed) Written(context.Context, string, []site.Changed) error { return nil }
+func (*fixed) Written(context.Context, []site.Changed) error { return nil }
 
 // Gone implements Registry.
 func (*fixed) Gone(context.Context, string, int) ([]site.Changed, error) { return nil, nil }

@@ -30,9 +30,9 @@ type Store interface {
 // Registry lists what the lake lacks, and stores what it has.
 type Registry interface {
 	Changed(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error)
-	// Claim stores that the lake may have runs in a partition. It is called before they are put there.
+	// Claim stores that the lake may have runs in a partition, and in no other. It is called before they are put there.
 	Claim(ctx context.Context, partition string, runs []site.Changed) error
-	Written(ctx context.Context, partition string, runs []site.Changed) error
+	Written(ctx context.Context, runs []site.Changed) error
 	// Again puts the other registrations of runs into Changed, because the ones with these ids leave the partition.
 	Again(ctx context.Context, partition string, runs []site.Changed) error
 	Gone(ctx context.Context, after string, limit int) ([]site.Changed, error)

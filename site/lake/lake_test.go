@@ -137,14 +137,11 @@ func (w *world) Changed(_ context.Context, after site.Changed, limit int) (list 
 	return list[:min(limit, len(list))], nil
 }
 
-func (w *world) Written(_ context.Context, partition string, runs []site.Changed) error {
+func (w *world) Written(_ context.Context, runs []site.Changed) error {
 	return w.change(func() {
 		for _, c := range runs {
-			if r := w.runs[c.ID]; r != nil {
-				r.Partition = partition
-				if r.Changes == c.Changes {
-					r.Changes = 0
-				}
+			if r := w.runs[c.ID]; r != nil && r.Changes == c.Changes {
+				r.Changes = 0
 			}
 		}
 	})
@@ -153,7 +150,7 @@ func (w *world) Written(_ context.Context, partition string, runs []site.Changed
 func (w *world) Claim(_ context.Context, partition string, runs []site.Changed) error {
 	return w.change(func() {
 		for _, c := range runs {
-			if r := w.runs[c.ID]; r != nil {
+			if r := w.runs[c.ID]; r != nil && r.Partition == c.Partition {
 				r.Partition = partition
 			}
 		}

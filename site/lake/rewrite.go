@@ -48,7 +48,7 @@ func (l *Lake) rewrite(ctx context.Context, u *update, f files, done *Totals) (e
 	if err := r.store(ctx, f); err != nil {
 		return err
 	}
-	if err := r.Registry.Written(ctx, r.partition, r.written); err != nil {
+	if err := r.Lake.written(ctx, r.written); err != nil {
 		return err
 	}
 	done.add(r.done)

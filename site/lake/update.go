@@ -82,10 +82,7 @@ func (l *Lake) update(ctx context.Context, u *update, done *Totals) error {
 			return fmt.Errorf("the file %s of the lake: %w", objectName("", u.partition, last), err)
 		}
 	}
-	if len(u.settled) == 0 {
-		return nil
-	}
-	return l.Registry.Written(ctx, u.partition, u.settled)
+	return l.written(ctx, u.settled)
 }
 
 // plan reads which runs the files have, and decides which of them change.

@@ -45,19 +45,19 @@ func (r *Registry) Changed(ctx context.Context, after site.Changed, limit int) (
 	return list, nil
 }
 
-// Claim stores that the lake may have runs in a partition, before they are put there. They stay in Changed.
+// Claim stores that the lake may have runs in a partition, before they are put there, in the place of the partition that
+// Changed has returned. They stay in Changed.
 func (r *Registry) Claim(ctx context.Context, partition string, runs []site.Changed) error {
 	return r.eachRun(ctx, "store the partition of runs in the lake", runs, func(tx transaction, c *site.Changed) error {
-		_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1 WHERE id = $2", partition, c.ID)
+		_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1 WHERE id = $2 AND coalesce(lake, '') = $3", partition, c.ID, c.Partition)
 		return err
 	})
 }
 
-// Written stores that the lake has these versions of runs, in a partition. A run that has changed meanwhile stays in Changed.
-func (r *Registry) Written(ctx context.Context, partition string, runs []site.Changed) error {
+// Written stores that the lake has these versions of runs. A run that has changed meanwhile stays in Changed.
+func (r *Registry) Written(ctx context.Context, runs []site.Changed) error {
 	return r.eachRun(ctx, "store that the lake has runs", runs, func(tx transaction, c *site.Changed) error {
-		_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1, changes = CASE WHEN changes = $2 THEN 0 ELSE changes END WHERE id = $3",
-			sql.NullString{String: partition, Valid: partition != ""}, c.Changes, c.ID)
+		_, err := tx.ExecContext(ctx, "UPDATE run SET changes = 0 WHERE id = $1 AND changes = $2", c.ID, c.Changes)
 		return err
 	})
 }

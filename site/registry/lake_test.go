@@ -26,7 +26,9 @@ func TestChangedRuns(t *testing.T) {
 		}
 		older := list[0]
 		older.Changes--
-		is(t, "Written", r.Written(t.Context(), "p", []site.Changed{older, list[1]}), nil)
+		is(t, "Claim", r.Claim(t.Context(), "p", list), nil)
+		is(t, "Claim of another writer, which is late", r.Claim(t.Context(), "q", list), nil)
+		is(t, "Written", r.Written(t.Context(), []site.Changed{older, list[1]}), nil)
 		list, err = again().Changed(t.Context(), site.Changed{}, 10)
 		is(t, "Changed after Written", err, nil)
 		if len(list) != 1 || list[0].ID != first.ID || list[0].Partition != "p" {
@@ -100,7 +102,8 @@ func TestOtherRegistrationsAgain(t *testing.T) {
 			if c.ID == moved.ID {
 				partition = "q"
 			}
-			is(t, "Written", r.Written(t.Context(), partition, []site.Changed{c}), nil)
+			is(t, "Claim", r.Claim(t.Context(), partition, []site.Changed{c}), nil)
+			is(t, "Written", r.Written(t.Context(), []site.Changed{c}), nil)
 			if c.ID == first.ID {
 				gone = c
 			}
@@ -124,7 +127,7 @@ func TestLakeState(t *testing.T) {
 		same(t, "before the first pass", state, site.LakeState{Unwritten: 1})
 		list, err := r.Changed(t.Context(), site.Changed{}, 10)
 		is(t, "Changed", err, nil)
-		is(t, "Written", r.Written(t.Context(), "p", list), nil)
+		is(t, "Written", r.Written(t.Context(), list), nil)
 		is(t, "LakeDone", r.LakeDone(t.Context(), start), nil)
 		state, err = again().LakeState(t.Context())
 		is(t, "LakeState", err, nil)
