@@ -107,6 +107,10 @@ func newDatabase(t *testing.T) *postgres.Server {
 	return server
 }
 
+// endOfLock ends the connection with the lock, and those with a transaction that waits for the stopped writer.
+const endOfLock = `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND
+	(state LIKE 'idle in transaction%' OR pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory'))`
+
 // A writer that is stopped, loses its lock, and goes on after another one has written does not undo what that one has
 // written.
 func TestWriterLosesItsLock(t *testing.T) {
@@ -130,7 +134,7 @@ func TestWriterLosesItsLock(t *testing.T) {
 			}
 		}
 		signal(syscall.SIGSTOP)
-		if err := database.Exec("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'"); err != nil {
+		if err := database.Exec(endOfLock); err != nil {
 			t.Fatal(err)
 		}
 		s.putSome(t, n*3, 1, expected)
