@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/slurm/environ"
@@ -31,7 +33,7 @@ const (
 const (
 	lookMost  = 64  // environments that one look reads
 	lookReads = 17  // reads of a process that is not a task yet, over two minutes: a TaskProlog runs before the task's program
-	lookShare = 400 // after lookYoung a pause is at least this many times as long as the look before it: half of tracker.budget_cpu
+	lookShare = 400 // after lookYoung a pause is at least this many times as long as the CPU time of the look before it: half of tracker.budget_cpu
 )
 
 // seenProcess is a process of the job.
@@ -108,14 +110,14 @@ func (e *JobEnvironment) Follow(ctx context.Context) {
 	}
 	since := time.Now()
 	for begun, pause := since, lookFirst; ; {
-		began := time.Now()
-		e.look(began)
+		used := processTime()
+		e.look(time.Now())
 		if e.isComplete(time.Since(since)) {
 			return
 		}
 		pause = min(2*pause, longestPause(time.Since(begun)))
 		if time.Since(begun) > lookYoung {
-			pause = min(max(pause, lookShare*time.Since(began)), batchFor)
+			pause = min(max(pause, lookShare*(processTime()-used)), batchFor)
 		}
 		select {
 		case <-ctx.Done():
@@ -127,6 +129,16 @@ func (e *JobEnvironment) Follow(ctx context.Context) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// processTime returns the CPU time of this process, all threads together: on a busy node a look lasts
+// much longer than the CPU time that it uses.
+func processTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 // longestPause is the limit of the pause when the last step began age ago.
