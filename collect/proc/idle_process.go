@@ -1,10 +1,22 @@
 package proc
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // keepScans is the number of scans after which a process is read although it has not run: the kernel can
 // take memory from it. The processes that run, and those in the snapshot, are always read.
 const keepScans = 32
+
+// hasExactClock reports whether the kernel counts CPU time by the nanosecond. A kernel that counts it by the
+// timer tick, such as user-mode Linux and one without a usable TSC, does not count a process that runs
+// for less than a tick, so that cpuClock does not show that it has run.
+func hasExactClock() bool {
+	const finest = 1_000_000 // nanoseconds of the shortest tick
+	return cpuClock(os.Getpid())%finest != 0
+}
 
 // canKeep reports whether p is as it was when it was last read. A process gets another parent when its
 // parent ends, also if that stays as a zombie, which has no memory. A process that may have waited for a
@@ -13,7 +25,7 @@ func (j *JobProcs) canKeep(p *jobProcess) bool {
 	isDue := (p.pid+j.scans)%keepScans == 0
 	isSearched := p.looks < maxLooks && p.step != ""
 	isExpectingBytes := p.io.pending != counters{}
-	isRead := !j.isOwn || isDue || isSearched || isExpectingBytes
+	isRead := !j.hasClock || isDue || isSearched || isExpectingBytes
 	if isRead {
 		return false
 	}

@@ -62,11 +62,11 @@ func (p *jobProcess) text(names *peek, root, name string, f *procfile.File) ([]b
 	return names.buf.Read(f)
 }
 
-// refresh reads the process again and reports whether it exists. isOwn means that its pid is that of the
-// same process here.
-func (p *jobProcess) refresh(names *peek, root string, isOwn bool) (alive bool) {
+// refresh reads the process again and reports whether it exists. hasClock means that cpuClock
+// shows whether it has run.
+func (p *jobProcess) refresh(names *peek, root string, hasClock bool) (alive bool) {
 	var ranFor int64
-	if isOwn {
+	if hasClock {
 		ranFor = cpuClock(p.pid) // first: what the process does during the reading changes it
 	}
 	isStatusKnown := p.ranFor != 0 && p.ranFor == ranFor && p.idle == 0

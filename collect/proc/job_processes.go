@@ -45,17 +45,17 @@ type JobProcs struct {
 	topSize int
 	held    int // processes with open descriptors
 
-	procs   []jobProcess // a parent always before its children
-	at      map[int]int  // pid -> index in procs
-	fresh   []jobProcess // scratch: those found in this scan
-	pids    []int
-	top     topN
-	shown   []int // scratch: indices in procs of the processes in the snapshot
-	isOwn   bool  // the pids are those of this process's PID namespace, so that cpuClock reads these processes
-	scans   int
-	names   peek
-	reapers reapers
-	slow    pssReader
+	procs    []jobProcess // a parent always before its children
+	at       map[int]int  // pid -> index in procs
+	fresh    []jobProcess // scratch: those found in this scan
+	pids     []int
+	top      topN
+	shown    []int // scratch: indices in procs of the processes in the snapshot
+	hasClock bool  // cpuClock shows whether a process has run, see hasExactClock; the pids are those of this PID namespace
+	scans    int
+	names    peek
+	reapers  reapers
+	slow     pssReader
 
 	time      func() time.Duration // CPU time so far, to measure the cost of a scan
 	pace      scanPace
@@ -85,7 +85,7 @@ func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
 		fs: fs, list: list, topSize: top,
 		at: map[int]int{}, slow: pssReader{root: fs.Proc, wait: slowWait}, time: threadTime,
 	}
-	j.isOwn = j.names.isOwnProc(fs.Proc)
+	j.hasClock = j.names.isOwnProc(fs.Proc) && hasExactClock()
 	return j
 }
 
@@ -201,7 +201,7 @@ func (j *JobProcs) scan(all bool) {
 // refreshKept reads a process that a scan has not read, and reports whether it exists.
 func (j *JobProcs) refreshKept(p *jobProcess) (alive bool) {
 	ppid := p.ppid
-	alive = p.refresh(&j.names, j.fs.Proc, j.isOwn)
+	alive = p.refresh(&j.names, j.fs.Proc, j.hasClock)
 	if alive && p.ppid != ppid {
 		j.trackReaper(p)
 	}
@@ -209,7 +209,7 @@ func (j *JobProcs) refreshKept(p *jobProcess) (alive bool) {
 }
 
 func (j *JobProcs) refresh(p *jobProcess) {
-	p.alive = p.refresh(&j.names, j.fs.Proc, j.isOwn)
+	p.alive = p.refresh(&j.names, j.fs.Proc, j.hasClock)
 	p.pss.Clear()
 	j.noteDenied(p)
 	j.ioSeen = j.ioSeen || p.ioRead
