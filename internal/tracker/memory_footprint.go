@@ -25,13 +25,11 @@ func LimitMemory() {
 	debug.SetMemoryLimit(math.MaxInt64) // near a limit the collector would run all the time
 }
 
-// DeferGC uses four processors and collects no garbage up to a heap of 64 MiB, ten times that of a
-// start, before LimitMemory: the Prolog waits for the start, and an Epilog may follow at once. During
-// the start, goroutines wait for the disk, and the runtime takes a processor from one that waits in a
-// system call only after the timer slack that rt-prolog sets.
+// DeferGC uses two processors and collects no garbage up to a heap of 64 MiB, ten times that of a
+// start, before LimitMemory: the Prolog waits for the start, and an Epilog may follow at once.
 func DeferGC() {
 	const maxHeap = 64 << 20 // bytes
-	runtime.GOMAXPROCS(4)
+	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(maxHeap)
 }
