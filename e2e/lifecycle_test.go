@@ -125,7 +125,8 @@ func (c *cluster) leaveBehind(t *testing.T, node string, id int64) (left []strin
 		pattern = "/sys/fs/cgroup/system.slice/%s_slurmstepd.scope/job_%d"
 	}
 	dirs, err := filepath.Glob(fmt.Sprintf(pattern, node, id))
-	if err != nil || len(dirs) == 0 && !c.bySLUID {
+	isMissing := len(dirs) == 0 && !c.bySLUID
+	if err != nil || isMissing {
 		t.Fatalf("job %d has no cgroup on %s: %v", id, node, err)
 	}
 	for _, dir := range dirs {
@@ -235,7 +236,8 @@ func runSlurmdKilled(t *testing.T, c *cluster, s *site) {
 // job, and it has no gap.
 func checkHeld(t *testing.T, c *cluster, s *site, r spooled, byEpilog bool) {
 	t.Helper()
-	isEnd := r.Outcome == "finished" || r.Outcome == "unknown" && !c.knowsExit
+	isUnknown := r.Outcome == "unknown" && !c.knowsExit
+	isEnd := r.Outcome == "finished" || isUnknown
 	if r.State != "ended" || !isEnd {
 		t.Errorf("%s is %s, %s", r.path, r.State, r.Outcome)
 	}

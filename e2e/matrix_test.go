@@ -301,8 +301,9 @@ func checkEnd(t *testing.T, k jobCase, r spooled, knowsExit bool) {
 	}
 	right := false
 	for _, o := range k.outcomes {
-		isKnown := o != "unknown" || !knowsExit
-		right = right || r.Outcome == o && isKnown
+		isExpected := o != "unknown" || !knowsExit
+		isIt := isExpected && r.Outcome == o
+		right = right || isIt
 	}
 	if !right {
 		t.Errorf("%s: outcome is %q (source %q), want one of %q", r.path, r.Outcome, r.Source, k.outcomes)
@@ -391,7 +392,8 @@ func checkFigures(t *testing.T, s *site, e expected, r spooled) (apart string) {
 		return ""
 	}
 	isPeakKnown := r.peakKiB.Valid || !e.isReused
-	if !r.cpu.Valid || isPeakKnown && !r.peakKiB.Valid {
+	isPeakMissing := isPeakKnown && !r.peakKiB.Valid
+	if !r.cpu.Valid || isPeakMissing {
 		t.Errorf("%s: the job's cgroup was never read (%d snapshots)", r.path, r.snapshots)
 		return ""
 	}

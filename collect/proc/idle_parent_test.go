@@ -18,17 +18,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// startsWriter starts a program that starts a child, and returns both. The child has written 16 MiB and
-// its pid, and sleeps. The program ends with its standard input; script is what it does after that.
-func startsWriter(t *testing.T, script string) (parent *exec.Cmd, input io.Closer, child int) {
+// startWithChild starts a program that prints the pid of its child, and returns its standard input and the pid.
+func startWithChild(t *testing.T, parent *exec.Cmd) (input io.Closer, child int) {
 	t.Helper()
-	dir, err := os.MkdirTemp(".", "written-") // the temporary directory may be in memory, which counts no bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	file := filepath.Join(dir, "file")
-	parent = exec.Command("perl", "-e", `$|=1; $c=fork; if(!$c){open F,">",$ARGV[0]; print F "x"x(16<<20); close F; print "$$\n"; close STDOUT; close STDIN; sleep 3600} `+script, file)
 	in, err := parent.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -48,8 +40,23 @@ func startsWriter(t *testing.T, script string) (parent *exec.Cmd, input io.Close
 	if err != nil {
 		t.Fatal(err)
 	}
+	return in, child
+}
+
+// startsWriter starts a program that starts a child, and returns both. The child has written 16 MiB and
+// its pid, and sleeps. The program ends with its standard input; script is what it does after that.
+func startsWriter(t *testing.T, script string) (parent *exec.Cmd, input io.Closer, child int) {
+	t.Helper()
+	dir, err := os.MkdirTemp(".", "written-") // the temporary directory may be in memory, which counts no bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	file := filepath.Join(dir, "file")
+	parent = exec.Command("perl", "-e", `$|=1; $c=fork; if(!$c){open F,">",$ARGV[0]; print F "x"x(16<<20); close F; print "$$\n"; close STDOUT; close STDIN; sleep 3600} `+script, file)
+	input, child = startWithChild(t, parent)
 	t.Cleanup(func() { _ = unix.Kill(child, unix.SIGKILL) })
-	return parent, in, child
+	return parent, input, child
 }
 
 // rest reads until pid was just read because it was due, so that it is kept for some scans.

@@ -18,9 +18,9 @@ func hasExactClock() bool {
 	return cpuClock(os.Getpid())%finest != 0
 }
 
-// canKeep reports whether p is as it was when it was last read. A process gets another parent when its
-// parent ends, also if that stays as a zombie, which has no memory. A process that may have waited for a
-// child is read in each scan: the bytes of the child are then in only one of them.
+// canKeep reports whether p is as it was when it was last read. It is not if its parent has ended, because
+// p then has another parent; this is also so while the ended parent is a zombie. A process to which bytes
+// of an ended child are still to come is read in each scan, so that they are not counted twice.
 func (j *JobProcs) canKeep(p *jobProcess) bool {
 	isDue := (p.pid+j.scans)%keepScans == 0
 	isSearched := p.looks < maxLooks && p.step != ""

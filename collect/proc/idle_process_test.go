@@ -5,8 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -131,25 +129,7 @@ func TestIdleProcess(t *testing.T) {
 // An idle process with a parent that ended gets another one.
 func TestIdleOrphan(t *testing.T) {
 	parent := exec.Command("/bin/sh", "-c", "sleep 3600 >&- & echo $!; exec cat")
-	in, err := parent.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	child, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, child := startWithChild(t, parent)
 	p, err := os.FindProcess(child)
 	if err != nil {
 		t.Fatal(err)

@@ -199,7 +199,8 @@ func sameFiles(t *testing.T, ours, theirs []byte) {
 				t.Errorf("row group %d, column %v: the path is %v, want %v; the codec is %v, want %v", g, name, x.PathInSchema, y.PathInSchema, x.Codec, y.Codec)
 			}
 			isNaN := slices.ContainsFunc(want, func(v parquet.Value) bool { return v.Kind() == parquet.Double && math.IsNaN(v.Double()) })
-			isSame := bytes.Equal(x.Statistics.MinValue, y.Statistics.MinValue) && bytes.Equal(x.Statistics.MaxValue, y.Statistics.MaxValue) || isNaN
+			hasBounds := bytes.Equal(x.Statistics.MinValue, y.Statistics.MinValue) && bytes.Equal(x.Statistics.MaxValue, y.Statistics.MaxValue)
+			isSame := hasBounds || isNaN
 			if !isSame || x.Statistics.NullCount != y.Statistics.NullCount || x.NumValues != y.NumValues || x.Type != y.Type {
 				t.Errorf("row group %d, column %v: the statistics are %v, want %v", g, name, x.Statistics, y.Statistics)
 			}
@@ -245,8 +246,9 @@ func valuesOf(t *testing.T, c parquet.ColumnChunk) (all []parquet.Value) {
 		}
 		for _, v := range values {
 			isNaN := v.Kind() == parquet.Double && math.IsNaN(v.Double())
-			isOutside := !v.IsNull() && !isNaN && (compare(v, index.MinValue(n)) < 0 || compare(v, index.MaxValue(n)) > 0)
-			if isOutside {
+			isOrdered := !v.IsNull() && !isNaN
+			isInside := func() bool { return compare(v, index.MinValue(n)) >= 0 && compare(v, index.MaxValue(n)) <= 0 }
+			if isOrdered && !isInside() {
 				t.Errorf("page %d has %v, and the index from %v to %v", n, v, index.MinValue(n), index.MaxValue(n))
 			}
 			all = append(all, v.Clone())
