@@ -128,7 +128,7 @@ func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float6
 	s.DiskReadBytes = jobIO(prev, [2]Opt[uint64]{prev.IOReadBytes, cur.IOReadBytes}, [2]Opt[uint64]{prev.ProcReadBytes, cur.ProcReadBytes})
 	s.DiskWriteBytes = jobIO(prev, [2]Opt[uint64]{prev.IOWriteBytes, cur.IOWriteBytes}, [2]Opt[uint64]{prev.ProcWriteBytes, cur.ProcWriteBytes})
 	if cur.Phase == JobPending {
-		s.DiskReadBytes.Clear() // it is not known yet whether the controller will exist
+		s.DiskReadBytes.Clear() // it is not known yet whether the controller will exist: the next interval has them
 		s.DiskWriteBytes.Clear()
 	}
 }
@@ -136,9 +136,14 @@ func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float6
 // jobIO returns the difference of the controller's counter, or of the processes' counter if
 // the controller was not read at the start of the interval. It does not change from one to
 // the other while the difference of the first still has to span a gap, so that no I/O is
-// counted by the processes and again by a controller that appears late.
+// counted by the processes and again by a controller that appears late. The first interval after
+// the job was pending begins at zero, because the bytes of the intervals before are absent.
 func jobIO(prev *JobReading, controller, processes [2]Opt[uint64]) Opt[uint64] {
 	fromZero := prev.Phase == JobPending || prev.ioFromZero
+	if prev.Phase == JobPending {
+		controller[0].Clear()
+		processes[0].Clear()
+	}
 	begin := func(v Opt[uint64]) Opt[uint64] {
 		if fromZero && !v.Valid() {
 			return Some[uint64](0)

@@ -38,3 +38,42 @@ func TestJobIOSums(t *testing.T) {
 		})
 	}
 }
+
+// TestPendingJobIOSums: what the processes of a pending job wrote is in the rows after the cgroup was found,
+// whether or not there is a controller.
+func TestPendingJobIOSums(t *testing.T) {
+	no := None[uint64]
+	yes := Some[uint64]
+	type reading struct {
+		phase                 JobPhase
+		controller, processes Opt[uint64]
+	}
+	for name, tt := range map[string]struct {
+		readings []reading
+		want     Opt[uint64]
+	}{
+		"processes":            {[]reading{{JobPending, no(), yes(4096)}, {JobPresent, no(), yes(8192)}, {JobGone, no(), yes(12288)}}, yes(12288)},
+		"processes, twice":     {[]reading{{JobPending, no(), yes(10)}, {JobPending, no(), yes(20)}, {JobPresent, no(), yes(30)}}, yes(30)},
+		"pending, with a gap":  {[]reading{{JobPending, no(), yes(10)}, {JobPending, no(), no()}, {JobPresent, no(), yes(30)}}, yes(30)},
+		"present, with a gap":  {[]reading{{JobPending, no(), yes(10)}, {JobPresent, no(), no()}, {JobPresent, no(), yes(30)}}, yes(30)},
+		"controller":           {[]reading{{JobPending, no(), yes(10)}, {JobPresent, yes(7), yes(20)}, {JobPresent, yes(9), yes(30)}}, yes(9)},
+		"controller, later":    {[]reading{{JobPending, no(), yes(10)}, {JobPresent, no(), no()}, {JobPresent, yes(9), yes(30)}}, yes(9)},
+		"never with a cgroup":  {[]reading{{JobPending, no(), yes(10)}, {JobPending, no(), yes(20)}}, no()},
+		"gone before any read": {[]reading{{JobPending, no(), yes(10)}, {JobGone, no(), yes(20)}}, yes(20)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w Walk
+			w.Step(&Snapshot{Job: JobReading{Phase: JobPending}})
+			sum := None[uint64]()
+			for i, r := range tt.readings {
+				cur := &Snapshot{Boot: int64(i+1) * 1e9, Job: JobReading{Phase: r.phase, IOWriteBytes: r.controller, ProcWriteBytes: r.processes}}
+				if n, ok := DeriveScalars(w.Step(cur), cur, ScopeJob).DiskWriteBytes.Get(); ok {
+					sum.Set(sum.Or(0) + n)
+				}
+			}
+			if sum != tt.want {
+				t.Errorf("the rows add up to %v, want %v", sum, tt.want)
+			}
+		})
+	}
+}

@@ -42,5 +42,10 @@ func (w *Walk) Step(cur *Snapshot) *Snapshot {
 		return nil
 	}
 	w.last.InheritCounters(&w.before)
+	if w.before.Job.Phase == JobPending { // its bytes are in no interval, see jobIO
+		last, own := &w.last.Job, &cur.Job
+		last.IOReadBytes, last.IOWriteBytes = own.IOReadBytes, own.IOWriteBytes
+		last.ProcReadBytes, last.ProcWriteBytes = own.ProcReadBytes, own.ProcWriteBytes
+	}
 	return &w.before
 }

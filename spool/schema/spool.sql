@@ -272,8 +272,11 @@ last AS (
     coalesce(sum(system_add) OVER before, zero) AS system_was,
     max(iif(cpu IS NULL, NULL, boot_us)) OVER before AS cpu_boot_us,
     max(iif(tree IS NULL, NULL, boot_us)) OVER before AS tree_boot_us,
-    sum(io_read_add) OVER before AS io_read_was, sum(io_write_add) OVER before AS io_write_was,
-    sum(proc_read_add) OVER before AS proc_read_was, sum(proc_write_add) OVER before AS proc_write_was,
+    -- what was counted while the job was pending is in no row: the next difference begins at zero
+    iif(count(io_read_add) FILTER (WHERE job_phase <> 1) OVER before, sum(io_read_add) OVER before, NULL) AS io_read_was,
+    iif(count(io_write_add) FILTER (WHERE job_phase <> 1) OVER before, sum(io_write_add) OVER before, NULL) AS io_write_was,
+    iif(count(proc_read_add) FILTER (WHERE job_phase <> 1) OVER before, sum(proc_read_add) OVER before, NULL) AS proc_read_was,
+    iif(count(proc_write_add) FILTER (WHERE job_phase <> 1) OVER before, sum(proc_write_add) OVER before, NULL) AS proc_write_was,
     sum(rx_add) OVER before AS rx_was, sum(tx_add) OVER before AS tx_was,
     sum(read_add) OVER before AS read_was, sum(write_add) OVER before AS write_was
   FROM (
