@@ -101,11 +101,11 @@ func checkLake(s config.Serve) error {
 	if !isS3 && !filepath.IsAbs(s.Lake) {
 		return fmt.Errorf("serve.lake is %q: it must be an absolute path, or s3://bucket/prefix", s.Lake)
 	}
+	clean := unlinked
+	if isS3 {
+		clean = func(location string) string { return strings.TrimRight(location, "/") }
+	}
 	for name, other := range map[string]string{"serve.dir": s.Dir, "serve.objects": s.Objects} {
-		clean := filepath.Clean
-		if isS3 {
-			clean = func(location string) string { return strings.TrimRight(location, "/") }
-		}
 		lake, other := clean(s.Lake)+"/", clean(other)+"/"
 		isApart := !strings.HasPrefix(lake, other) && !strings.HasPrefix(other, lake)
 		isOfKind := strings.HasPrefix(other, "s3:/") == isS3
@@ -114,6 +114,20 @@ func checkLake(s config.Serve) error {
 		}
 	}
 	return nil
+}
+
+// unlinked returns a path without symbolic links, as far as its directories exist.
+func unlinked(path string) string {
+	path = filepath.Clean(path)
+	real, err := filepath.EvalSymlinks(path)
+	parent := filepath.Dir(path)
+	switch {
+	case err == nil:
+		return real
+	case parent == path:
+		return path
+	}
+	return filepath.Join(unlinked(parent), filepath.Base(path))
 }
 
 // openLake opens the lake of a site, and locks it until release is called.

@@ -154,8 +154,14 @@ func TestLakeOfACopy(t *testing.T) {
 	lakeCall(t, cli.ExitOK, "--config", file, "lake", "--dir", site)
 }
 
-// The lake is not in a directory of the site, and the site not in that of the lake.
+// The lake is not in a directory of the site, and the site not in that of the lake, also through a symbolic link.
 func TestCheckLake(t *testing.T) {
+	top := t.TempDir()
+	for _, err := range []error{os.Mkdir(filepath.Join(top, "site"), 0o700), os.Symlink("site", filepath.Join(top, "link"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, tt := range []struct {
 		lake, dir, objects string
 		isRefused          bool
@@ -170,6 +176,10 @@ func TestCheckLake(t *testing.T) {
 		{"s3://b/site-lake", "/srv/site", "s3://b/site", false},
 		{"s3://b/site/lake", "/srv/site", "s3://b/site/", true},
 		{"s3://b", "/srv/site", "s3://b/site", true},
+		{top + "/link/a/lake", top + "/site", "", true},
+		{top + "/link", top + "/site", "", true},
+		{top + "/site/lake", top + "/link", "", true},
+		{top + "/lake", top + "/link", "", false},
 	} {
 		err := checkLake(config.Serve{Lake: tt.lake, Dir: tt.dir, Objects: tt.objects})
 		if (err != nil) != tt.isRefused {
@@ -311,14 +321,15 @@ func TestForgetInLake(t *testing.T) {
 		t.Fatalf("after a dry run, and for another user: %+v", runs)
 	}
 	lakeCall(t, cli.ExitOK, "--config", file, "forget", "--user", "alice")
-	if left, _ := filepath.Glob(filepath.Join(dir, "*", "*", "*", "*")); len(left) != 0 {
-		t.Errorf("%q is left", left)
+	runs, samples := lakeRows[lakeRow](t, dir, "runs"), lakeRows[any](t, dir, "samples")
+	if len(runs) != 0 || len(samples) != 0 {
+		t.Errorf("%+v and %d samples are left", runs, len(samples))
 	}
 
 	file, dir = lakeSite(t, "alice")
 	lakeCall(t, cli.ExitOK, "--config", file, "lake")
 	lakeCall(t, cli.ExitOK, "--config", file, "forget", "--user", "alice", "--pseudonym")
-	runs := lakeRows[lakeRow](t, dir, "runs")
+	runs = lakeRows[lakeRow](t, dir, "runs")
 	isHidden := len(runs) == 1 && runs[0].User != "" && runs[0].User != "alice" && runs[0].Samples > 0
 	if !isHidden {
 		t.Errorf("with pseudonyms: %+v", runs)

@@ -63,7 +63,7 @@ func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Tot
 		return done, err
 	}
 	for _, p := range partitions {
-		u := &update{partition: p, users: users, isDry: isDry}
+		u := &update{partition: p, users: users}
 		if isDry {
 			err = l.plan(ctx, u, &done)
 			done.Removed += len(u.drop)

@@ -33,7 +33,8 @@ type Registry interface {
 	// Claim stores that the lake may have runs in a partition, and in no other. It is called before they are put there.
 	Claim(ctx context.Context, partition string, runs []site.Changed) error
 	Written(ctx context.Context, runs []site.Changed) error
-	// Again puts the other registrations of runs into Changed, because the ones with these ids leave the partition.
+	// Again puts the other registrations of runs into Changed, because the ones with these ids leave the partition;
+	// without an id all of them, because the partition does not have all their samples.
 	Again(ctx context.Context, partition string, runs []site.Changed) error
 	Gone(ctx context.Context, after string, limit int) ([]site.Changed, error)
 	Removed(ctx context.Context, id string) error

@@ -110,6 +110,7 @@ func (w *world) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(content)), nil
 }
 
+// Delete has no condition: only what is too old may be deleted.
 func (w *world) Delete(_ context.Context, name string) error {
 	return w.change(func() { delete(w.objects, name) })
 }
@@ -592,7 +593,7 @@ func TestRemovedAfterAKill(t *testing.T) {
 	}
 }
 
-// A run with another date or cluster leaves its old partition.
+// A run with another date or cluster leaves its old partition, which keeps files without rows.
 func TestMovedRun(t *testing.T) {
 	w := newWorld()
 	w.put("r1", 7, day, 5)
@@ -603,7 +604,7 @@ func TestMovedRun(t *testing.T) {
 	w.runs["r2"].Changes++
 	write(t, w)
 	complete(t, w)
-	if names := slices.Sorted(maps.Keys(w.objects)); len(names) != 4 || !strings.Contains(names[1], "cluster=other/date=2026-03-01") {
+	if names := slices.Sorted(maps.Keys(w.objects)); len(names) != 6 || !strings.Contains(names[2], "cluster=other/date=2026-03-01") {
 		t.Errorf("%q", names)
 	}
 }

@@ -24,7 +24,7 @@ type rewriting struct {
 	runs, samples *tableWriter
 	copied        struct{ runs, samples int } // rows of the old files that are copied next
 	written       []site.Changed              // also those that are done without: another registration is there, or their record cannot be read
-	left          []site.Changed              // registrations that leave the partition
+	again         []site.Changed              // runs of which other registrations, or all, are to be written
 	done          Totals
 }
 
@@ -40,8 +40,8 @@ func (l *Lake) rewrite(ctx context.Context, u *update, f files, done *Totals) (e
 	if err := r.merge(ctx, u.entries[f.number], isLast(u, f)); err != nil {
 		return err
 	}
-	if len(r.left) > 0 { // before they leave: a writer that is killed does not see them again
-		if err := r.Registry.Again(ctx, r.partition, r.left); err != nil {
+	if len(r.again) > 0 { // before the files change: a writer that is killed does not see them again
+		if err := r.Registry.Again(ctx, r.partition, r.again); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,8 @@ func (r *rewriting) open(ctx context.Context, f files) (err error) {
 	if f.runs >= 0 {
 		r.old.runs, _, err = r.openOld(ctx, tableRuns, f.number)
 	}
-	if err == nil && f.samples >= 0 {
+	hasSamples := f.runs >= 0 && f.samples >= 0
+	if err == nil && hasSamples {
 		r.old.samples, r.old.ranges, err = r.openOld(ctx, tableSamples, f.number)
 	}
 	for _, s := range r.old.ranges {
@@ -148,7 +149,7 @@ func (r *rewriting) merge(ctx context.Context, old []entry, hasFresh bool) error
 
 // hasNext reports whether there is room for the next new run, and it belongs before an entry.
 func (r *rewriting) hasNext(before *entry) bool {
-	size := float64(r.samples.bytes.n) + float64(r.old.left)*r.old.rowBytes
+	size := float64(r.samples.size()) + float64(r.old.left+r.copied.samples)*r.old.rowBytes
 	isRoom := len(r.fresh) > 0 && size < float64(r.FileBytes)
 	if before == nil || !isRoom {
 		return isRoom
@@ -172,13 +173,15 @@ func (r *rewriting) writeOld(ctx context.Context, e *entry) error {
 	isKept := !r.drop[e.name]
 	if !isKept {
 		r.done.Removed++
-		r.left = append(r.left, site.Changed{ID: e.id, Node: e.node, Start: time.UnixMicro(e.start)})
+		r.again = append(r.again, site.Changed{ID: e.id, Node: e.node, Start: time.UnixMicro(e.start)})
 	} else if list := r.replace[e.name]; len(list) > 0 {
 		isWritten, err := r.writeFirst(ctx, list)
 		if err != nil {
 			return err
 		}
 		isKept = !isWritten
+	} else if rows != e.samples { // a writer that had lost its lock has stored one of the two files
+		r.again = append(r.again, site.Changed{Node: e.node, Start: time.UnixMicro(e.start)})
 	}
 	if isKept {
 		r.copied.runs++
@@ -300,19 +303,13 @@ func (r *rewriting) store(ctx context.Context, f files) error {
 	tables := []struct {
 		name string
 		*tableWriter
-		old int64
-	}{{tableSamples, r.samples, f.samples}, {tableRuns, r.runs, f.runs}}
-	isEmpty := r.runs.rows == 0
+	}{{tableSamples, r.samples}, {tableRuns, r.runs}}
+	isNothing := r.runs.rows == 0 && len(f.versions) == 0 // no new run could be read
+	if isNothing {
+		return nil
+	}
 	for _, t := range tables {
 		name := objectName(t.name, r.partition, f.number)
-		if isEmpty {
-			if t.old >= 0 {
-				if err := r.delete(ctx, name); err != nil {
-					return err
-				}
-			}
-			continue
-		}
 		size, err := t.finish()
 		if err != nil {
 			return err

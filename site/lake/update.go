@@ -21,7 +21,6 @@ type update struct {
 	changed   []site.Changed
 	remove    ids
 	users     []string // the runs of these users are removed
-	isDry     bool     // nothing is changed
 
 	files   []files
 	entries map[int][]entry           // by the number of the file
@@ -35,6 +34,7 @@ type update struct {
 // entry is a row of runs.
 type entry struct {
 	id, name, state, user, node string
+	samples                     int // as the row has it
 	order
 }
 
@@ -94,15 +94,8 @@ func (l *Lake) plan(ctx context.Context, u *update, done *Totals) error {
 		return err
 	}
 	for i, f := range u.files {
-		if f.runs < 0 { // a writer was killed before it wrote the runs of a new file
-			if !u.isDry {
-				err = l.delete(ctx, objectName(tableSamples, u.partition, f.number))
-			}
-			if err != nil {
-				return err
-			}
-			u.files[i].samples = -1
-			delete(u.files[i].versions, tableSamples)
+		if f.runs < 0 { // a writer was killed before it wrote the runs of a new file: they replace these samples
+			u.files[i].samples, u.touched[f.number] = 0, true
 			continue
 		}
 		u.entries[f.number], err = l.readEntries(ctx, objectName(tableRuns, u.partition, f.number))
@@ -110,7 +103,6 @@ func (l *Lake) plan(ctx context.Context, u *update, done *Totals) error {
 			return err
 		}
 	}
-	u.files = slices.DeleteFunc(u.files, func(f files) bool { return f.runs < 0 && f.samples < 0 })
 	if err := l.dropRenamed(ctx, u, done); err != nil {
 		return err
 	}
@@ -121,6 +113,9 @@ func (l *Lake) plan(ctx context.Context, u *update, done *Totals) error {
 		return nil
 	}
 	last := u.files[len(u.files)-1]
+	if u.touched[last.number] {
+		return nil
+	}
 	hasRoom := len(u.fresh) > 0 && last.samples < l.FileBytes
 	if hasRoom {
 		u.touched[last.number] = true
@@ -257,6 +252,7 @@ func (l *Lake) readEntries(ctx context.Context, name string) (list []entry, err 
 		"user_name": func(e *entry, v parquet.Value) { e.user = nullable(v) },
 		"job_id":    func(e *entry, v parquet.Value) { e.hasNoJob, e.job = v.IsNull(), v.Int64() },
 		"started":   func(e *entry, v parquet.Value) { e.start = v.Int64() },
+		"samples":   func(e *entry, v parquet.Value) { e.samples = int(v.Int64()) },
 	} {
 		i := 0
 		err := t.each(l.runs.schema, column, func(v parquet.Value) {

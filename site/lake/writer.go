@@ -113,6 +113,15 @@ func (t *tableWriter) added(rows int) error {
 	return t.endGroup()
 }
 
+// size is the size of what has been encoded, in bytes: without the last page of each column.
+func (t *tableWriter) size() int64 {
+	n := t.bytes.n
+	for _, c := range t.columns {
+		n += int64(len(c.encoded.body))
+	}
+	return n
+}
+
 // endGroup writes the row group.
 func (t *tableWriter) endGroup() error {
 	if t.open == 0 {

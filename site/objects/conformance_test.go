@@ -140,7 +140,6 @@ func testPut(t *testing.T, s store) {
 	holds(t, s, runA, nil)
 }
 
-// Puts of the same name, and deletions in the same directory, do not affect each other.
 // An object is replaced only in the version that the caller knows.
 func testReplace(t *testing.T, s store) {
 	name := runA + "/replaced"
@@ -177,6 +176,7 @@ func testReplace(t *testing.T, s store) {
 	holds(t, s, name, nil)
 }
 
+// Puts of the same name, and deletions in the same directory, do not affect each other.
 func testConcurrent(t *testing.T, s store) {
 	body := random(3000)
 	var all sync.WaitGroup

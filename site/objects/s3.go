@@ -142,8 +142,11 @@ func (s *S3) Replace(ctx context.Context, name, version string, size int64, body
 		o.SetMatchETag(version)
 	}
 	err := s.put(ctx, name, size, body, o)
-	if errors.Is(err, site.ErrNotFound) {
-		return fmt.Errorf("%w: %v", site.ErrReplaced, err) // If-Match of an object that is gone
+	answer, _ := errors.AsType[minio.ErrorResponse](err)
+	// 404: If-Match of an object that is gone. 409: Amazon's, for two conditional uploads at the same time.
+	isReplaced := answer.StatusCode == http.StatusPreconditionFailed || answer.StatusCode == http.StatusConflict || errors.Is(err, site.ErrNotFound)
+	if isReplaced {
+		return fmt.Errorf("%w: %v", site.ErrReplaced, err)
 	}
 	return err
 }
@@ -252,10 +255,7 @@ func (s *S3) explain(verb, name string, err error) error {
 	case "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded": // the last one is Ceph's
 		return fmt.Errorf("%s: %w: %w", what, site.ErrFull, err)
 	}
-	switch answer.StatusCode {
-	case http.StatusPreconditionFailed, http.StatusConflict: // 409: Amazon's, for two conditional uploads at the same time
-		return fmt.Errorf("%s: %w: %w", what, site.ErrReplaced, err)
-	case http.StatusInsufficientStorage:
+	if answer.StatusCode == http.StatusInsufficientStorage {
 		return fmt.Errorf("%s: %w: %w", what, site.ErrFull, err)
 	}
 	if isAway(err, answer.StatusCode) {

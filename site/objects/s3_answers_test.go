@@ -110,6 +110,19 @@ func TestAnswersOfTheStore(t *testing.T) {
 	if err := s.Delete(t.Context(), "x"); err != nil {
 		t.Error(err)
 	}
+	for _, status := range []int{404, 409, 412} {
+		s, _ = answering(t, status, code(map[int]string{404: "NoSuchKey", 409: "OperationAborted", 412: "PreconditionFailed"}[status]))
+		if err := s.Replace(t.Context(), "x", "version", 4, strings.NewReader("body")); !errors.Is(err, site.ErrReplaced) {
+			t.Errorf("Replace, status %d: %v, want %v", status, err, site.ErrReplaced)
+		}
+		if err := s.Put(t.Context(), "x", 4, strings.NewReader("body")); err == nil || errors.Is(err, site.ErrReplaced) {
+			t.Errorf("Put, status %d: %v", status, err)
+		}
+	}
+	s, _ = answering(t, 409, code("OperationAborted"))
+	if _, err := s.Get(t.Context(), "x"); err == nil || errors.Is(err, site.ErrReplaced) {
+		t.Errorf("Get: %v", err)
+	}
 	s, _ = answering(t, 404, "")
 	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "no bucket metrics") {
 		t.Errorf("%v", err)

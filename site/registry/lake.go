@@ -63,7 +63,7 @@ func (r *Registry) Written(ctx context.Context, runs []site.Changed) error {
 }
 
 // Again puts the other registrations of runs into Changed, because the ones with these ids leave a partition of the
-// lake. Of the runs ID, Node and Start are used. Other runs of the node that began in the same millisecond come too.
+// lake; without an id all registrations. Of the runs ID, Node and Start are used. Other runs of the node that began in the same millisecond come too.
 func (r *Registry) Again(ctx context.Context, partition string, runs []site.Changed) error {
 	return r.eachRun(ctx, "mark the other registrations of runs for the lake", runs, func(tx transaction, c *site.Changed) error {
 		from := micros(c.Start.Truncate(time.Millisecond))

@@ -115,6 +115,13 @@ func TestOtherRegistrationsAgain(t *testing.T) {
 		if len(list) != 1 || list[0].ID != twin.ID {
 			t.Errorf("%+v, want the other registration of %s, not %s", list, first.ID, later.ID)
 		}
+		gone.ID = ""
+		is(t, "Again", r.Again(t.Context(), "p", []site.Changed{gone}), nil)
+		list, err = r.Changed(t.Context(), site.Changed{}, 10)
+		is(t, "Changed", err, nil)
+		if len(list) != 2 || list[0].ID != first.ID || list[1].ID != twin.ID {
+			t.Errorf("%+v, want both registrations of %s, not %s", list, first.ID, later.ID)
+		}
 	})
 }
 

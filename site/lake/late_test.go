@@ -1,0 +1,163 @@
+package lake
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// A writer loses its lock between its two files, and another one removes a run between them: the run that the first one
+// has added gets its samples in the next pass.
+func TestRunWithoutItsSamples(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 1, day, 5)
+	w.put("r2", 2, day.Add(time.Minute), 5)
+	write(t, w)
+	w.put("r3", 3, day.Add(time.Hour), 7)
+	first, second := w.lake(t), w.lake(t)
+	first.FileBytes, second.FileBytes = 1<<20, 1<<20
+	puts := 0
+	reached, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	w.beforePut = func() {
+		puts++
+		switch puts {
+		case 2: // the first writer has put its samples
+			w.remove("r2")
+			go func() { _, err := second.Write(t.Context()); ended <- err }()
+			<-reached
+		case 4: // and the second one its own
+			close(reached)
+			<-release
+		}
+	}
+	if _, err := first.Write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.beforePut = nil
+	close(release)
+	if err := <-ended; !errors.Is(err, site.ErrReplaced) {
+		t.Fatalf("the second writer ended with %v", err)
+	}
+	count := func() (n int) {
+		for _, s := range rows[sample](t, w, tableSamples) {
+			if s.Name == w.runs["r3"].Name {
+				n++
+			}
+		}
+		return n
+	}
+	if list := rows[row](t, w, tableRuns); len(list) != 3 || count() != 0 || w.runs["r3"].Changes != 0 {
+		t.Fatalf("the run that was added has %d samples of 7: %+v", count(), list)
+	}
+	write(t, w)
+	complete(t, w)
+	if done := write(t, w); done != (Totals{}) {
+		t.Errorf("a pass without changes: %+v", done)
+	}
+}
+
+// A run that lacks samples, and of which the record is no longer stored, is tried once.
+func TestRunWithoutSamplesAndRecord(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 1, day, 5)
+	w.put("r2", 2, day, 0)
+	write(t, w)
+	more := newWorld()
+	more.put("r1", 1, day, 5)
+	more.put("r2", 2, day, 9)
+	write(t, more)
+	file := objectName(tableRuns, PartitionOf("c1", day), 1)
+	w.objects[file] = more.objects[file]
+	w.runs["r2"].isLost = true
+	w.put("r3", 3, day, 5)
+	write(t, w)
+	write(t, w)
+	if done := write(t, w); done != (Totals{}) || w.runs["r2"].Changes != 0 {
+		t.Errorf("%+v, %d changes", done, w.runs["r2"].Changes)
+	}
+}
+
+// A writer that has lost its lock removes no file that another one has written, neither one that became empty nor one that
+// a killed writer has left.
+func TestLateWriterRemovesNothing(t *testing.T) {
+	for name, begin := range map[string]func(w *world){
+		"an empty file": func(w *world) {
+			w.put("r1", 1, day, 5)
+			write(t, w)
+			w.remove("r1")
+		},
+		"samples of a killed writer": func(w *world) {
+			w.put("r1", 1, day, 5)
+			w.left = 1
+			if _, err := w.lake(t).Write(t.Context()); !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			w.left = -1
+			w.remove("r1")
+		},
+	} {
+		for put := range 2 {
+			w := newWorld()
+			begin(w)
+			n := 0
+			w.beforePut = func() {
+				n++
+				if n != put+1 {
+					return
+				}
+				w.beforePut = nil
+				w.put("r2", 2, day, 5)
+				write(t, w)
+				complete(t, w)
+			}
+			if _, err := w.lake(t).Write(t.Context()); !errors.Is(err, site.ErrReplaced) {
+				t.Errorf("%s, PUT %d: %v", name, put, err)
+			}
+			complete(t, w)
+			write(t, w)
+			complete(t, w)
+		}
+	}
+}
+
+// A file is full as soon as its pages are as large as its limit: before the row group ends, and with the old rows that
+// are to be copied.
+func TestFileIsFullWithinARowGroup(t *testing.T) {
+	l := newWorld().lake(t)
+	next := &update{fresh: [][]site.Changed{{{}}}}
+	r := &rewriting{Lake: l, update: next}
+	var err error
+	r.samples, err = newTable(io.Discard, l.samples.schema, l.samples.about, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.samples.columns {
+		c.pageValues = sampleRows
+	}
+	if !r.hasNext(nil) {
+		t.Error("there is no room in an empty file")
+	}
+	r.copied.samples, r.old.rowBytes = 1000, 20
+	if r.hasNext(nil) {
+		t.Error("there is room next to old rows of 20,000 bytes")
+	}
+	r.copied.samples = 0
+	l.samples.begin(&rt.Run{})
+	var s rt.Snapshot
+	for i := range uint64(8 * sampleRows) {
+		change(&s, i)
+		if !l.samples.add(&s) {
+			continue
+		}
+		if err := r.flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.hasNext(nil) {
+		t.Errorf("there is room next to pages of %d bytes", r.samples.size())
+	}
+}
