@@ -15,15 +15,30 @@ type earlier struct {
 }
 
 // leaveOutEarlier keeps what the job's directories have counted, if they exist and have no process.
-// hasBegun reports whether the job may have begun meanwhile: all that was counted may then be its own.
-func (s *state) leaveOutEarlier(hasBegun func() bool) {
-	if s.tasks.Len() == 0 || len(s.tasks.Daemons(s.tasks.Procs(nil))) > 0 {
+// If the job may have begun, all that was counted may be its own: it is counted, and if an earlier attempt
+// may have used the directories, the ledger says so.
+func (s *state) leaveOutEarlier(o *Options) {
+	_, dir, isFound := s.watch.Found()
+	if !isFound {
+		return
+	}
+	isBefore := o.HasBegun != nil && len(s.tasks.Daemons(s.tasks.Procs(nil))) == 0
+	mayBeReused := o.MayBeReused != nil && o.MayBeReused(dir)
+	if !isBefore && !mayBeReused {
 		return
 	}
 	var r rt.JobReading
 	s.files.Read(&r, &s.buf)
 	s.tasks.Read(&r)
-	if hasBegun() || r.CPUUsage.Or(0)+r.StepdCPUUsage.Or(0)+r.MemPeak.Or(0) == 0 {
+	if r.CPUUsage.Or(0)+r.StepdCPUUsage.Or(0)+r.MemPeak.Or(0) == 0 {
+		return
+	}
+	counted := fmt.Sprintf("cpu_usec=%d memory_peak_bytes=%d", r.CPUUsage.Or(0), r.MemPeak.Or(0))
+	if !isBefore || o.HasBegun() {
+		if mayBeReused {
+			s.Note(rt.Event{Kind: "job", Name: "earlier attempt", Status: "estimated",
+				Detail: "the job's cgroup existed before it could be read, and an earlier attempt of the job may have used it: the job's figures include all that was counted until then, " + counted})
+		}
 		return
 	}
 	s.base.CarryOver(&r, rt.Counter|rt.Peak)
@@ -32,8 +47,7 @@ func (s *state) leaveOutEarlier(hasBegun func() bool) {
 	}
 	s.pressure.SetEarlier(r.EventsOOMKill.Or(0), r.EventsMax.Or(0))
 	s.Note(rt.Event{Kind: "job", Name: "earlier attempt", Status: "ok",
-		Detail: fmt.Sprintf("the job's cgroup existed before the job began; its counters at that time are not counted as the job's: cpu_usec=%d memory_peak_bytes=%d; a peak is absent until it is exceeded",
-			r.CPUUsage.Or(0), r.MemPeak.Or(0))})
+		Detail: "the job's cgroup existed before the job began; its counters at that time are not counted as the job's: " + counted + "; a peak is absent until it is exceeded"})
 }
 
 // leaveOut subtracts what was counted before from r. A peak of memory that is not higher than the

@@ -115,3 +115,101 @@ func TestEarlierAttemptV1(t *testing.T) {
 		t.Errorf("in a new directory: CPU time %v, want 370", got.CPUUsage)
 	}
 }
+
+// If the counters of an earlier attempt cannot be left out for certain, the ledger says so.
+func TestEarlierAttemptNotLeftOut(t *testing.T) {
+	begun := func() bool { return true }
+	before := func() bool { return false }
+	for name, tt := range map[string]struct {
+		hasBegun  func() bool
+		isReused  bool
+		processes string // in the directory of the step
+		usage     string
+		want      string // the status in the ledger
+	}{
+		"late tracker":             {begun, true, "", "5000000\n", "estimated"},
+		"found later":              {nil, true, "", "5000000\n", "estimated"},
+		"a process stays":          {before, true, "7\n", "5000000\n", "estimated"},
+		"certain":                  {before, true, "", "5000000\n", "ok"},
+		"first attempt":            {before, false, "7\n", "5000000\n", ""},
+		"first attempt, late":      {begun, false, "", "5000000\n", ""},
+		"nothing was counted":      {begun, true, "7\n", "0\n", ""},
+		"first attempt, found now": {nil, false, "7\n", "5000000\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			dir := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
+			write(t, dir+"/cpuacct.usage", tt.usage)
+			write(t, dir+"/cgroup.procs", "")
+			write(t, dir+"/step_0/cgroup.procs", tt.processes)
+			var asked string
+			opts := Options{ProcRoot: t.TempDir(), HasBegun: tt.hasBegun, MayBeReused: func(dir string) bool { asked = dir; return tt.isReused }}
+			j := manualWith(t, opts, v1Candidate(root, "cpuacct"))
+			got, notes := "", j.Notes()
+			for _, e := range notes {
+				if e.Name == "earlier attempt" {
+					got += e.Status
+				}
+			}
+			if got != tt.want {
+				t.Errorf("the ledger has %q, want %q: %+v", got, tt.want, notes)
+			}
+			if tt.want != "" && !strings.Contains(notes[0].Detail, "cpu_usec=5000 ") {
+				t.Errorf("the ledger has %q", notes[0].Detail)
+			}
+			if asked != dir {
+				t.Errorf("asked for %q, want %q", asked, dir)
+			}
+		})
+	}
+}
+
+// A step that an earlier attempt left behind can be used again and end between two readings.
+func TestEarlierStepWithoutLastReading(t *testing.T) {
+	root := t.TempDir()
+	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2"), proc: t.TempDir()}
+	s.total(2500)
+	s.step("step_0", false, 2000, 300)
+	for _, dir := range []string{"", "step_0/user", "step_0/slurm"} {
+		write(t, filepath.Join(s.dir, dir, "cgroup.procs"), "")
+	}
+	s.j = manualWith(t, Options{ProcRoot: s.proc, HasBegun: func() bool { return false }}, v2Candidate(root))
+	if n := len(s.j.Notes()); n != 1 {
+		t.Fatalf("%d notes, want one of the earlier attempt", n)
+	}
+	s.end("step_0")
+	notes := s.j.Notes()
+	if len(notes) != 1 || notes[0].Status != "estimated" || !strings.Contains(notes[0].Detail, "the end of step 0 was not read") {
+		t.Errorf("logged: %+v", notes)
+	}
+	if all, _ := steps(t, s.j); len(all) != 0 {
+		t.Errorf("steps: %+v", all)
+	}
+}
+
+// With v1 the directory of a step can be removed and made again in one hierarchy: there it counts from zero.
+func TestEarlierStepMadeAgainV1(t *testing.T) {
+	root := t.TempDir()
+	dir := func(c string) string { return filepath.Join(root, c, "slurm/uid_1000/job_12") }
+	for _, c := range []string{"cpuacct", "memory"} {
+		write(t, dir(c)+"/cgroup.procs", "")
+		write(t, dir(c)+"/step_0/cgroup.procs", "")
+	}
+	for _, d := range []string{"", "/step_0"} {
+		write(t, dir("cpuacct")+d+"/cpuacct.usage", "5000000\n")
+		write(t, dir("memory")+d+"/memory.max_usage_in_bytes", "8192\n")
+		write(t, dir("memory")+d+"/memory.usage_in_bytes", "0\n")
+	}
+	j := manualWith(t, Options{ProcRoot: t.TempDir(), HasBegun: func() bool { return false }}, v1Candidate(root, "cpuacct", "memory"))
+	remove(t, dir("memory")+"/step_0")
+	j.state.removed(dir("memory") + "/step_0")
+	write(t, dir("memory")+"/step_0/memory.max_usage_in_bytes", "4096\n")
+	write(t, dir("memory")+"/step_0/memory.usage_in_bytes", "4096\n")
+	write(t, dir("memory")+"/step_0/cgroup.procs", "")
+	write(t, dir("cpuacct")+"/step_0/cpuacct.usage", "5300000\n")
+	j.state.watch.Scan(dir("memory"), dir("memory"))
+	all, _ := steps(t, j)
+	if len(all) != 1 || all[0].CPUUsage != some(300) || all[0].MemPeak != some(4096) {
+		t.Errorf("steps: %+v, want CPU time 300 and a peak of 4096", all)
+	}
+}

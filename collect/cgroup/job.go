@@ -55,6 +55,9 @@ type Options struct {
 	// HasBegun then returns false, they are of an earlier attempt of the job: what they have counted is
 	// left out. Nil counts all.
 	HasBegun func() bool
+	// MayBeReused reports whether an earlier attempt of the job may have used the job's directory. If
+	// NewJob cannot leave out what such a directory has counted, the ledger says so. Nil means never.
+	MayBeReused func(dir string) bool
 	// NoNearLimit disables the near-limit check, for callers that take no snapshot at
 	// JobNearLimit. Kills are logged all the same.
 	NoNearLimit bool
@@ -116,9 +119,7 @@ func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job,
 	s.pressure = pressure.NewMonitor(s.epoll, opts.NoNearLimit, &s.buf)
 	j.requests.bind(j)
 	w.Look()
-	if opts.HasBegun != nil {
-		s.leaveOutEarlier(opts.HasBegun)
-	}
+	s.leaveOutEarlier(&opts)
 	return j, nil
 }
 

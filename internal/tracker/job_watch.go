@@ -28,7 +28,8 @@ import (
 type JobWatch struct {
 	procRoot string
 	mounts   cgroupfs.Mounts
-	trees    *ProcessTrees // of a job without a cgroup; nil before UseTrees
+	reused   func(dir string) bool // see cgroup.Options.MayBeReused
+	trees    *ProcessTrees         // of a job without a cgroup; nil before UseTrees
 	events   chan collect.JobEvent
 	quit     chan struct{}
 	pumps    sync.WaitGroup
@@ -53,11 +54,18 @@ func WatchJob(run *rt.Run, procRoot string, hasBegun func() bool, warn func(erro
 		return nil, err
 	}
 	w := newJobWatch(procRoot, warn)
-	w.mounts = mounts
+	w.mounts, w.reused = mounts, mayBeReused(run)
 	if err := w.watch(layout.Candidates(run, w.mounts), hasBegun); err != nil {
 		return nil, fmt.Errorf("watch for the cgroup of job %s: %w", run.Label(), err)
 	}
 	return w, nil
+}
+
+// mayBeReused returns cgroup.Options.MayBeReused for a run: the directory of a second attempt can be that of the
+// first, but not if it is named by the SLUID, which each attempt has of its own.
+func mayBeReused(run *rt.Run) func(dir string) bool {
+	attempt, sluid := run.Attempt, run.SLUID
+	return func(dir string) bool { return attempt > 0 && filepath.Base(dir) != sluid }
 }
 
 func newJobWatch(procRoot string, warn func(error)) *JobWatch {
@@ -84,7 +92,7 @@ func (w *JobWatch) UseProcs(procs *proc.JobProcs) { w.procs.Store(procs) }
 // watch replaces the watched directories by candidates. hasBegun is nil after the job has begun.
 func (w *JobWatch) watch(candidates []cgroupfs.Candidate, hasBegun func() bool) error {
 	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{
-		ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds, Raise: raiseForReading, HasBegun: hasBegun,
+		ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds, Raise: raiseForReading, HasBegun: hasBegun, MayBeReused: w.reused,
 	})
 	if err != nil {
 		return err

@@ -94,6 +94,7 @@ func (h *hierarchy) remove(path string) {
 		}
 		if n.own != nil {
 			n.own.dirs--
+			n.own.leaveUnused(h)
 		}
 		n.Close()
 		return true

@@ -66,9 +66,6 @@ type stepState struct {
 
 func (g *Group) isTask() bool { return g.r.Task.Valid() }
 
-// isUnused reports whether only an earlier attempt of the job has used the group.
-func (g *Group) isUnused() bool { return g.earlier != nil && !g.isUsed }
-
 // Host has the methods of the owner of a Set.
 type Host interface {
 	// WatchFile reports writes to a file.
@@ -323,8 +320,13 @@ func (g *Group) take(now *rt.JobReading, host Host) (isRead bool) {
 // read at its end is kept until the end of its step.
 func (s *Set) EndGroups() {
 	for _, g := range s.groups {
-		if g.dirs == 0 && !g.isTask() && !g.isUnused() {
+		isEnded := g.dirs == 0 && !g.isTask()
+		switch {
+		case isEnded && !g.isUnused():
 			s.addMissedUsage(g)
+		case isEnded && !g.isFinal: // this attempt may have used it since the last reading
+			s.log.Note(MissedEnd(g.r.Step))
+			s.IsEndMissed = s.IsEndMissed || !g.isExtern
 		}
 	}
 	before := len(s.groups)
@@ -349,15 +351,6 @@ func (s *Set) EndGroups() {
 	})
 	if len(s.groups) < before {
 		s.forgetNumbers(s.groups)
-	}
-}
-
-// LeaveOutEarlier leaves out what g has counted so far, before the job began.
-func (g *Group) LeaveOutEarlier(buf *procfile.Buffer) {
-	g.earlier = &rt.JobReading{}
-	g.files.Read(g.earlier, buf)
-	if !g.earlier.EventsOOMKill.Valid() {
-		g.earlier.EventsOOMKill = g.oomKill
 	}
 }
 

@@ -1,0 +1,37 @@
+package tasks
+
+import (
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// isUnused reports whether only an earlier attempt of the job has used the group.
+func (g *Group) isUnused() bool { return g.earlier != nil && !g.isUsed }
+
+// LeaveOutEarlier leaves out what g has counted so far, before the job began.
+func (g *Group) LeaveOutEarlier(buf *procfile.Buffer) {
+	g.earlier = &rt.JobReading{}
+	g.files.Read(g.earlier, buf)
+	if !g.earlier.EventsOOMKill.Valid() {
+		g.earlier.EventsOOMKill = g.oomKill
+	}
+}
+
+// leaveUnused is called when g loses its directory in one hierarchy of v1. If this attempt has not used g yet,
+// the directory can be made again, and then counts from zero. The kills stay in endedKills.
+func (g *Group) leaveUnused(h *hierarchy) {
+	if !g.isUnused() {
+		return
+	}
+	e := g.earlier
+	for _, c := range h.controllers {
+		g.files.Drop(c)
+		for _, v := range map[string][]*rt.Opt[uint64]{
+			"cpuacct": {&e.CPUUsage, &e.CPUUser, &e.CPUSystem},
+			"memory":  {&e.PageFaults, &e.MajorFaults, &e.MemPeak},
+			"blkio":   {&e.IOReadBytes, &e.IOWriteBytes},
+		}[c] {
+			v.Clear()
+		}
+	}
+}
