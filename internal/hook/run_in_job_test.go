@@ -1,7 +1,9 @@
 package hook
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -88,5 +90,21 @@ func TestNotInJob(t *testing.T) {
 	var h slurmhook.Hook
 	if _ = build(&h, config.Default(), ""); h.Prepare == nil { // whether user rt exists or not
 		t.Error("the hook does not leave the job's cgroup")
+	}
+}
+
+// An Epilog that is not root says so when a file is denied to it, and only then.
+func TestEpilogAsUser(t *testing.T) {
+	denied := &fs.PathError{Op: "open", Path: "/run/rt/12@n1.lock", Err: fs.ErrPermission}
+	if err := explainUser(denied, 1000); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "as user 1000, not as root") {
+		t.Errorf("an Epilog of user 1000: %v", err)
+	}
+	for uid, err := range map[int]error{0: denied, 1000: fs.ErrNotExist} {
+		if got := explainUser(err, uid); !errors.Is(got, err) || got.Error() != err.Error() {
+			t.Errorf("an Epilog of user %d: %v, want %v", uid, got, err)
+		}
+	}
+	if err := explainUser(nil, 1000); err != nil {
+		t.Errorf("an Epilog without an error: %v", err)
 	}
 }

@@ -39,7 +39,16 @@ func stopTracker(h *slurmhook.Hook, env environ.Env, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return h.Epilog(r, exit)
+	return explainUser(h.Epilog(r, exit), os.Geteuid())
+}
+
+// explainUser explains an error of an Epilog that Slurm has not started as root. Slurm 24.11 sometimes
+// does that with PrologFlags=RunInJob: its slurmstepd takes the job's user at the same time.
+func explainUser(err error, uid int) error {
+	if uid == 0 || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("slurmd has started this Epilog as user %d, not as root, which happens with PrologFlags=RunInJob; a tracker of the job ends by itself after tracker.grace: %w", uid, err)
 }
 
 // identify returns the Run of a hook of slurmd.
