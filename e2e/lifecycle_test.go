@@ -154,14 +154,19 @@ func removeAll(t *testing.T, left []string) {
 	}
 }
 
-// requeue requeues a running job and starts it again three seconds after its Epilogs have ended.
-// Otherwise the job would wait in the queue for two minutes. Slurm 22.05 runs no Prolog for a credential
-// of the second in which slurmd revoked the one before.
+// requeue requeues a running job, starts it again three seconds after its Epilogs have ended, and waits until
+// it runs again. Otherwise the job would wait in the queue for two minutes. Slurm 22.05 runs no Prolog for the
+// second attempt if slurmd has handled a credential of any job in the two seconds before: it then keeps the
+// revoked credential of the first attempt. So no other job may start on the node meanwhile.
 func (c *cluster) requeue(t *testing.T, id int64) {
 	t.Helper()
 	c.root(t, "scontrol", "requeue", fmt.Sprint(id))
 	until(t, "the job to be in the queue again", func() bool { return c.jobs(t, id)[id]["JobState"] == "PENDING" })
 	c.root(t, "scontrol", "update", "JobId="+fmt.Sprint(id), "StartTime=now+3")
+	until(t, "the job to run again", func() bool {
+		state := c.jobs(t, id)[id]["JobState"]
+		return state == "RUNNING" || ended[state]
+	})
 }
 
 // runSuspend suspends and resumes a job: its wall clock continues, its CPU time does not.
