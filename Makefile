@@ -17,6 +17,8 @@ COMMIT  := $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/de
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE).Version=$(VERSION)) $(if $(COMMIT),-X $(MODULE).Commit=$(COMMIT))
 # The same bytes from a checkout, from an archive and in each directory.
 GOBUILD := build -trimpath -buildvcs=false
+# Tests and linters compile with the flags of the programs, so that each package is compiled once.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 # NVML is resolved at its first call, not when the program is loaded: most nodes have
 # none, and a hardened tool chain binds all symbols at the start.
@@ -55,7 +57,7 @@ help:
 	test-slurm 'all jobs of the tests on a real Slurm 22.05 with cgroup v1, and on 22.05, 24.11 and 26.05 with v2 (as root)' \
 	test-each 'the tests of each package by themselves; a test fails if it leaves something on the machine' \
 	test-hostile 'ten minutes of a hostile token holder against the receiver' \
-	test-kills '1,000 random kills of drain, with faults of the network and a strict receiver (KILLS=1000)' \
+	test-kills '1,000 random kills of drain, with faults of the network and a strict receiver (KILLS=1000); each fault of the disk and each crash of an upload; memory of a drain of 10,000 runs' \
 	fuzz 'each fuzz target for FUZZTIME (10m), one after the other; FUZZ=format/ for those below one directory' \
 	test-s3 'uploads to a real MinIO on loopback, which is built first; a site service with PostgreSQL and MinIO next to one with files' \
 	test-site 'deliveries of 2,000 nodes while receivers, PostgreSQL and MinIO are killed, and 300 kills of a receiver with SQLite (NODES=2000 SITE_KILLS=300)' \
@@ -128,9 +130,10 @@ prose: $(TOOLS)/vale
 	@$(PROSE) | xargs -0 $(TOOLS)/vale --output line
 
 # The packages that take longest start first.
-SLOWEST := ./spool ./cmd/rt-spool ./cmd/resource-tracker
+SLOWEST := ./cmd/rt-spool ./cmd/rt-site ./spool ./site/lake ./cmd/resource-tracker ./upload ./site/registry
 SUM := $(TOOLS)/testsum -allow e2e/skip-allow.txt
-UNIT := $(GO) test -race -tags $(TAGS) -count=1 -timeout 30m -json
+# -short leaves out most of the kills and faults that differ only in their place: make test-kills has all.
+UNIT := $(GO) test -race -short -tags $(TAGS) -count=1 -timeout 30m -json
 # Jobs on the host wait for most of their time: the virtual machines, which share nothing with them, run meanwhile.
 IN_MACHINES := V2$$
 E2E := env RT_BIN=$(abspath $(BIN)) $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -json
@@ -176,7 +179,8 @@ test-hostile: build
 KILLS ?= 1000
 .PHONY: test-kills
 test-kills: build
-	@RT_KILLS=$(KILLS) RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -v -run '^TestDrainKilledAtRandom$$' ./e2e/delivery
+	@$(GO) test -tags $(TAGS) -count=1 -timeout 1h -v -run '^Test(KilledWriter|EveryFault|PowerFailure|QuotaKeepsTotals|ModelOfDelivery)' ./spool ./upload
+	@RT_KILLS=$(KILLS) RT_RUNS=10000 RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -v -run '^TestDrain(KilledAtRandom|Memory)$$' ./e2e/delivery
 
 # An input that reaches new code is minimised in few executions: by default that takes a minute, and with
 # it most of the time.

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestSlurmdbd needs a real slurmdbd. One job runs into its time limit, which takes Slurm
-// more than a minute; the other jobs run meanwhile. The slow job has no tracker.
+// TestSlurmdbd needs a real slurmdbd. One job runs into its time limit, which slurmctld looks at every
+// half minute; the other jobs run meanwhile. The slow job has no tracker.
 func TestSlurmdbd(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := labWith(t, s)
@@ -23,6 +23,7 @@ func TestSlurmdbd(t *testing.T) {
 	began := s.path("out", "began")
 	slow := c.submit(t, s, "echo >"+began+"; exec sleep 3600", "-n1", "--mem=20", "--time=1", "-w", c.nodes[0], "-J", "slow,\"quoted\"")
 	until(t, "the slow job", func() bool { return exists(began) })
+	c.root(t, "scontrol", "update", fmt.Sprint("JobId=", slow), "EndTime=now+1seconds")
 	if err := os.Remove(s.path("disabled")); err != nil {
 		t.Fatal(err)
 	}

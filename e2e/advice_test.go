@@ -43,18 +43,33 @@ func adviceCases(node string) []adviceCase {
 	}
 }
 
-// TestAdviceHolds runs jobs, takes the advice of their reports and runs them again with it: no
-// job is killed, and the report then has no other advice.
+// withAdvice returns the jobs for which there is advice, with the requests that it proposes.
+func withAdvice(node string) (cases []adviceCase) {
+	for _, k := range adviceCases(node) {
+		if k.name == "bursts" || k.name == "timeout" {
+			continue // there is no advice but for the time, and it would be stopped again
+		}
+		k.name += "-again"
+		for _, advice := range k.advised {
+			option, _, _ := strings.Cut(advice, " (")
+			k.args = append(k.args, option) // the last one counts
+		}
+		k.args = append(k.args, "--time=00:02:00") // of a job of 41 to 80 s
+		cases = append(cases, k)
+	}
+	return cases
+}
+
+// TestAdviceHolds runs jobs, and at the same time the jobs that follow the advice in the reports of the
+// first ones: no job is killed, and the report then has no other advice.
 func TestAdviceHolds(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := reportLab(t, s, "tracker.interval", `"10s"`, "tracker.first_for", `"5s"`)
-	cases := adviceCases(c.nodes[0])
-	first := runCopies(t, c, s, cases, func(k *adviceCase) []string { return k.args })
-	var again []adviceCase
-	args := map[string][]string{}
+	cases, again := adviceCases(c.nodes[0]), withAdvice(c.nodes[1])
+	ids := runCopies(t, c, s, slices.Concat(cases, again))
 	for _, k := range cases {
 		isStopped := k.name == "killed" || k.name == "timeout"
-		id, job := complete(t, s, &k, first[k.name], isStopped)
+		id, job := complete(t, s, &k, ids[k.name], isStopped)
 		checkAdvice(t, &k, &job)
 		g := reports{t: t, s: s, ids: []string{id}}
 		g.compare(k.name)
@@ -62,35 +77,23 @@ func TestAdviceHolds(t *testing.T) {
 			g.args = []string{"--spool", partOf(t, s, id, c.nodes[0])}
 			g.compare("missing")
 		}
-		if k.name == "bursts" || k.name == "timeout" {
-			continue // there is no advice, and it would be stopped again
-		}
-		again = append(again, k)
-		args[k.name] = slices.Clone(k.args)
-		for _, a := range job.Advice {
-			if a.Request != "" {
-				option, _, _ := strings.Cut(a.Request, " (")
-				args[k.name] = append(args[k.name], option) // the last one counts
-			}
-		}
 	}
-	second := runCopies(t, c, s, again, func(k *adviceCase) []string { return args[k.name] })
 	for _, k := range again {
-		for _, id := range second[k.name] {
+		for _, id := range ids[k.name] {
 			for _, j := range reported(t, s, id) {
 				if j.Outcome != rt.OutcomeFinished || j.Nodes.OOMKills.Or(0) > 0 {
-					t.Errorf("%s with %q is %s", k.name, args[k.name], j.Outcome)
+					t.Errorf("%s with %q is %s", k.name, k.args, j.Outcome)
 				}
 			}
 		}
-		if k.name == "killed" { // it is too short for more advice
+		if k.name == "killed-again" { // it is too short for more advice
 			continue
 		}
-		_, job := complete(t, s, &k, second[k.name], false)
+		_, job := complete(t, s, &k, ids[k.name], false)
 		for _, a := range job.Advice {
 			isRight := a.Verdict == report.WellSized || a.Verdict == report.Least
 			if a.Request != "" || !isRight {
-				t.Errorf("%s with %q: %s, %s", k.name, args[k.name], a.Verdict, a.String())
+				t.Errorf("%s with %q: %s, %s", k.name, k.args, a.Verdict, a.String())
 			}
 		}
 	}
@@ -110,7 +113,7 @@ func partOf(t *testing.T, s *site, id, node string) string {
 }
 
 // runCopies runs the copies of jobs and returns their ids.
-func runCopies(t *testing.T, c *cluster, s *site, cases []adviceCase, args func(*adviceCase) []string) map[string][]string {
+func runCopies(t *testing.T, c *cluster, s *site, cases []adviceCase) map[string][]string {
 	t.Helper()
 	var all []int64
 	ids := map[string][]string{}
@@ -118,7 +121,7 @@ func runCopies(t *testing.T, c *cluster, s *site, cases []adviceCase, args func(
 		k := &cases[i]
 		for n := range copies {
 			script := strings.ReplaceAll(k.script, "W ", s.workload()+" ")
-			id := c.submit(t, s, script, append([]string{"-p", c.partition, "-J", fmt.Sprintf("%s-%c", k.name, 'a'+n)}, args(k)...)...)
+			id := c.submit(t, s, script, append([]string{"-p", c.partition, "-J", fmt.Sprintf("%s-%c", k.name, 'a'+n)}, k.args...)...)
 			ids[k.name], all = append(ids[k.name], fmt.Sprint(id)), append(all, id)
 		}
 	}

@@ -190,13 +190,10 @@ func inGuest(t *testing.T, v version) {
 	c, s := guest(t)
 	c.bySLUID, c.knowsExit, s.byRank = v.bySLUID, v.knowsExit, v.byRank
 	printVersions(t, v)
-	isShort := !v.isAll() && !v.isOldest()
+	isShort := !v.isAll()
 	cases, bad := matrix(c.nodes), faults
 	if isShort {
-		cases = slices.DeleteFunc(cases, func(k jobCase) bool { return !k.short })
-	}
-	if !v.isAll() {
-		bad = faults[:1]
+		cases, bad = slices.DeleteFunc(cases, func(k jobCase) bool { return !k.short }), faults[:1]
 	}
 	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s, cases) })
 	files, err := filepath.Glob(s.path("spool", "*.db"))
@@ -207,11 +204,11 @@ func inGuest(t *testing.T, v version) {
 		copyFile(t, f, filepath.Join("/mnt/share/spool", filepath.Base(f)))
 	}
 	t.Run("kernel", func(t *testing.T) { runKernelTests(t, v) })
-	if v.isAll() {
+	if !isShort {
 		t.Run("bytes", func(t *testing.T) { runBytes(t, c, s) })
 	}
 	t.Run("lifecycle", func(t *testing.T) {
-		if v.isAll() {
+		if !isShort {
 			runLifecycle(t, c, s)
 			return
 		}
@@ -223,7 +220,7 @@ func inGuest(t *testing.T, v version) {
 		t.Run("run-in-job", func(t *testing.T) { runInJob(t, c, s) })
 	}
 	t.Run("faults", func(t *testing.T) { runFaults(t, c, s, bad) })
-	if !isShort { // last, because Slurm's credentials and queue depend on the clock
+	if isClock := v.isAll() || v.isOldest(); isClock { // last, because Slurm's credentials and queue depend on the clock
 		s.configure(nil)
 		t.Run("clock", func(t *testing.T) { // replay reports subtests
 			t.Run("steps", func(t *testing.T) { runClock(t, c, s) })

@@ -60,7 +60,7 @@ func matrix(nodes []string) []jobCase {
 			script: `exec T W --cpu 0.4 --touch 8 --hold 120`},
 		{name: "short", short: true, args: []string{"-n1", "--mem=60"}, runs: 1, outcomes: finished,
 			script: `exec T W --cpu 0.1 --hold 0.1`},
-		{name: "oom", args: []string{"-n1", "--mem=60"}, runs: 1, signal: 125, outcomes: []string{"oom"},
+		{name: "oom", short: true, args: []string{"-n1", "--mem=60"}, runs: 1, signal: 125, outcomes: []string{"oom"},
 			script: `exec T W --touch 300`},
 	}
 }

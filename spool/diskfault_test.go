@@ -95,10 +95,10 @@ func TestEveryFaultOfTheDisk(t *testing.T) {
 	t.Logf("%d faults are in the ledger, %d cost nothing", seen[true], seen[false])
 }
 
-// faultStep leaves most of the places out where the tests are to be short.
+// faultStep leaves most of the places out where the tests are to be short, as in make test.
 func faultStep() int {
 	if testing.Short() {
-		return 17
+		return 5
 	}
 	return 1
 }

@@ -100,7 +100,11 @@ func peakSince(s *rt.Snapshot, dropped []*rt.Snapshot) {
 // is as it was, every column has the same sum, and the file is as large as it may be.
 func TestQuotaKeepsTotals(t *testing.T) {
 	const quota = 700 << 10
-	for seed := range uint64(3) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		m := newMachine(8, 2)
 		var list []*rt.Snapshot

@@ -189,6 +189,9 @@ func TestRecordKeepsEveryReport(t *testing.T) {
 		}
 		commands = append(commands, []string{"export", "--scope", "node", name}, []string{"top", "--once", name})
 	}
+	if testing.Short() { // as in make test: 5 is no divisor of the number of formats, so that each of them is there
+		commands = everyNth(commands, 5)
+	}
 	good := 0
 	for _, args := range commands {
 		want, got := output(t, here, args...), output(t, there, args...)
@@ -202,4 +205,11 @@ func TestRecordKeepsEveryReport(t *testing.T) {
 	if good < len(commands)*9/10 {
 		t.Errorf("only %d of %d commands succeed", good, len(commands))
 	}
+}
+
+func everyNth[T any](all []T, n int) (some []T) {
+	for i := 0; i < len(all); i += n {
+		some = append(some, all[i])
+	}
+	return some
 }

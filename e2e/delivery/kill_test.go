@@ -219,13 +219,7 @@ func TestDrainKilledAtEveryStep(t *testing.T) {
 // TestDrainKilledAtRandom kills drains and the receiver at random times while the network
 // between them fails at random, and while some of the runs are still tracked.
 func TestDrainKilledAtRandom(t *testing.T) {
-	kills := 300
-	if text := os.Getenv("RT_KILLS"); text != "" {
-		var err error
-		if kills, err = strconv.Atoi(text); err != nil {
-			t.Fatalf("RT_KILLS: %v", err)
-		}
-	}
+	kills := envNumber(t, "RT_KILLS", 100)
 	var deaths, drains atomic.Int64
 	inParts(t, []string{"batch_rows = 8", "concurrency = 8", `sacct = "off"`}, func(t *testing.T, b *bench, _ int) {
 		killed, tried := b.killAtRandom(t, (kills+parts-1)/parts)

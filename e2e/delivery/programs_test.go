@@ -215,3 +215,17 @@ func (r *receiver) runs(t *testing.T) map[string][]received {
 		}
 	}
 }
+
+// envNumber returns the number in an environment variable.
+func envNumber(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s: %q is not a number of at least 1", name, text)
+	}
+	return n
+}

@@ -23,20 +23,6 @@ import (
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
-// envNumber returns the number in an environment variable.
-func envNumber(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s: %q is not a number of at least 1", name, text)
-	}
-	return n
-}
-
 // node drains the spool directory of one simulated node in this process until its run is delivered.
 // Each attempt is a drain of its own, which reads the ledger.
 func node(ctx context.Context, dir, url string, o upload.Options) error {

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	tryLimit  = 2 * time.Minute // until the job has ended
-	tryWait   = 30 * time.Second
+	tryLimit  = 2 * time.Minute  // until the job has ended
+	tryWait   = 30 * time.Second // until the run has ended
+	fileWait  = 10 * time.Second // until it exists: its tracker began before the job
 	tryPause  = 250 * time.Millisecond
 	tryScript = `echo "$SLURM_JOB_ID"; timeout 1 sh -c "while :; do :; done"; exit 0`
 )
@@ -67,19 +68,26 @@ func (d *Doctor) tryJob(ctx context.Context) (job uint64, ok bool) {
 	return 0, false
 }
 
-// errWaiting means that a run has not ended yet.
-var errWaiting = errors.New("the run has not ended")
+var (
+	errWaiting = errors.New("the run has not ended")
+	errNoFile  = errors.New("there is no file of it")
+)
 
 // tryRun returns the path of the job's run. The Epilog, after which it is closed, may run later than srun ends.
 func (d *Doctor) tryRun(ctx context.Context, job uint64) (path string, ok bool) {
 	const name = "try.run"
 	dir := d.Config.Spool.Dir
-	err := errWaiting
-	for end := d.Now().Add(tryWait); err != nil && d.Now().Before(end); {
-		path, err = findEnded(d.path(dir), job)
-		if err != nil && !d.Wait(ctx, tryPause) {
+	began := d.Now()
+	path, err := findEnded(d.path(dir), job)
+	for err != nil {
+		limit := tryWait
+		if errors.Is(err, errNoFile) {
+			limit = fileWait
+		}
+		if d.Now().Sub(began) >= limit || !d.Wait(ctx, tryPause) {
 			break
 		}
+		path, err = findEnded(d.path(dir), job)
 	}
 	if err != nil {
 		d.fail(name, fmt.Sprintf("no run of job %d has ended in %s: %v", job, dir, err), "jobs of this node are not tracked", "journalctl -t rt-prolog -t rt-epilog -t rt-tracker shows the reason")
@@ -92,7 +100,7 @@ func (d *Doctor) tryRun(ctx context.Context, job uint64) (path string, ok bool) 
 // findEnded returns the path of the run of a job.
 func findEnded(dir string, job uint64) (path string, err error) {
 	found, _ := filepath.Glob(filepath.Join(dir, fmt.Sprintf("job-%d-*.db", job)))
-	err = errors.New("there is no file of it")
+	err = errNoFile
 	for _, path := range found {
 		var r *spool.Reader
 		r, err = spool.Open(path)

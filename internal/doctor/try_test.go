@@ -89,6 +89,31 @@ func TestTryWaits(t *testing.T) {
 	}
 }
 
+// TestTryEnds: a run without a file is missing sooner than one that has not ended.
+func TestTryEnds(t *testing.T) {
+	for _, c := range []struct {
+		readings int
+		limit    time.Duration
+		found    string
+	}{{0, fileWait, "no file of it"}, {1, tryWait, "has not ended"}} {
+		m := newTried(t)
+		if c.readings > 0 {
+			m.tried(rt.OutcomeNone, c.readings)
+		}
+		now := time.Now()
+		began := now
+		m.Now = func() time.Time { return now }
+		m.Wait = func(_ context.Context, d time.Duration) bool {
+			now = now.Add(d)
+			return true
+		}
+		checks := m.Try(t.Context())
+		if took := now.Sub(began); took != c.limit || !strings.Contains(printed(t, checks), c.found) {
+			t.Errorf("%d readings: %v, not %v:\n%s", c.readings, took, c.limit, printed(t, checks))
+		}
+	}
+}
+
 // TestTrySrun: the job goes to this node, and to no other.
 func TestTrySrun(t *testing.T) {
 	m := newTried(t)
