@@ -317,6 +317,11 @@ func runEpilogLate(t *testing.T, c *cluster, s *site) {
 		t.Fatal(err)
 	}
 	until(t, "the job's processes to end", func() bool { return s.truthOf(t, id, c.nodes[0]).reports == 1 })
+	// slurmd ends the extern step after the batch step. Both at once would remove the job's cgroup within
+	// milliseconds of its last process.
+	until(t, "the end of the batch step in the record", func() bool {
+		return query(t, path, "SELECT count(*) FROM step_reading WHERE step = 'batch' AND task IS NULL AND ended = 1") == "1"
+	})
 	endExtern(t, c.nodes[0], id)
 	until(t, "the tracker to end by itself", func() bool { return !exists(path + "-wal") })
 	r := readRun(t, path)
