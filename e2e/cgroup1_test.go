@@ -12,6 +12,7 @@ import (
 func TestCgroupV1(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
+	printVersions(t, versions[0], "v1")
 	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s, matrix(c.nodes)) })
 	t.Run("sqlite3", func(t *testing.T) { readWithSQLite(t, s) })
 	t.Run("drain", func(t *testing.T) { runDrain(t, s, s.path("spool")) })

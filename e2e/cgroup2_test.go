@@ -189,7 +189,7 @@ var kernelTests = []struct {
 func inGuest(t *testing.T, v version) {
 	c, s := guest(t)
 	c.bySLUID, c.knowsExit, s.byRank = v.bySLUID, v.knowsExit, v.byRank
-	printVersions(t, v)
+	printVersions(t, v, "v2")
 	isShort := !v.isAll()
 	cases, bad := matrix(c.nodes), faults
 	if isShort {
@@ -229,10 +229,10 @@ func inGuest(t *testing.T, v version) {
 }
 
 // printVersions prints what the tests run on, and checks that it is what the README says.
-func printVersions(t *testing.T, v version) {
+func printVersions(t *testing.T, v version, cgroup string) {
 	t.Helper()
-	slurm := strings.TrimPrefix(command(t, "slurmd", "-V"), "slurm-wlm ")
-	fmt.Printf("versions: Slurm %s, cgroup v2, Linux %s, glibc %s (Debian %s)\n", slurm, command(t, "uname", "-r"),
+	slurm := strings.TrimPrefix(command(t, "/usr/sbin/slurmd", "-V"), "slurm-wlm ")
+	fmt.Printf("versions: Slurm %s, cgroup %s, Linux %s, glibc %s (Debian %s)\n", slurm, cgroup, command(t, "uname", "-r"),
 		command(t, "dpkg-query", "-W", "-f", "${Version}", "libc6"), v.suite)
 	if !strings.HasPrefix(slurm, v.slurm+".") {
 		t.Errorf("Slurm is %q, want %s", slurm, v.slurm)
