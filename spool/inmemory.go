@@ -253,7 +253,7 @@ func (m *InMemory) start(ctx context.Context) (*iterator, error) {
 	for i := range it.tables {
 		t := &it.tables[i]
 		columns := slices.Concat(headColumns[i], columnNames(it.of.columns[i]))
-		t.rows, t.row = m.rows(deltaTables[i], columns, func(row []driver.Value) bool { return isAtLeast(row[rowSeq], key.seq) }), make([]driver.Value, len(columns))
+		t.rows, t.row = m.rows(deltaTables[i], columns, func(row memoryRow) bool { return isAtLeast(row.value(rowSeq), key.seq) }), make([]driver.Value, len(columns))
 		if err := t.next(); err != nil {
 			return nil, err
 		}
@@ -276,9 +276,9 @@ func (m *InMemory) identities(table string, columns []string, f func(row []drive
 func (m *InMemory) readings(_ context.Context, of *readingsOf) (driver.Rows, error) {
 	columns := append(of.columns(), "rowid") // of.columns makes a list each time
 	at := len(columns) - 1
-	rows := m.rows(of.name, columns, func(row []driver.Value) bool {
-		id, _ := row[1].(int64)
-		return isAtLeast(row[at], of.after+1) && of.has(id)
+	rows := m.rows(of.name, columns, func(row memoryRow) bool {
+		id, _ := row.value(1).(int64)
+		return isAtLeast(row.value(at), of.after+1) && of.has(id)
 	})
 	rows.check = ascending(of.name, at)
 	rows.visible = at
@@ -286,10 +286,10 @@ func (m *InMemory) readings(_ context.Context, of *readingsOf) (driver.Rows, err
 }
 
 // ascending returns a check that the numbers in a column ascend, as those of a key in a spool file.
-func ascending(table string, column int) func([]driver.Value) error {
+func ascending(table string, column int) func(memoryRow) error {
 	last := int64(math.MinInt64)
-	return func(row []driver.Value) error {
-		n, ok := row[column].(int64)
+	return func(row memoryRow) error {
+		n, ok := row.value(column).(int64)
 		if !ok || n <= last {
 			return fmt.Errorf("table %s is not in the order of its rows", table)
 		}
@@ -300,8 +300,8 @@ func ascending(table string, column int) func([]driver.Value) error {
 
 // rows returns the rows of a table with these columns, of which those in the record are NULL that it lacks. keep selects
 // rows; nil: all.
-func (m *InMemory) rows(table string, columns []string, keep func(row []driver.Value) bool) *memoryRows {
-	r := &memoryRows{table: m.tables[table], columns: columns, keep: keep, visible: len(columns), whole: make([]driver.Value, len(columns))}
+func (m *InMemory) rows(table string, columns []string, keep func(memoryRow) bool) *memoryRows {
+	r := &memoryRows{table: m.tables[table], columns: columns, keep: keep, visible: len(columns)}
 	if r.table == nil {
 		r.table = &memoryTable{}
 	}
@@ -316,11 +316,24 @@ type memoryRows struct {
 	table      *memoryTable
 	columns    []string
 	places     []int // in the table; below 0: the table lacks the column
-	keep       func(row []driver.Value) bool
-	check      func(row []driver.Value) error
+	keep       func(memoryRow) bool
+	check      func(memoryRow) error
 	visible    int // columns that Next returns
-	whole      []driver.Value
 	block, row int
+}
+
+// memoryRow is a row with all columns of its table.
+type memoryRow struct {
+	values []driver.Value
+	places []int // of the columns of memoryRows
+}
+
+func (r *memoryRow) value(column int) driver.Value {
+	at := r.places[column]
+	if at < 0 {
+		return nil
+	}
+	return r.values[at]
 }
 
 // Columns implements driver.Rows.
@@ -343,21 +356,17 @@ func (r *memoryRows) Next(to []driver.Value) error {
 			r.block, r.row = r.block+1, 0
 			continue
 		}
-		row := rows[r.row]
+		row := memoryRow{rows[r.row], r.places}
 		r.row++
-		for i, at := range r.places {
-			r.whole[i] = nil
-			if at >= 0 {
-				r.whole[i] = row[at]
-			}
-		}
 		if r.check != nil {
-			if err := r.check(r.whole); err != nil {
+			if err := r.check(row); err != nil {
 				return err
 			}
 		}
-		if r.keep == nil || r.keep(r.whole) {
-			copy(to, r.whole[:r.visible])
+		if r.keep == nil || r.keep(row) {
+			for i := range r.visible {
+				to[i] = row.value(i)
+			}
 			return nil
 		}
 	}

@@ -5,11 +5,13 @@ package lake
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/objects"
+	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/runrecord"
 )
 
@@ -29,7 +32,7 @@ import (
 const perRun = 100
 
 // load is a run with perRun readings: a job on a node with one network interface and one disk, with all figures that a
-// node without GPUs has. Without lists it has the figures of the node and the job only.
+// node without GPUs has; each tenth job uses GPUs. Without lists it has the figures of the node and the job only.
 func load(n int, hasLists bool) (rt.Run, []rt.Snapshot) {
 	run, _ := runtest.Job()
 	u := rt.Some[uint64]
@@ -57,6 +60,10 @@ func load(n int, hasLists bool) (rt.Run, []rt.Snapshot) {
 		for k := range rt.JobFigures {
 			f := &rt.JobFigures[k]
 			set(f.Field(&s.Job), i, k, f.Kind, f.Storage, random)
+		}
+		s.Job.MemLimit, s.Job.MemPeak = run.AllocMem, u(run.AllocMem.Or(0)/100*uint64(n*37%97+i/40))
+		if n%10 == 0 {
+			s.GPU.Usage = rt.Some(float64(random(200)) / 100)
 		}
 		if hasLists {
 			s.Nets = []rt.NetReading{{Name: "eth0", OperState: "up", RxBytes: u(uint64(i)*1e5 + random(9e4)), TxBytes: u(uint64(i)*1e4 + random(9e3))}}
@@ -90,6 +97,7 @@ func TestFigures(t *testing.T) {
 		t.Skip("make bench-lake sets RT_RUNS")
 	}
 	measureDecoding(t)
+	measurePass(t, max(runs/100, 1))
 	for _, hasLists := range []bool{true, false} {
 		dir := filepath.Join(t.TempDir(), "lake")
 		n := runs
@@ -110,12 +118,14 @@ func TestFigures(t *testing.T) {
 // measureWriter writes runs that are decoded already: the same readings, with other jobs and times.
 func measureWriter(t *testing.T, dir string, runs int, hasLists bool) {
 	t.Helper()
-	const different = 50
+	const different = 200 // a page has the samples of 160 runs: it has none twice
 	var pool [different][]rt.Snapshot
 	var summaries [different]*report.Summary
 	var of [different]rt.Run
 	for i := range pool {
 		of[i], pool[i] = load(i, hasLists)
+		of[i].State = rt.StateEnded
+		of[i].Apply(rt.Exit{Outcome: []rt.Outcome{rt.OutcomeFinished, rt.OutcomeFailed}[i%3%2], Source: "epilog", Time: of[i].Start.Add(perRun * 10 * time.Second)})
 		s, err := report.Summarize(of[i], nil, all(pool[i]))
 		if err != nil {
 			t.Fatal(err)
@@ -140,15 +150,15 @@ func measureWriter(t *testing.T, dir string, runs int, hasLists bool) {
 		Decode: func(_ context.Context, id string) (*lake.Run, error) {
 			n, err := strconv.Atoi(id)
 			run := of[n%different]
-			shift := list[n].Start.Sub(run.Start).Nanoseconds()
-			run.JobID, run.Start = list[n].JobID, list[n].Start
+			shift := list[n].Start.Sub(run.Start)
+			run.JobID, run.Start, run.End = list[n].JobID, list[n].Start, run.End.Add(shift)
 			readings := pool[n%different]
 			for i := range readings {
-				readings[i].Wall += shift
+				readings[i].Wall += shift.Nanoseconds()
 			}
 			return &lake.Run{Run: run, Report: summaries[n%different], Snapshots: all(readings), Close: func() error {
 				for i := range readings {
-					readings[i].Wall -= shift
+					readings[i].Wall -= shift.Nanoseconds()
 				}
 				return nil
 			}}, err
@@ -175,7 +185,7 @@ func all(list []rt.Snapshot) func(yield func(*rt.Snapshot, error) bool) {
 // measureDecoding reads records as rt-site lake does: the summary of each, and its readings.
 func measureDecoding(t *testing.T) {
 	t.Helper()
-	const runs = 100
+	const runs = 200
 	var records [][]byte
 	for n := range runs {
 		run, list := load(n, true)
@@ -200,6 +210,49 @@ func measureDecoding(t *testing.T) {
 	}
 	took, used := time.Since(began), cpuTime(t)-cpu
 	t.Logf("decoding: %d records with %d samples each in %.1f s, %.1f s of CPU: %.0f samples per second of CPU", runs, perRun, took.Seconds(), used.Seconds(), runs*perRun/used.Seconds())
+}
+
+// measurePass measures rt-site lake, from the registry and the objects in a directory to the files in another one. Of each
+// different run there are records with other jobs and times.
+func measurePass(t *testing.T, runs int) {
+	t.Helper()
+	const different = 50
+	s := newTestSite(t, filepath.Join(t.TempDir(), "lake"), "")
+	store, err := objects.OpenDir(filepath.Join(s.dir, "objects"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var readers [different]*spool.Reader
+	for n := range readers {
+		run, list := load(n, true)
+		readers[n] = runtest.Spool(t, run, list)
+	}
+	for n := range runs {
+		r := readers[n%different]
+		run := r.Run()
+		alter := func(of *rt.Run) {
+			of.JobID, of.Start = rt.Some(uint64(1_000_000+n)), run.Start.Add(time.Duration(n)*time.Second)
+		}
+		alter(&run)
+		var b bytes.Buffer
+		if err := runrecord.Write(t.Context(), &b, r, &spool.DumpOptions{Run: alter}); err != nil {
+			t.Fatal(err)
+		}
+		s.deliver(t, n, run, b.Bytes(), store)
+	}
+	cmd := s.program(t.Context(), "rt-site", "lake", "--json")
+	began := time.Now()
+	var done lake.Totals
+	if err := json.Unmarshal(output(t, cmd), &done); err != nil {
+		t.Fatal(err)
+	}
+	if done.Runs != runs || done.Samples != int64(runs*perRun) {
+		t.Fatalf("a pass wrote %+v", done)
+	}
+	took, used := time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
+	t.Logf("pass of rt-site lake on %d processors, with lists: %d samples of %d runs in %.1f s, %.1f s of CPU: %.0f samples per second, %.0f per second of CPU",
+		runtime.NumCPU(), done.Samples, done.Runs, took.Seconds(), used.Seconds(), float64(done.Samples)/took.Seconds(), float64(done.Samples)/used.Seconds())
 }
 
 // cpuTime is the processor time of this process.

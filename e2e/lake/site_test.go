@@ -163,10 +163,11 @@ func (s *testSite) put(t *testing.T, n, readings int, isEnded bool) {
 	if err := runrecord.Write(t.Context(), &b, r, nil); err != nil {
 		t.Fatal(err)
 	}
-	s.deliver(t, n, r.Run(), b.Bytes())
+	s.deliver(t, n, r.Run(), b.Bytes(), nil)
 }
 
-func (s *testSite) deliver(t *testing.T, n int, run rt.Run, record []byte) {
+// deliver stores the record of a run, in the registry or in a store of objects.
+func (s *testSite) deliver(t *testing.T, n int, run rt.Run, record []byte, store *objects.Dir) {
 	t.Helper()
 	ctx, id := t.Context(), fmt.Sprintf("20260301t100000-%026d", n)
 	_, err := s.registry.Run(ctx, id)
@@ -178,6 +179,13 @@ func (s *testSite) deliver(t *testing.T, n int, run rt.Run, record []byte) {
 	}
 	sum := sha256.Sum256(record)
 	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(len(record)), SHA256: hex.EncodeToString(sum[:]), Created: time.Now(), Signed: time.Now()}
+	if store != nil {
+		o.Stored = fmt.Sprintf("lake/%d", n)
+		if err := store.Put(ctx, o.Stored, o.Bytes, bytes.NewReader(record)); err != nil {
+			t.Fatal(err)
+		}
+		record = nil
+	}
 	if _, err := s.registry.PutObject(ctx, o, record, &run); err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,11 @@ func (l *Lake) written(ctx context.Context, runs []site.Changed) error {
 // decode reads the record of a run. If there is none, or it is damaged or absent, run is nil, and isTried reports
 // whether the next pass does not try the run again.
 func (l *Lake) decode(ctx context.Context, id string, done *Totals) (run *Run, isTried bool, err error) {
-	run, err = l.Decode(ctx, id)
+	d, isAhead := l.ahead.take(id)
+	if !isAhead {
+		d.run, d.err = l.Decode(ctx, id)
+	}
+	run, err = d.run, d.err
 	isAbsent := errors.Is(err, ErrAbsent)
 	switch {
 	case err == nil:

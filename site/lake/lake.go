@@ -55,6 +55,7 @@ type Options struct {
 	Registry Registry
 	// Decode reads the record of a run. The error is site.ErrNotFound if the site has no record of the run,
 	// site.ErrDamaged if it cannot be decoded, and ErrAbsent if its object is not there, which may be for a moment.
+	// Several goroutines call it at the same time.
 	Decode func(ctx context.Context, id string) (*Run, error)
 	Report reflect.Type // a struct: the report of a run, as columns of runs
 	Temp   string       // directory of temporary files; empty: the system's
@@ -79,6 +80,7 @@ type Lake struct {
 	runs    *runEncoder
 	samples *sampleEncoder
 	temp    string // directory of a pass
+	ahead   ahead
 
 	groupRows int // of a row group
 }
@@ -103,7 +105,7 @@ func New(o Options) (*Lake, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = defaultFileBytes
 	}
-	return &Lake{Options: o, runs: runs, samples: newSampleEncoder(), groupRows: groupRows}, nil
+	return &Lake{Options: o, runs: runs, samples: newSampleEncoder(), ahead: ahead{}, groupRows: groupRows}, nil
 }
 
 // tempDirs matches the directories of temporary files.

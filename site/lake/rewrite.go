@@ -158,6 +158,7 @@ func (r *rewriting) hasNext(before *entry) bool {
 }
 
 func (r *rewriting) writeNext(ctx context.Context) error {
+	r.ahead.begin(ctx, r.Decode, r.fresh)
 	next := r.fresh[0]
 	r.fresh = r.fresh[1:]
 	_, err := r.writeFirst(ctx, next)

@@ -62,7 +62,8 @@ func orderOf(c *site.Changed) order {
 }
 
 // update changes a partition: it plans which files change, and writes them one after the other.
-func (l *Lake) update(ctx context.Context, u *update, done *Totals) error {
+func (l *Lake) update(ctx context.Context, u *update, done *Totals) (err error) {
+	defer func() { err = errors.Join(err, l.ahead.close()) }()
 	if err := l.plan(ctx, u, done); err != nil {
 		return fmt.Errorf("the partition %s of the lake: %w", u.partition, err)
 	}

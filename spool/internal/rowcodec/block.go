@@ -120,7 +120,7 @@ func Decode(block []byte, count, width int) ([][]driver.Value, error) {
 	for i := range rows {
 		rows[i] = values[i*width : (i+1)*width : (i+1)*width]
 	}
-	in := input{block}
+	in := input{rest: block}
 	key, err := in.varint()
 	if err != nil {
 		return nil, err
@@ -158,7 +158,10 @@ type textSize struct {
 
 // column reads a column, and returns where its texts and blobs belong.
 func (in *input) column(rows [][]driver.Value, c int, kinds []byte, order, series []int) (texts []*driver.Value, err error) {
-	var lists [numKinds]numbers
+	lists := &in.lists
+	for kind := range lists {
+		lists[kind] = numbers{lists[kind].values[:0], lists[kind].series[:0]}
+	}
 	for _, n := range order {
 		lists[kinds[n]].add(0, series[n])
 	}
@@ -167,9 +170,11 @@ func (in *input) column(rows [][]driver.Value, c int, kinds []byte, order, serie
 			return nil, err
 		}
 	}
+	var at [numKinds]int
 	for _, n := range order {
 		v, kind := &rows[n][c], kinds[n]
-		number := lists[kind].next()
+		number := lists[kind].values[at[kind]]
+		at[kind]++
 		switch kind {
 		case isInt:
 			*v = number

@@ -16,13 +16,6 @@ func (l *numbers) add(v int64, series int) {
 	l.values, l.series = append(l.values, v), append(l.series, series)
 }
 
-// next removes the first value.
-func (l *numbers) next() int64 {
-	v := l.values[0]
-	l.values = l.values[1:]
-	return v
-}
-
 // maxOrder is how many times a list is replaced by its differences: twice if it grows evenly.
 const maxOrder = 2
 
@@ -151,7 +144,10 @@ func (l *numbers) read(in *input) error {
 }
 
 // input is what is left of a block.
-type input struct{ rest []byte }
+type input struct {
+	rest  []byte
+	lists [numKinds]numbers // of the column that is read
+}
 
 var errCut = fmt.Errorf("%w: it is cut", ErrBlock)
 
