@@ -24,6 +24,7 @@ type chunk struct {
 	encoded encodedChunk
 
 	pageValues int // of a page
+	untried    int // pages that are not compressed
 }
 
 // page is the values of a page that is open.

@@ -40,6 +40,13 @@ type bounds struct{ least, most parquet.Value }
 // indexText is how much of a text the index of pages has, in bytes.
 const indexText = 64
 
+// untriedPages is the number of pages of a column that are not compressed after one that did not become smaller. A page
+// with fewer bytes than smallPage says nothing about the next ones.
+const (
+	untriedPages = 7
+	smallPage    = 4 << 10
+)
+
 // codec compresses pages.
 var codec compress.Codec = &parquet.Zstd
 
@@ -84,8 +91,9 @@ func (c *chunk) endPage() (err error) {
 	if err == nil {
 		s.plain, err = c.encodeValues(s.plain[:0])
 	}
+	packed, isPacked := s.plain, false
 	if err == nil {
-		s.packed, err = codec.Encode(s.packed[:0], s.plain)
+		packed, isPacked, err = c.compress(s.plain)
 	}
 	if err != nil {
 		return fmt.Errorf("encode a page: %w", err)
@@ -94,27 +102,47 @@ func (c *chunk) endPage() (err error) {
 	h := format.PageHeader{
 		Type:                 format.DataPageV2,
 		UncompressedPageSize: int32(levels + len(s.plain)),
-		CompressedPageSize:   int32(levels + len(s.packed)),
-		CRC:                  int32(crcOf(s.repetitions, s.definitions, s.packed)),
+		CompressedPageSize:   int32(levels + len(packed)),
+		CRC:                  int32(crcOf(s.repetitions, s.definitions, packed)),
 		DataPageHeaderV2: thrift.New(format.DataPageHeaderV2{
 			NumValues: int32(count), NumNulls: int32(count - present), NumRows: int32(p.rows), Encoding: c.encoding(),
-			DefinitionLevelsByteLength: int32(len(s.definitions)), RepetitionLevelsByteLength: int32(len(s.repetitions)), IsCompressed: thrift.New(true),
+			DefinitionLevelsByteLength: int32(len(s.definitions)), RepetitionLevelsByteLength: int32(len(s.repetitions)), IsCompressed: thrift.New(isPacked),
 		}),
 	}
 	start := len(e.body)
-	e.body, err = appendPage(e.body, &h, s.repetitions, s.definitions, s.packed)
+	e.body, err = appendPage(e.body, &h, s.repetitions, s.definitions, packed)
 	if err != nil {
 		return err
 	}
 	size := len(e.body) - start
 	e.places = append(e.places, format.PageLocation{Offset: int64(start), CompressedPageSize: int32(size), FirstRowIndex: e.rows})
-	e.plainSize += int64(size - len(s.packed) + len(s.plain))
+	e.plainSize += int64(size - len(packed) + len(s.plain))
 	e.rows, e.values, e.nulls = e.rows+int64(p.rows), e.values+int64(count), e.nulls+int64(count-present)
 	of := c.boundsOfPage()
 	e.index.IndexPage(int64(count), int64(count-present), of.least, of.most)
 	c.widen(of)
 	p.reset()
 	return nil
+}
+
+// compress compresses the values of a page, unless it hardly makes them smaller: then it does not try it for the next pages
+// of the column.
+func (c *chunk) compress(plain []byte) (packed []byte, isPacked bool, err error) {
+	isSmall := len(plain) < smallPage
+	if c.untried > 0 && !isSmall {
+		c.untried--
+		return plain, false, nil
+	}
+	s := &c.encoded.space
+	s.packed, err = codec.Encode(s.packed[:0], plain)
+	isSmaller := len(s.packed) < len(plain)*31/32
+	if err != nil || isSmaller {
+		return s.packed, true, err
+	}
+	if !isSmall {
+		c.untried = untriedPages
+	}
+	return plain, false, nil
 }
 
 func crcOf(parts ...[]byte) (sum uint32) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 
 	"github.com/resource-tracker/rt"
 )
@@ -253,5 +254,67 @@ func valuesOf(t *testing.T, c parquet.ColumnChunk) (all []parquet.Value) {
 			}
 			all = append(all, v.Clone())
 		}
+	}
+}
+
+// counting counts the pages that are compressed.
+type counting struct {
+	compress.Codec
+	pages int
+}
+
+func (c *counting) Encode(dst, src []byte) ([]byte, error) {
+	c.pages++
+	return c.Codec.Encode(dst, src)
+}
+
+// Pages that compression does not make smaller are stored without it, and most of those that follow are not tried.
+func TestPagesThatAreNotCompressed(t *testing.T) {
+	c := &counting{Codec: codec}
+	codec = c
+	t.Cleanup(func() { codec = c.Codec })
+	schema := parquet.NewSchema("x", parquet.Group{"v": intNode()})
+	var file bytes.Buffer
+	w, err := newTable(&file, schema, nil, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rows = 1000
+	r := rand.New(rand.NewPCG(1, 1))
+	w.columns[0].pageValues = rows
+	var want []int64
+	for page := range 40 {
+		isRandom := page < 16 || page >= 32
+		values := make([]rt.Opt[int64], rows)
+		for i := range values {
+			v := int64(i % 7)
+			if isRandom {
+				v = int64(r.Uint64())
+			}
+			values[i].Set(v)
+			want = append(want, v)
+		}
+		if err := putSigned(w.columns[0], values); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.added(rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	if c.pages != 2+16+1 {
+		t.Errorf("%d of 40 pages were compressed, want 2 of 16, 16 and 1 of 8", c.pages)
+	}
+	type row struct {
+		V int64 `parquet:"v"`
+	}
+	got, err := parquet.Read[row](bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.EqualFunc(got, want, func(r row, v int64) bool { return r.V == v }) {
+		t.Error("the values differ")
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // sampleRows is the number of samples that are converted together, column by column.
-const sampleRows = 256
+const sampleRows = 64
 
 // sampleEncoder converts snapshots to the values of the columns of samples. It is made from the tables of
 // figures of package rt, so that a new figure is a new column.
