@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -31,6 +32,7 @@ func (a ahead) begin(ctx context.Context, decode func(context.Context, string) (
 		result := make(chan decoded, 1)
 		a[id] = result
 		go func() {
+			defer recovery.Handle(func(err error) { result <- decoded{err: err} })
 			run, err := decode(ctx, id)
 			result <- decoded{run, err}
 		}()

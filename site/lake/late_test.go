@@ -1,8 +1,12 @@
 package lake
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,4 +164,33 @@ func TestFileIsFullWithinARowGroup(t *testing.T) {
 	if r.hasNext(nil) {
 		t.Errorf("there is room next to pages of %d bytes", r.samples.size())
 	}
+}
+
+// The records of several runs are decoded at the same time; what is not written is closed, and a panic is an error.
+func TestDecodedAhead(t *testing.T) {
+	w := newWorld()
+	for n := range 20 {
+		w.put(fmt.Sprintf("r%02d", n), uint64(n), day.Add(time.Duration(n)*time.Second), 10)
+	}
+	l := w.lake(t)
+	var open, opened atomic.Int64
+	l.Decode = func(ctx context.Context, id string) (*Run, error) {
+		if id == "r19" {
+			panic("a defect")
+		}
+		run, err := w.decode(ctx, id)
+		open.Add(1)
+		opened.Add(1)
+		run.Close = func() error { open.Add(-1); return nil }
+		return run, err
+	}
+	if _, err := l.Write(t.Context()); err == nil || !strings.Contains(err.Error(), "a defect") {
+		t.Errorf("the pass ended with %v", err)
+	}
+	if open.Load() != 0 || opened.Load() != 19 {
+		t.Errorf("of %d runs %d are open", opened.Load(), open.Load())
+	}
+	w.remove("r19")
+	write(t, w)
+	complete(t, w)
 }
