@@ -97,11 +97,15 @@ fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 		if len(mine) != 2 {
 			t.Fatalf("%s has %d runs of the job want 2: %s", node, len(mine), describe(mine))
 		}
+		// On a slow node Slurm itself sometimes leaves the cgroup of the first attempt behind.
+		isLeft := query(t, mine[1].path, "SELECT count(*) FROM event WHERE kind = 'job' AND name = 'earlier attempt'") != "0"
+		if mustBeLeft := node == c.nodes[1] && len(left) > 0; mustBeLeft && !isLeft {
+			t.Errorf("%s: the ledger does not have the earlier attempt", mine[1].path)
+		}
 		for i, truths := range []*site{s, again} {
 			if n := query(t, mine[i].path, "SELECT attempt FROM run"); n != strconv.Itoa(i) {
 				t.Errorf("%s is attempt %s", mine[i].path, n)
 			}
-			isLeft := node == c.nodes[1] && len(left) > 0
 			e := expected{jobID: id, node: node, job: j, truth: id, byEpilog: isLeft, isReused: isLeft && i == 1}
 			if apart := checkFigures(t, truths, e, mine[i]); apart != "" {
 				c.isApart(t, apart)
