@@ -194,7 +194,7 @@ func (s *testSite) deliver(t *testing.T, n int, run rt.Run, record []byte, store
 // program returns a command with a program of RT_BIN.
 func (s *testSite) program(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(os.Getenv("RT_BIN"), name), append([]string{"--config", s.config}, args...)...)
-	cmd.Env = append(os.Environ(), "TZ=UTC")
+	cmd.Env = append(os.Environ(), "TZ=UTC", "TMPDIR="+filepath.Dir(s.config)) // what a killed writer leaves goes with the test
 	return cmd
 }
 
