@@ -132,7 +132,7 @@ prose: $(TOOLS)/vale
 # The packages that take longest start first.
 SLOWEST := ./cmd/rt-spool ./cmd/rt-site ./spool ./site/lake ./cmd/resource-tracker ./upload ./site/registry
 SUM := $(TOOLS)/testsum -allow e2e/skip-allow.txt
-# -short leaves out most of the kills and faults that differ only in their place: make test-kills has all.
+# -short leaves out most of the kills and faults that differ only in their place: make test-kills or make test-each has them.
 UNIT := $(GO) test -race -short -tags $(TAGS) -count=1 -timeout 30m -json
 # Jobs on the host wait for most of their time: the virtual machines, which share nothing with them, run meanwhile.
 IN_MACHINES := V2$$
