@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
 )
@@ -32,22 +31,10 @@ func (t *jobTracker) end(stopped bool) {
 	if t.cache != nil {
 		err = errors.Join(err, t.cache.Close())
 	}
-	watch := t.closeWatch()
-	err = errors.Join(err, t.finish(stopped, seen, t.endRetry()), <-watch)
+	err = errors.Join(err, t.job.Close(), t.finish(stopped, seen, t.endRetry()))
 	if err != nil {
 		t.log.Error(err.Error())
 	}
-}
-
-// closeWatch closes the job watch while the run is ended, which the Epilog waits for: it takes the
-// kernel some 15 ms to close an inotify descriptor that has watches. The channel has the result.
-func (t *jobTracker) closeWatch() <-chan error {
-	closed := make(chan error, 1)
-	go func() {
-		defer recovery.Handle(func(fault error) { closed <- fault })
-		closed <- t.job.Close()
-	}()
-	return closed
 }
 
 // endWithoutReading ends the run while a reading hangs in the kernel, possibly for ever. It does
