@@ -35,10 +35,10 @@ func (p *pending) reset() {
 
 // thin drops every second tick of the older three quarters, or at least one row. Counters
 // are cumulative, so that the next row includes the total of a dropped one; a counter that
-// is absent there is taken over. Both sides of a counter's reset stay, unless no other row
-// can be dropped.
+// is absent there is taken over. Both sides of a counter's reset and of a change of the job's
+// phase stay, unless no other row can be dropped.
 func (p *pending) thin() {
-	stays := resets(p.rows)
+	stays := boundaries(p.rows)
 	kept := p.rows[:0:0]
 	old := len(p.rows) * 3 / 4
 	dropNext := false
@@ -61,13 +61,16 @@ func (p *pending) thin() {
 	p.rows = kept
 }
 
-// resets marks the rows before and after each fall of a counter.
-func resets(rows []*rt.Snapshot) []bool {
+// boundaries marks the rows before and after each fall of a counter and each change of the job's phase.
+func boundaries(rows []*rt.Snapshot) []bool {
 	stays := make([]bool, len(rows))
 	var v, last vector
 	var at [numCols]int
 	for i, row := range rows {
 		v.load(row)
+		if i > 0 && row.Job.Phase != rows[i-1].Job.Phase {
+			stays[i], stays[i-1] = true, true
+		}
 		for col := range numCols {
 			if !deltaColumns[col].counter || !v.ok[col] {
 				continue

@@ -38,6 +38,42 @@ func TestMemoryKeepsResets(t *testing.T) {
 	}
 }
 
+// What waits in memory is thinned around the end of the time in which the job was pending: the bytes of the rows
+// add up to the same.
+func TestMemoryKeepsPhases(t *testing.T) {
+	for at := 1; at < 6; at++ {
+		var p pending
+		for i := range 16 {
+			s := rt.Snapshot{Boot: int64(i+1) * 1e9}
+			s.Job.Phase = rt.JobPending
+			if i != at { // the first reading of the cgroup has neither figure
+				s.Job.ProcWriteBytes.Set(uint64(100 * (i + 1)))
+			}
+			if i >= at {
+				s.Job.Phase = rt.JobPresent
+			}
+			if i > at {
+				s.Job.IOWriteBytes.Set(uint64(70 * (i + 1)))
+			}
+			p.add(&s, &Options{})
+		}
+		total := func() (sum uint64) {
+			var w rt.Walk
+			for _, row := range p.rows {
+				if prev := w.Step(row); prev != nil {
+					sum += rt.DeriveScalars(prev, row, rt.ScopeJob).DiskWriteBytes.Or(0)
+				}
+			}
+			return sum
+		}
+		want := total()
+		p.thin()
+		if got := total(); got != want || p.merged == 0 {
+			t.Errorf("found at %d: the rows add up to %d, and to %d before %d of them went", at, got, want, p.merged)
+		}
+	}
+}
+
 func TestThinKeepsFirstsAndTotals(t *testing.T) {
 	var p pending
 	for i := range 16 {

@@ -142,8 +142,8 @@ func TestEarlierAttemptNotLeftOut(t *testing.T) {
 			write(t, dir+"/cpuacct.usage", tt.usage)
 			write(t, dir+"/cgroup.procs", "")
 			write(t, dir+"/step_0/cgroup.procs", tt.processes)
-			var asked string
-			opts := Options{ProcRoot: t.TempDir(), HasBegun: tt.hasBegun, MayBeReused: func(dir string) bool { asked = dir; return tt.isReused }}
+			var inspected string
+			opts := Options{ProcRoot: t.TempDir(), HasBegun: tt.hasBegun, MayBeReused: func(dir string) bool { inspected = dir; return tt.isReused }}
 			j := manualWith(t, opts, v1Candidate(root, "cpuacct"))
 			got, notes := "", j.Notes()
 			for _, e := range notes {
@@ -157,8 +157,8 @@ func TestEarlierAttemptNotLeftOut(t *testing.T) {
 			if tt.want != "" && !strings.Contains(notes[0].Detail, "cpu_usec=5000 ") {
 				t.Errorf("the ledger has %q", notes[0].Detail)
 			}
-			if asked != dir {
-				t.Errorf("asked for %q, want %q", asked, dir)
+			if inspected != dir {
+				t.Errorf("MayBeReused got %q, want %q", inspected, dir)
 			}
 		})
 	}
