@@ -45,7 +45,7 @@ func runInJob(t *testing.T, c *cluster, s *site) {
 // slurmstepd sometimes does. The tracker then ends after its grace time, with all readings.
 func asUser(t *testing.T, line string) bool {
 	t.Helper()
-	isIt := strings.Contains(line, "has started this Epilog as user")
+	isIt := strings.Contains(line, "the Epilog runs as user")
 	if isIt {
 		t.Log(line)
 	}

@@ -48,7 +48,7 @@ func explainUser(err error, uid int) error {
 	if uid == 0 || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return fmt.Errorf("Slurm has started this Epilog as user %d, not as root, which happens with PrologFlags=RunInJob; a tracker of the job ends by itself after tracker.grace: %w", uid, err)
+	return fmt.Errorf("the Epilog runs as user %d, not as root, which Slurm does sometimes with PrologFlags=RunInJob; a tracker of the job ends by itself after tracker.grace: %w", uid, err)
 }
 
 // identify returns the Run of a hook of slurmd.
