@@ -2,6 +2,7 @@ package spool
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/resource-tracker/rt"
 )
@@ -35,8 +36,8 @@ func (p *pending) reset() {
 
 // thin drops every second tick of the older three quarters, or at least one row. Counters
 // are cumulative, so that the next row includes the total of a dropped one; a counter that
-// is absent there is taken over. Both sides of a counter's reset and of a change of the job's
-// phase stay, unless no other row can be dropped.
+// is absent there is taken over. The first reading of a counter, and both sides of its reset
+// and of a change of the job's phase stay, unless no other row can be dropped.
 func (p *pending) thin() {
 	stays := boundaries(p.rows)
 	kept := p.rows[:0:0]
@@ -52,22 +53,26 @@ func (p *pending) thin() {
 		p.rows[i+1].Absorb(row)
 		p.spare = append(p.spare, row)
 	}
-	if len(kept) == len(p.rows) && len(kept) > 2 {
-		kept[2].Absorb(kept[1])
-		p.spare = append(p.spare, kept[1])
-		kept = append(kept[:1], kept[2:]...)
+	if n := len(kept); n == len(p.rows) && n > 2 {
+		at := max(slices.Index(stays[1:n-1], false)+1, 1)
+		kept[at+1].Absorb(kept[at])
+		p.spare = append(p.spare, kept[at])
+		kept = slices.Delete(kept, at, at+1)
 	}
 	p.merged += len(p.rows) - len(kept)
 	p.rows = kept
 }
 
-// boundaries marks the rows before and after each fall of a counter and each change of the job's phase.
+// boundaries marks the first reading of each counter, and the rows before and after each fall of a
+// counter and each change of the job's phase.
 func boundaries(rows []*rt.Snapshot) []bool {
 	stays := make([]bool, len(rows))
 	var v, last vector
 	var at [numCols]int
+	lists := listCounters{}
 	for i, row := range rows {
 		v.load(row)
+		stays[i] = lists.add(row)
 		if i > 0 && row.Job.Phase != rows[i-1].Job.Phase {
 			stays[i], stays[i-1] = true, true
 		}
@@ -75,13 +80,40 @@ func boundaries(rows []*rt.Snapshot) []bool {
 			if !deltaColumns[col].counter || !v.ok[col] {
 				continue
 			}
-			if last.ok[col] && v.value[col] < last.value[col] {
+			if !last.ok[col] {
+				stays[i] = true
+			} else if v.value[col] < last.value[col] {
 				stays[i], stays[at[col]] = true, true
 			}
 			last.ok[col], last.value[col], at[col] = true, v.value[col], i
 		}
 	}
 	return stays
+}
+
+// listCounter identifies a counter in a list of a snapshot.
+type listCounter struct {
+	source, domain, name string
+	cpu                  uint64
+}
+
+// listCounters are the counters in lists of the rows so far.
+type listCounters map[listCounter]bool
+
+// add adds those of a row, and reports whether one of them is new.
+func (l listCounters) add(row *rt.Snapshot) (hasNew bool) {
+	before := len(l)
+	for i := range row.Energy {
+		if e := &row.Energy[i]; e.Energy.Valid() {
+			l[listCounter{e.Source, e.Domain, string(e.Kind), 0}] = true
+		}
+	}
+	for i := range row.Perf {
+		if p := &row.Perf[i]; p.Value.Valid() {
+			l[listCounter{p.Group, "", p.Event, p.CPU}] = true
+		}
+	}
+	return len(l) > before
 }
 
 // copySnapshot copies s to dst without what opts omits. It reuses the slices of dst.

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,82 @@ func TestMemoryKeepsPhases(t *testing.T) {
 	}
 }
 
+// What waits in memory is thinned around the first reading of a counter: the interval after it stays.
+func TestMemoryKeepsFirstReadings(t *testing.T) {
+	some := rt.Some[uint64]
+	put := map[string]func(*rt.Snapshot, uint64){
+		"job":    func(s *rt.Snapshot, n uint64) { s.Job.IOReadBytes = some(n) },
+		"node":   func(s *rt.Snapshot, n uint64) { s.Node.CPU.Set(rt.CPUTimes{User: n}) },
+		"energy": func(s *rt.Snapshot, n uint64) { s.Energy = []rt.EnergyReading{{Domain: "a", Energy: some(n)}} },
+		"listed": func(s *rt.Snapshot, n uint64) {
+			s.Energy = append(s.Energy, rt.EnergyReading{Domain: "a"}, rt.EnergyReading{Domain: "b", Energy: some(n)})
+		},
+		"moved": func(s *rt.Snapshot, n uint64) {
+			s.Energy = slices.Insert(s.Energy, 0, rt.EnergyReading{Domain: "b", Energy: some(n)})
+		},
+		"perf": func(s *rt.Snapshot, n uint64) {
+			s.Perf = []rt.PerfReading{{Group: "core", Event: "instructions", Value: some(n)}}
+		},
+	}
+	total := func(rows []*rt.Snapshot) (sum uint64) {
+		var w rt.Walk
+		for _, row := range rows {
+			prev := w.Step(row)
+			if prev == nil {
+				continue
+			}
+			used := []rt.Opt[uint64]{between(prev.Job.IOReadBytes, row.Job.IOReadBytes), between(ticks(prev), ticks(row))}
+			for i := range row.Energy {
+				used = append(used, row.Energy[i].UsedSince(prev, i))
+			}
+			if len(prev.Perf) == len(row.Perf) && len(row.Perf) > 0 {
+				used = append(used, between(prev.Perf[0].Value, row.Perf[0].Value))
+			}
+			for _, u := range used {
+				sum += u.Or(0)
+			}
+		}
+		return sum
+	}
+	for name, set := range put {
+		for at := range 8 {
+			for _, reason := range []rt.Reason{rt.ReasonTick, rt.ReasonStop} {
+				var p pending
+				for i := range 16 {
+					s := rt.Snapshot{Boot: int64(i+1) * 1e9, Reason: reason}
+					s.Job.Phase = rt.JobPresent
+					if name == "moved" {
+						s.Energy = []rt.EnergyReading{{Domain: "z", Energy: some(5)}}
+					}
+					if i >= at {
+						set(&s, uint64(100*(i+1)))
+					}
+					p.add(&s, &Options{})
+				}
+				want := total(p.rows)
+				p.thin()
+				if got := total(p.rows); got != want || want == 0 || p.merged == 0 {
+					t.Errorf("%s, first read at %d, %s: the rows add up to %d, and to %d before %d of them went", name, at, reason, got, want, p.merged)
+				}
+			}
+		}
+	}
+}
+
+func ticks(s *rt.Snapshot) (n rt.Opt[uint64]) {
+	if times, ok := s.Node.CPU.Get(); ok {
+		n.Set(times.User)
+	}
+	return n
+}
+
+func between(before, now rt.Opt[uint64]) (n rt.Opt[uint64]) {
+	if before.Valid() && now.Valid() {
+		n.Set(now.Or(0) - before.Or(0))
+	}
+	return n
+}
+
 func TestThinKeepsFirstsAndTotals(t *testing.T) {
 	var p pending
 	for i := range 16 {
@@ -81,7 +158,7 @@ func TestThinKeepsFirstsAndTotals(t *testing.T) {
 		if i == 3 {
 			s.Reason = rt.ReasonAppeared
 		}
-		if i%2 == 1 {
+		if i == 0 || i%2 == 1 {
 			s.Job.CPUUsage.Set(uint64(i))
 		}
 		p.add(s, &Options{})

@@ -100,6 +100,7 @@ func (t *thinner) keyframe(seq int64) (startAt, error) {
 // read reads the snapshots of a stretch.
 func (t *thinner) read(s stretch) ([]thinRow, error) {
 	var list []thinRow
+	lists := listCounters{}
 	for snap, err := range t.r.iterate(background, s.first, s.end-1, everything) {
 		if err != nil {
 			return nil, err
@@ -107,6 +108,7 @@ func (t *thinner) read(s stretch) ([]thinRow, error) {
 		list = append(list, thinRow{})
 		r := &list[len(list)-1]
 		r.vector.load(snap)
+		r.keep = lists.add(snap)
 		cpus := slices.Clone(snap.CPUs)
 		r.snapshot = rt.Snapshot{Seq: snap.Seq, Wall: snap.Wall, Boot: snap.Boot, Reason: snap.Reason,
 			Node: snap.Node, Job: snap.Job, GPU: snap.GPU, Tree: snap.Tree, CPUs: cpus}
@@ -115,9 +117,9 @@ func (t *thinner) read(s stretch) ([]thinRow, error) {
 }
 
 // choose marks the snapshots to keep: the ends of the stretch, snapshots of sealed batches,
-// snapshots with a reason other than tick, the last reading of each column, and both sides of a
-// counter reset and of a change of the job's phase. Of the rest it keeps those that are far enough
-// apart.
+// snapshots with a reason other than tick, the last reading of each column, the first reading of
+// each counter, and both sides of a counter reset and of a change of the job's phase. Of the rest it
+// keeps those that are far enough apart.
 func (t *thinner) choose(s stretch, list []thinRow, sealed int64) {
 	last := len(list) - 1
 	for i := range list {
@@ -159,7 +161,9 @@ func (t *thinner) chooseColumn(list []thinRow, col int) {
 		if !v.ok[col] {
 			continue
 		}
-		if prev >= 0 && deltaColumns[col].counter && v.value[col] < list[prev].vector.value[col] {
+		if isCounter := deltaColumns[col].counter; isCounter && prev < 0 {
+			list[i].keep = true
+		} else if isCounter && v.value[col] < list[prev].vector.value[col] {
 			list[i].keep, list[prev].keep = true, true
 		}
 		prev = i

@@ -44,6 +44,50 @@ func TestThinningKeepsResets(t *testing.T) {
 	}
 }
 
+// The first reading of a counter that appears late stays, so that the intervals add up to the same.
+func TestThinningKeepsFirstReadings(t *testing.T) {
+	some := rt.Some[uint64]
+	var list []*rt.Snapshot
+	for i := range 2000 {
+		s := &rt.Snapshot{Seq: int64(i + 1), Boot: int64(i+1) * 1e9, Wall: int64(i+1) * 1e9}
+		s.Job.Phase = rt.JobPresent
+		if i >= 50 {
+			s.Job.IOReadBytes = some(uint64(i) * 1000)
+		}
+		if i >= 52 {
+			s.Energy = []rt.EnergyReading{{Source: "gpu", Domain: "a", Kind: rt.EnergyGPU, Energy: some(uint64(i) * 1000)}}
+		}
+		if i >= 54 {
+			s.Perf = []rt.PerfReading{{Group: "core", Event: "instructions", Value: some(uint64(i) * 1000)}}
+		}
+		s.CPUs = make([]rt.CPUReading, 32)
+		for c := range s.CPUs {
+			s.CPUs[c] = rt.CPUReading{CPU: c, Times: rt.CPUTimes{User: uint64(i*i*c) * 977}}
+		}
+		list = append(list, s)
+	}
+	small, large := writeBoth(t, 200<<10, list)
+	total := func(r *Reader) (sums [3]uint64) {
+		for i, err := range rt.Intervals(r.Snapshots(t.Context(), 1, 0)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			sums[0] += between(i.Prev.Job.IOReadBytes, i.Cur.Job.IOReadBytes).Or(0)
+			for n := range i.Cur.Energy {
+				sums[1] += i.Cur.Energy[n].UsedSince(i.Prev, n).Or(0)
+			}
+			if len(i.Prev.Perf) > 0 {
+				sums[2] += between(i.Prev.Perf[0].Value, i.Cur.Perf[0].Value).Or(0)
+			}
+		}
+		return sums
+	}
+	n, err := small.Count()
+	if a, b := total(small), total(large); a != b || n > 1500 || err != nil {
+		t.Errorf("%d snapshots have totals of %d, want %d, %v", n, a, b, err)
+	}
+}
+
 // Batches that are sealed keep their snapshots, and one that was read before they
 // were thinned is not sealed.
 func TestThinningLeavesSealedBatchesAlone(t *testing.T) {
