@@ -93,18 +93,27 @@ func TestNotInJob(t *testing.T) {
 	}
 }
 
-// An Epilog that is not root says so when a file is denied to it, and only then.
+// An Epilog that is not root says so when a file is denied to it, and only then. It names RunInJob only in the
+// extern step of a job.
 func TestEpilogAsUser(t *testing.T) {
 	denied := &fs.PathError{Op: "open", Path: "/run/rt/12@n1.lock", Err: fs.ErrPermission}
-	if err := explainUser(denied, 1000); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "as user 1000, not as root") {
-		t.Errorf("an Epilog of user 1000: %v", err)
+	inJob, _ := procIn(t, "0::/system.slice/slurmstepd.scope/job_12/step_extern/slurm\n")
+	outside, _ := procIn(t, "0::/system.slice/slurmd.service\n")
+	for procRoot, isInJob := range map[string]bool{inJob: true, outside: false, t.TempDir(): false} {
+		err := explainUser(denied, 1000, procRoot)
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "as user 1000, not as root") {
+			t.Errorf("an Epilog of user 1000: %v", err)
+		}
+		if strings.Contains(err.Error(), "RunInJob") != isInJob {
+			t.Errorf("in the extern step: %t, the message is %q", isInJob, err)
+		}
 	}
 	for uid, err := range map[int]error{0: denied, 1000: fs.ErrNotExist} {
-		if got := explainUser(err, uid); !errors.Is(got, err) || got.Error() != err.Error() {
+		if got := explainUser(err, uid, inJob); !errors.Is(got, err) || got.Error() != err.Error() {
 			t.Errorf("an Epilog of user %d: %v, want %v", uid, got, err)
 		}
 	}
-	if err := explainUser(nil, 1000); err != nil {
+	if err := explainUser(nil, 1000, inJob); err != nil {
 		t.Errorf("an Epilog without an error: %v", err)
 	}
 }

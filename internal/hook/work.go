@@ -39,16 +39,21 @@ func stopTracker(h *slurmhook.Hook, env environ.Env, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return explainUser(h.Epilog(r, exit), os.Geteuid())
+	return explainUser(h.Epilog(r, exit), os.Geteuid(), h.ProcRoot)
 }
 
-// explainUser explains an error of an Epilog that Slurm has not started as root. Slurm 24.11 sometimes
-// does that with PrologFlags=RunInJob: its slurmstepd takes the job's user at the same time.
-func explainUser(err error, uid int) error {
+// explainUser explains an error of an Epilog that does not run as root. Slurm 24.11 sometimes starts it like that with
+// PrologFlags=RunInJob, where it is in the extern step: its slurmstepd takes the job's user at the same time.
+func explainUser(err error, uid int, procRoot string) error {
 	if uid == 0 || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return fmt.Errorf("the Epilog runs as user %d, not as root, which Slurm does sometimes with PrologFlags=RunInJob; a tracker of the job ends by itself after tracker.grace: %w", uid, err)
+	why := ": in slurm.conf it belongs to Epilog=, with SlurmdUser=root"
+	own, _ := os.ReadFile(filepath.Join(procRoot, "self", "cgroup")) // without cgroups no process is in a job's cgroup
+	if _, inside := layout.InsideJob(own); inside {
+		why = ", which Slurm does sometimes with PrologFlags=RunInJob"
+	}
+	return fmt.Errorf("the Epilog runs as user %d, not as root%s; a tracker of the job ends by itself after tracker.grace: %w", uid, why, err)
 }
 
 // identify returns the Run of a hook of slurmd.
