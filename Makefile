@@ -57,7 +57,7 @@ help:
 	test-slurm 'all jobs of the tests on a real Slurm 22.05 with cgroup v1, and on 22.05, 24.11 and 26.05 with v2 (as root)' \
 	test-each 'the tests of each package by themselves; a test fails if it leaves something on the machine' \
 	test-hostile 'ten minutes of a hostile token holder against the receiver' \
-	test-kills '1,000 random kills of drain, with faults of the network and a strict receiver (KILLS=1000); each fault of the disk and each crash of an upload; memory of a drain of 10,000 runs' \
+	test-kills '1,000 random kills of drain, with faults of the network and a strict receiver (KILLS=1000); memory of a drain of 10,000 runs; all of the packages of which make test runs a short form' \
 	fuzz 'each fuzz target for FUZZTIME (10m), one after the other; FUZZ=format/ for those below one directory' \
 	test-s3 'uploads to a real MinIO on loopback, which is built first; a site service with PostgreSQL and MinIO next to one with files' \
 	test-site 'deliveries of 2,000 nodes while receivers, PostgreSQL and MinIO are killed, and 300 kills of a receiver with SQLite (NODES=2000 SITE_KILLS=300)' \
@@ -132,7 +132,8 @@ prose: $(TOOLS)/vale
 # The packages that take longest start first.
 SLOWEST := ./cmd/rt-spool ./cmd/rt-site ./spool ./site/lake ./cmd/resource-tracker ./upload ./site/registry
 SUM := $(TOOLS)/testsum -allow e2e/skip-allow.txt
-# -short leaves out most of the kills and faults that differ only in their place: make test-kills or make test-each has them.
+# -short leaves out most of the kills and faults that differ only in their place, others in each run: make test-kills or
+# make test-each has them all.
 UNIT := $(GO) test -race -short -tags $(TAGS) -count=1 -timeout 30m -json
 # Jobs on the host wait for most of their time: the virtual machines, which share nothing with them, run meanwhile.
 IN_MACHINES := V2$$
@@ -177,9 +178,10 @@ test-hostile: build
 	@RT_HOSTILE=$(HOSTILE) RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 1h -v -run '^TestHostileTokenHolder$$' ./e2e/delivery
 
 KILLS ?= 1000
+SHORTENED = $(shell grep -rl --include='*_test.go' 'testing\.Short()' . | xargs -n1 dirname | sort -u)
 .PHONY: test-kills
 test-kills: build
-	@$(GO) test -tags $(TAGS) -count=1 -timeout 1h -v -run '^Test(KilledWriter|EveryFault|PowerFailure|QuotaKeepsTotals|ModelOfDelivery)' ./spool ./upload
+	@$(GO) test -tags $(TAGS) -count=1 -timeout 1h $(SHORTENED)
 	@RT_KILLS=$(KILLS) RT_RUNS=10000 RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -v -run '^TestDrain(KilledAtRandom|Memory)$$' ./e2e/delivery
 
 # An input that reaches new code is minimised in few executions: by default that takes a minute, and with

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/random"
 )
 
 // victimDir is the directory in which a copy of the test binary writes a run until it is killed.
@@ -87,13 +88,13 @@ func TestKilledWriterLosesNothingThatWasCommitted(t *testing.T) {
 	if testing.Short() {
 		kills = 60
 	}
-	base := t.TempDir()
+	base, seed := t.TempDir(), random.Seed(t)
 	var thinnings atomic.Int64
 	t.Run("kills", func(t *testing.T) {
 		for worker := range atOnce {
 			t.Run(strconv.Itoa(worker), func(t *testing.T) {
 				t.Parallel()
-				rng := rand.New(rand.NewPCG(3, uint64(worker)))
+				rng := rand.New(rand.NewPCG(seed, uint64(worker)))
 				for i := range int(kills) / atOnce {
 					dir := filepath.Join(base, fmt.Sprintf("%d-%d", worker, i))
 					if i%4 == 3 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/random"
 	"github.com/resource-tracker/rt/spool/internal/faultvfs"
 )
 
@@ -69,7 +70,7 @@ func TestEveryFaultOfTheDisk(t *testing.T) {
 		if kind != ioError { // the places are the same
 			step *= 2
 		}
-		for at := 1; ; at += step {
+		for at := firstFault(t, step); ; at += step {
 			dir := filepath.Join(base, fmt.Sprintf("%d-%d", kind, at))
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
@@ -102,6 +103,9 @@ func faultStep() int {
 	}
 	return 1
 }
+
+// firstFault is the first place of a fault, if there is one at each step.
+func firstFault(t *testing.T, step int) int { return 1 + random.Below(t, step) }
 
 // onFaultyDisk writes the run and says whether the fault was met.
 func (f *faultRun) onFaultyDisk(t *testing.T, disk *faultDisk, plan faultPlan) (hit bool) {
@@ -188,7 +192,7 @@ func (f *faultRun) whole(t *testing.T, what, path string, least int64) (stored i
 func TestCreateOnAFaultyDisk(t *testing.T) {
 	disk, dir := faultyDisk(t)
 	for _, kind := range []faultKind{ioError, noSpace, shortWrite} {
-		for at := 1; ; at += faultStep() {
+		for at := firstFault(t, faultStep()); ; at += faultStep() {
 			disk.Fail(faultPlan{Kind: kind, At: at})
 			w, err := Create(dir, testRun(), rt.Host{}, Options{})
 			_, failed, first := disk.Count()

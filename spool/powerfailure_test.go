@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/random"
 )
 
 // after returns a directory, on the same disk, with what that holds of the directory from
@@ -44,9 +45,9 @@ func over(t *testing.T, disk *faultDisk, dirs ...string) {
 // brought into the database.
 func TestPowerFailureOfATrackedRun(t *testing.T) {
 	disk, base := faultyDisk(t)
-	rng := rand.New(rand.NewPCG(5, 6))
+	rng := rand.New(rand.NewPCG(random.Seed(t), 6))
 	most, withoutLog := int64(0), 0
-	for at := 1; ; at += faultStep() {
+	for at := firstFault(t, faultStep()); ; at += faultStep() {
 		dir := filepath.Join(base, fmt.Sprint(at))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -94,7 +95,7 @@ func TestPowerFailureOfATrackedRun(t *testing.T) {
 func TestPowerFailureOfALedger(t *testing.T) {
 	good := endedFile(t, 40)
 	disk, base := faultyDisk(t)
-	rng := rand.New(rand.NewPCG(7, 8))
+	rng := rand.New(rand.NewPCG(random.Seed(t), 8))
 	sum := strings.Repeat("0", 64)
 	steps := []func(*Reader) error{
 		func(r *Reader) error { return r.SaveRegistration(rt.Registration{Endpoint: "e", IntentAt: start}) },
@@ -171,9 +172,10 @@ func ledgerSteps(t *testing.T, what, path string) (n int) {
 func TestPowerFailureWhileThinning(t *testing.T) {
 	good := endedFile(t, 1200)
 	disk, base := faultyDisk(t)
-	rng := rand.New(rand.NewPCG(9, 10))
+	rng := rand.New(rand.NewPCG(random.Seed(t), 10))
 	before := map[string]driver.Value(nil)
-	for at := 1; ; at += 149 * faultStep() {
+	step := 149 * faultStep()
+	for at := firstFault(t, step); ; at += step {
 		dir := filepath.Join(base, fmt.Sprint(at))
 		path := filepath.Join(dir, "x.db")
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, good, 0o600)); err != nil {

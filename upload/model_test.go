@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/random"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -81,17 +82,17 @@ func (p path) String() string {
 // strict receiver without faults deliver the run once, and report each problem.
 func TestModelOfDelivery(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // each drain makes the buffers of a worker
-	paths := 0
+	first, paths := random.Below(t, crashStep()), 0
 	synctest.Test(t, func(t *testing.T) {
 		for state := range states {
 			for answer := range answers {
 				for _, request := range []string{"register", "refresh", "put", "finish"} {
 					if states[state].fails != "record" {
-						paths += checkCrashes(t, path{state: state, answer: answer, request: request})
+						paths += checkCrashes(t, path{state: state, answer: answer, request: request}, first+state+answer)
 					}
 				}
 				for _, request := range []string{"refresh", "record", "finish"} { // the others come before the record
-					paths += checkCrashes(t, path{takes: true, state: state, answer: answer, request: request})
+					paths += checkCrashes(t, path{takes: true, state: state, answer: answer, request: request}, first+state+answer)
 				}
 			}
 		}
@@ -100,8 +101,9 @@ func TestModelOfDelivery(t *testing.T) {
 }
 
 // checkCrashes checks a path without a crash, and then with a crash at each call. It does not
-// repeat the paths of an answer to a request that is not sent in the state.
-func checkCrashes(t *testing.T, p path) (paths int) {
+// repeat the paths of an answer to a request that is not sent in the state. In the short form first determines at which
+// calls the crashes are.
+func checkCrashes(t *testing.T, p path, first int) (paths int) {
 	t.Helper()
 	styles := []int{404, 409, 410, 422}
 	if p.takes {
@@ -117,13 +119,10 @@ func checkCrashes(t *testing.T, p path) (paths int) {
 	p.check(t)
 	p.stays = false
 	paths++
-	step := 1
-	if testing.Short() { // as in make test: a third of the crashes, others in each state
-		step = 3
-	}
+	step := crashStep()
 	for _, p.late = range []bool{false, true} {
 		dead := true
-		for p.at = 1 + (p.state+p.answer)%step; dead; p.at += step {
+		for p.at = 1 + first%step; dead; p.at += step {
 			for i := range styles {
 				isAll := p.request == "finish" && !p.late // a crash after a call is one before the next
 				if !isAll && i != p.at%len(styles) {
@@ -136,6 +135,14 @@ func checkCrashes(t *testing.T, p path) (paths int) {
 		}
 	}
 	return paths + 1
+}
+
+// crashStep is the distance of crashes. In the short form there is a third of them, others in each state.
+func crashStep() int {
+	if testing.Short() {
+		return 3
+	}
+	return 1
 }
 
 // check follows a path. It reports whether the drain sent the request and whether it was killed.

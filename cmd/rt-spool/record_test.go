@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/random"
 	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -189,8 +190,8 @@ func TestRecordKeepsEveryReport(t *testing.T) {
 		}
 		commands = append(commands, []string{"export", "--scope", "node", name}, []string{"top", "--once", name})
 	}
-	if testing.Short() { // as in make test: 5 is no divisor of the number of formats, so that each of them is there
-		commands = everyNth(commands, 5)
+	if testing.Short() {
+		commands = someOfEach(commands, 5, random.Below(t, 5))
 	}
 	good := 0
 	for _, args := range commands {
@@ -207,9 +208,23 @@ func TestRecordKeepsEveryReport(t *testing.T) {
 	}
 }
 
-func everyNth[T any](all []T, n int) (some []T) {
-	for i := 0; i < len(all); i += n {
-		some = append(some, all[i])
+// someOfEach returns every nth command of each kind, at least one. Commands that differ only in their last argument
+// are of one kind. first determines with which argument it begins.
+func someOfEach(all [][]string, n, first int) (some [][]string) {
+	var kinds []string
+	of := map[string][][]string{}
+	for _, args := range all {
+		kind := strings.Join(args[:max(len(args)-1, 1)], " ")
+		if of[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		of[kind] = append(of[kind], args)
+	}
+	for i, kind := range kinds {
+		list := of[kind]
+		for at := (first + i) % min(n, len(list)); at < len(list); at += n {
+			some = append(some, list[at])
+		}
 	}
 	return some
 }

@@ -16,29 +16,15 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/random"
 )
 
-// seed is the seed of the random tests; RT_SEED may set it. It is printed.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	n := uint64(time.Now().UnixNano())
-	if text := os.Getenv("RT_SEED"); text != "" {
-		var err error
-		if n, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("RT_SEED: %v", err)
-		}
-	}
-	t.Logf("RT_SEED=%d", n)
-	return n
-}
-
-// newRandom returns a generator with that seed.
+// newRandom returns a generator with the seed of the test.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
-	return rand.New(rand.NewPCG(seed(t), 1))
+	return rand.New(rand.NewPCG(random.Seed(t), 1))
 }
 
 // parts is the number of concurrent parts of a test that waits more than it computes: for
@@ -48,7 +34,7 @@ const parts = 6
 // inParts runs the parts of a test at the same time, each with its own bench.
 func inParts(t *testing.T, keys []string, part func(t *testing.T, b *bench, n int)) {
 	t.Helper()
-	from, first := seed(t), newSite(t)
+	from, first := random.Seed(t), newSite(t)
 	t.Run("parts", func(t *testing.T) {
 		for n := range parts {
 			t.Run(strconv.Itoa(n), func(t *testing.T) {

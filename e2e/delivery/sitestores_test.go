@@ -17,6 +17,7 @@ import (
 
 	"github.com/resource-tracker/rt/e2e/minio"
 	"github.com/resource-tracker/rt/e2e/postgres"
+	"github.com/resource-tracker/rt/e2e/random"
 	rtsite "github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
@@ -262,7 +263,7 @@ const largeRun = 2500
 // TestSiteStores delivers the same spool to a receiver with SQLite and a directory, and to one with
 // PostgreSQL and MinIO: both store and return the same.
 func TestSiteStores(t *testing.T) {
-	from := seed(t)
+	from := random.Seed(t)
 	c := newCentral(t)
 	answers := map[string]map[string]any{}
 	for _, name := range []string{"files", "central"} {
