@@ -79,7 +79,8 @@ func runManyJobs(t *testing.T, c *cluster, s *site) {
 	readings := map[string]bool{}
 	for _, r := range all {
 		if r.State != "ended" || !r.cpu.Valid || r.firstReason != 1 || r.ending != 1 {
-			t.Errorf("%s is %s, with %d snapshots and %d last readings", r.path, r.State, r.snapshots, r.ending)
+			t.Errorf("%s is %s, with %d snapshots, %d last readings and %d at a stop; the ledger: %s", r.path, r.State, r.snapshots, r.ending, r.stopping,
+				query(t, r.path, "SELECT group_concat(kind || ' ' || name || ' ' || status || ' ' || detail, '; ') FROM event"))
 		}
 		possible(t, r)
 		if over := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'budget' AND status = 'over'"); over != "0" {

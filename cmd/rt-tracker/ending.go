@@ -31,7 +31,9 @@ func (t *jobTracker) end(stopped bool) {
 	if t.cache != nil {
 		err = errors.Join(err, t.cache.Close())
 	}
-	err = errors.Join(err, t.job.Close(), t.finish(stopped, seen, t.endRetry()))
+	// The Epilog waits until the run is closed. The kernel then takes some 15 ms to close the inotify
+	// descriptor of the job watch.
+	err = errors.Join(err, t.finish(stopped, seen, t.endRetry()), t.job.Close())
 	if err != nil {
 		t.log.Error(err.Error())
 	}

@@ -17,9 +17,9 @@ import (
 )
 
 // Epilog writes the exit for the tracker of the run's job, stops the tracker and
-// waits until it has ended, at most StopTimeout. It does nothing if no Prolog ran or if an
-// earlier Epilog has done this. The error is only for the log, as in Prolog. A tracker that died
-// before the Epilog is an error.
+// waits until it has closed its run or has ended, at most StopTimeout. It does nothing if no Prolog
+// ran or if an earlier Epilog has done this. The error is only for the log, as in Prolog. A tracker
+// that died before the Epilog is an error.
 //
 // If the tracker keeps running, or died without closing its run, the files with the job's exit and
 // its state stay for the process that closes the run. A later Epilog of the node, the job's next
@@ -94,6 +94,7 @@ func (f StateFile) isClosed() bool {
 
 // stop ends the tracker that the state file names.
 func (h *Hook) stop(job uint64, node string, state StateFile, exit rt.Exit, deadline time.Time) error {
+	hasBegun := exists(state.lock())
 	if err := h.State.writeExit(job, node, state.RunID, exit); err != nil {
 		return err
 	}
@@ -112,7 +113,12 @@ func (h *Hook) stop(job uint64, node string, state StateFile, exit rt.Exit, dead
 	if err := p.stop(state.stopSignal()); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("cannot stop the tracker: %w", err)
 	}
-	if !p.waitGone(deadline) {
+	// The tracker ends some 15 ms after it has closed its run: the kernel closes its inotify descriptor.
+	if hasBegun {
+		awaitRelease(state.lock(), deadline)
+	}
+	isClosed := hasBegun && !exists(state.lock())
+	if !isClosed && !p.waitGone(deadline) {
 		return fmt.Errorf("the tracker (process %d) has not ended within %s of its %s, for example because it waits for a full disk; %w", state.PID, h.StopTimeout, unix.SignalName(state.stopSignal()), errRunning)
 	}
 	if _, err := os.Lstat(state.lock()); !errors.Is(err, fs.ErrNotExist) {

@@ -42,6 +42,56 @@ func TestEpilogOfUnclosedRun(t *testing.T) {
 	}
 }
 
+// The Epilog does not wait until a tracker that has closed its run has ended. The Prolog of the
+// requeued job starts another tracker.
+func TestEpilogOfClosedRun(t *testing.T) {
+	h, _ := newHook(t, fakeStubborn)
+	h.SpoolDir = t.TempDir()
+	if err := h.Prolog(prolog12); err != nil {
+		t.Fatal(err)
+	}
+	state, err := h.State.ReadStateFile(12, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { killTracker(t, state) })
+	lock, err := tryLock(state.lock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error)
+	go func() {
+		for !exists(h.State.path(12, "n1", "exit")) { // the Epilog writes it
+			time.Sleep(time.Millisecond)
+		}
+		closed <- lock.release()
+	}()
+	if err := h.Epilog(epilog12, exit7); err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if !procfile.Alive("/proc", state.PID, state.PIDStart) {
+		t.Error("the tracker has ended")
+	}
+	for _, suffix := range []string{"json", "exit", "lock"} {
+		if path := h.State.path(12, "n1", suffix); exists(path) {
+			t.Errorf("%s is left", path)
+		}
+	}
+	setTracker(t, h, fakeGood)
+	if err := h.Prolog(jobRun(12, 1, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := h.State.ReadStateFile(12, "n1"); err != nil || next.PID == state.PID || next.Attempt != 1 {
+		t.Errorf("the state file: %+v, %v", next, err)
+	}
+	if err := h.Epilog(epilog12, exit7); err != nil {
+		t.Error(err)
+	}
+}
+
 // A tracker that waits for a full disk keeps running after its Epilog, which leaves the
 // files that it needs. The Prolog of the requeued job starts another tracker.
 func TestRequeueWhileTheTrackerWaits(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -60,6 +61,29 @@ func TestLockInTime(t *testing.T) {
 		t.Errorf("a lock that is held: %v, %v", l, err)
 	}
 	if err := first.release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The lock of a run is in the spool directory, which is not root's: what is at its path does not block the
+// Epilog.
+func TestAwaitReleaseOfNoLock(t *testing.T) {
+	dir := t.TempDir()
+	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held, err := tryLock(filepath.Join(dir, "held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(held.file.Name(), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, link, filepath.Join(dir, "missing")} {
+		awaitRelease(path, time.Now().Add(24*time.Hour))
+	}
+	if err := held.release(); err != nil {
 		t.Fatal(err)
 	}
 }

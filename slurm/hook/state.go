@@ -210,9 +210,10 @@ func lockPath(path string, deadline time.Time) (*hookLock, error) {
 
 // awaitRelease waits until the lock at path is released, at most until the deadline. It
 // waits in the kernel: when 64 jobs begin at once, hooks that poll would take the CPU from
-// the holder. The file that it locks has been removed by its holder then.
+// the holder. The file that it locks has been removed by its holder then. A link or a FIFO at path
+// does not block it.
 func awaitRelease(path string, deadline time.Time) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return // it has just been removed, or the next try fails too
 	}
