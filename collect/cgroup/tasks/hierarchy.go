@@ -1,6 +1,9 @@
 package tasks
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/resource-tracker/rt"
@@ -219,6 +222,30 @@ func (s *Hierarchies) members(g *Group) (ok bool) {
 		g.task.in = nil
 	}
 	return ok
+}
+
+// hasProcess reports whether a step of v2 has a process. If its tasks have ended, only a process outside of
+// them counts: Linux 7.2 counts one that has ended for a moment more.
+func (s *Hierarchies) hasProcess(step *Group, haveTasksEnded bool) bool {
+	for _, h := range s.all {
+		for i, n := range h.dirs {
+			isOfStep := n.step == step && h.version() == 2
+			switch {
+			case !isOfStep:
+			case n.own == step && !haveTasksEnded:
+				text, _ := os.ReadFile(filepath.Join(n.path, "cgroup.events")) // the directory may be gone
+				if bytes.Contains(text, []byte("populated 1")) {
+					return true
+				}
+			case n.task == nil && h.holdsJob(i):
+				s.list(h, n)
+				if len(s.pids) > 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // AddHierarchy adds the job's directory in a hierarchy, before its directories are

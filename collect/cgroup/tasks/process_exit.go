@@ -103,7 +103,8 @@ func (s *Set) taskExited(g *Group) {
 	s.finishStep(g.step)
 }
 
-// finishStep reads a step if all of its tasks have ended, and the job.
+// finishStep reads a step if all of its tasks have ended, and the job. With v2 a step can have a process that
+// was seen in no task yet.
 func (s *Set) finishStep(step *Group) {
 	if step == nil || step.isFinal {
 		return
@@ -113,7 +114,10 @@ func (s *Set) finishStep(step *Group) {
 	}) {
 		return
 	}
-	step.isFinal = s.read(step)
+	haveTasksEnded := slices.ContainsFunc(s.groups, func(g *Group) bool { return g.step == step && g.task.hadProcess })
+	isEmpty := !s.hasProcess(step, haveTasksEnded)
+	isRead := s.read(step)
+	step.isFinal = isRead && isEmpty
 	s.host.ReadJob()
 }
 
@@ -134,7 +138,8 @@ func (s *Set) ProcessExited(pidfd int) bool {
 
 // ReadEnding reads the steps and tasks of a directory that was removed or has no process any more,
 // because soon they cannot be read. At the end of a step its tasks are read first, and only once,
-// because there can be many. The step itself can be read a little longer.
+// because there can be many. The step itself can be read a little longer. With v2 the event of a first
+// process is the same as that of the last: what has a process is not at its end.
 func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
 	var own *Group
 	if n := s.find(root).find(path); n != nil {
@@ -158,7 +163,11 @@ func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
 	for _, g := range s.groups {
 		isAffected := isRemoved || g == own
 		if g.r.Step == step && !g.isTask() && isAffected {
-			s.finishStep(g)
+			if !isRemoved && s.hasProcess(g, false) {
+				g.isFinal = false
+			} else {
+				s.finishStep(g)
+			}
 			s.read(g)
 		}
 	}
@@ -168,6 +177,13 @@ func (s *Set) readEndingTask(g *Group, isRemoved bool) {
 	g.task.isLastRead = isRemoved
 	g.unwatch() // the process may have gone elsewhere
 	g.task.looks = max(g.task.looks, 1)
+	hasProcess := !isRemoved && g.isFinal && s.members(g) && len(s.pids) > 0
+	if hasProcess {
+		g.isFinal = false
+		if g.step != nil {
+			g.step.isFinal = false
+		}
+	}
 	s.watchExit(g)
 	if !isRemoved || !g.isFinal {
 		s.read(g)

@@ -169,3 +169,60 @@ func TestTasksSettle(t *testing.T) {
 		t.Error("it is not reported later")
 	}
 }
+
+// With v2 the event of a step's first process is the same as that of its last one: the step is not at its
+// end while it has a process, in whatever directory, and also if its task was read at an end before.
+func TestFirstProcessOfStepV2(t *testing.T) {
+	f := &fixture{t: t, root: t.TempDir()}
+	f.set = NewSet(f, f, f, nil, &procfile.Buffer{})
+	t.Cleanup(f.set.Close)
+	f.set.AddHierarchy(f.root)
+	file := func(name, text string) { f.failed(os.WriteFile(filepath.Join(f.root, name), []byte(text), 0o600)) }
+	const user, task, special = "step_0/user", "step_0/user/task_0", "step_0/user/task_special"
+	for _, d := range []struct {
+		name string
+		at   cgroupfs.Dir
+	}{
+		{"", cgroupfs.Dir{}}, {"step_0", cgroupfs.Dir{Step: "0", Part: cgroupfs.PartStep}}, {user, cgroupfs.Dir{Step: "0", Part: cgroupfs.PartUser}},
+		{task, cgroupfs.Dir{Step: "0", Task: rt.Some[uint64](0), Part: cgroupfs.PartUserTask}},
+		{special, cgroupfs.Dir{Step: "0", Part: cgroupfs.PartUserTask}},
+	} {
+		f.failed(os.MkdirAll(filepath.Join(f.root, d.name), 0o755))
+		file(filepath.Join(d.name, "cpu.stat"), "usage_usec 10\nuser_usec 10\nsystem_usec 0\n")
+		file(filepath.Join(d.name, "cgroup.procs"), "")
+		f.set.Enter(2, f.root, filepath.Join(f.root, d.name), d.at)
+	}
+	f.set.AddController(f.root, cgroupfs.Unified)
+	step := f.set.groups[0]
+	changed := func(name string) { f.set.ReadEnding(f.root, filepath.Join(f.root, name), "0", false) }
+	want := func(when string, isFinal bool) {
+		t.Helper()
+		if step.isFinal != isFinal {
+			t.Errorf("%s: the step was read at its end: %t", when, step.isFinal)
+		}
+	}
+
+	file(user+"/cgroup.events", "populated 1\n")
+	file(task+"/cgroup.procs", fmt.Sprintln(os.Getpid()))
+	changed(user) // before the event of the task
+	want("its first process", false)
+	changed(task)
+	file(task+"/cgroup.procs", "")
+	file(special+"/cgroup.procs", fmt.Sprintln(os.Getpid()))
+	changed(task)
+	want("a process that left its task", false)
+	file(special+"/cgroup.procs", "")
+	changed(user)
+	want("a process that the kernel still counts", false)
+	file(user+"/cgroup.events", "populated 0\n")
+	changed(user)
+	want("its last process", true)
+	file(user+"/cgroup.events", "populated 1\n")
+	file(task+"/cgroup.procs", fmt.Sprintln(os.Getpid()))
+	changed(user)
+	want("another process", false)
+	changed(task)
+	if own := f.task(0); own.isFinal {
+		t.Error("a task with a process was read at its end")
+	}
+}
