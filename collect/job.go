@@ -73,9 +73,13 @@ func (r *Recorder) forwardEvents() {
 	if r.o.Ledger == nil {
 		return
 	}
-	_, _, ahead := r.clock.now()
 	for _, s := range r.eventSources {
-		for _, e := range s.Notes() {
+		notes := s.Notes()
+		if len(notes) == 0 {
+			continue
+		}
+		_, _, ahead := r.clock.now()
+		for _, e := range notes {
 			e.Time = e.Time.Add(-ahead)
 			r.o.Ledger.Event(e)
 		}

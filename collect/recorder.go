@@ -25,6 +25,12 @@ type Options struct {
 	FirstInterval, FirstFor time.Duration
 	// Interval is the time between all other readings.
 	Interval time.Duration
+	// IsAligned moves the readings after FirstFor to the multiples of Interval since the boot of the
+	// machine, plus Phase: then the trackers of a node read one immediately after the other, with warm
+	// caches and one wake-up of the processor. The first such reading comes half an interval earlier
+	// or later at most.
+	IsAligned bool
+	Phase     time.Duration
 
 	Node      []Source   // sources of the node's values, read in this order, after Job
 	NodeCache *NodeCache // shares the values of Node among trackers; nil for none
@@ -183,6 +189,10 @@ func (r *Recorder) tick(ticks *schedule, due time.Time) {
 func (r *Recorder) schedule() schedule {
 	now := time.Now()
 	s := schedule{next: now, fast: r.o.FirstInterval, slow: r.o.Interval, fastUntil: now.Add(r.o.FirstFor), factor: r.budget.factor()}
+	if r.o.IsAligned {
+		_, boot := r.o.Clock()
+		s.origin = now.Add(r.o.Phase - time.Duration(boot))
+	}
 	s.advance(now)
 	return s
 }
@@ -319,16 +329,21 @@ type schedule struct {
 	next       time.Time
 	fast, slow time.Duration
 	fastUntil  time.Time
-	factor     int // multiplies the configured steps, see budget.factor
+	factor     int       // multiplies the configured steps, see budget.factor
+	origin     time.Time // of a grid for the slow readings; zero for none
 }
 
 // advance moves to the next reading in the future and returns how many were missed.
 func (s *schedule) advance(now time.Time) (missed int) {
 	step := s.slow * time.Duration(s.factor)
-	if s.next.Before(s.fastUntil) {
+	isFast := s.next.Before(s.fastUntil)
+	if isFast {
 		step = s.fast * time.Duration(s.factor)
 	}
 	s.next = s.next.Add(step)
+	if !isFast && !s.origin.IsZero() {
+		s.next = s.origin.Add(s.next.Sub(s.origin).Round(step))
+	}
 	if late := now.Sub(s.next); late >= 0 {
 		missed = int(late/step) + 1
 		s.next = s.next.Add(time.Duration(missed) * step)

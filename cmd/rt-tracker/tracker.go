@@ -171,6 +171,8 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		FirstInterval: t.cfg.Tracker.FirstInterval.Duration,
 		FirstFor:      t.cfg.Tracker.FirstFor.Duration,
 		Interval:      t.cfg.Tracker.Interval.Duration,
+		IsAligned:     true,
+		Phase:         phase(t.id.JobID.Or(0)),
 		Node:          t.node,
 		NodeCache:     t.cache,
 		Sources:       t.sources,
@@ -207,6 +209,14 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 	waitAtMost(&helpers, settle)
 	t.end(stopped)
 	return nil
+}
+
+// phase returns when a job is read within the burst of readings of all trackers of the node. At the same
+// instant, those of a node with many processors would wait for each other in the kernel, which has one
+// lock for the counters of all cgroups, and each would read the node for itself.
+func phase(job uint64) time.Duration {
+	const slots, slot = 64, 250 * time.Microsecond
+	return time.Duration(job%slots) * slot
 }
 
 // waitRecorded waits until the recording has ended. It returns false if that takes longer
