@@ -313,13 +313,13 @@ func (l *lastReading) Put(s *rt.Snapshot) error {
 type announcement struct {
 	prolog   *ready
 	job      *tracker.JobWatch
-	readings int
-	pages    *tracker.ProgramPages // nil before shrinkAt
+	shrinkAt int64              // boot time in nanoseconds; 0 before the first snapshot
+	memory   *tracker.Footprint // nil before shrinkAt
 }
 
-// shrinkAt is the number of readings after which the tracker releases the memory that only its
-// start needed. For a short job, which has fewer readings, this is not worth its CPU time.
-const shrinkAt = 10
+// shrinkAfter is the time after which the tracker releases the memory that only its start needed. For a
+// shorter job this is not worth its CPU time.
+const shrinkAfter = 9 * time.Second
 
 // Put implements collect.Sink.
 func (a *announcement) Put(s *rt.Snapshot) error {
@@ -328,14 +328,14 @@ func (a *announcement) Put(s *rt.Snapshot) error {
 		a.prolog = nil
 		tracker.LowerPriority(a.job.Thread())
 	}
-	a.readings++
-	if a.readings == shrinkAt {
-		tracker.LimitMemory()
-		tracker.ReleaseMemory(true)
-		a.pages = tracker.NewProgramPages()
+	if a.shrinkAt == 0 {
+		a.shrinkAt = s.Boot + int64(shrinkAfter)
 	}
-	if a.pages != nil {
-		a.pages.Release(s.Boot)
+	switch {
+	case a.memory != nil:
+		a.memory.Collect(s.Boot)
+	case s.Boot >= a.shrinkAt:
+		a.memory = tracker.NewFootprint(s.Boot)
 	}
 	return nil
 }

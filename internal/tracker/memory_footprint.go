@@ -25,10 +25,12 @@ func LimitMemory() {
 	debug.SetMemoryLimit(math.MaxInt64) // near a limit the collector would run all the time
 }
 
+// maxHeap is the heap at which the runtime makes collections by itself, in bytes.
+const maxHeap = 64 << 20
+
 // DeferGC uses two processors and collects no garbage up to a heap of 64 MiB, ten times that of a
-// start, before LimitMemory: the Prolog waits for the start, and an Epilog may follow at once.
+// start, before NewFootprint: the Prolog waits for the start, and an Epilog may follow at once.
 func DeferGC() {
-	const maxHeap = 64 << 20 // bytes
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(maxHeap)
@@ -38,33 +40,37 @@ func DeferGC() {
 // of its libraries too. Pages that are needed again come back from the page cache.
 func ReleaseMemory(libraries bool) {
 	debug.FreeOSMemory() // first, because it reads much of the program
-	only := ""
+	isReleased := func(string) bool { return true }
 	if !libraries {
-		var err error
-		only, err = os.Readlink("/proc/self/exe")
+		exe, err := os.Readlink("/proc/self/exe")
 		if err != nil {
 			return
 		}
+		isReleased = func(path string) bool { return path == exe }
 	}
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return // the process stays as large as it is
 	}
-	release(cleanMappings(text, only))
+	release(cleanMappings(text, isReleased))
 }
 
-// ProgramPages keeps few pages of the program's file mapped. A garbage collection reads much of the
-// program to find pointers on the stacks, and the runtime makes one at least every two minutes. Go's
-// tables and code are spread over the file, and the kernel maps 16 pages for each that is read.
-type ProgramPages struct {
-	mappings []mapping
-	cycles   [1]metrics.Sample // of the garbage collector
-	released uint64            // the cycles at the last release
-	next     int64             // not before this boot time, in nanoseconds
+// Footprint keeps a program small that runs for days. The runtime itself would collect garbage every two
+// minutes even if there is hardly any. Each collection reads much of the program to find pointers on the
+// stacks: Go's tables and code are spread over the file, and the kernel maps 16 pages for each that is read.
+type Footprint struct {
+	mappings []mapping         // of the program's file and of its libraries
+	objects  [1]metrics.Sample // bytes in use, garbage included
+	most     uint64            // bytes at which the next collection is due
+	next     int64             // boot time in nanoseconds at which the mappings are released in any case
 }
 
-// releaseEvery is the minimum time between two releases of the program's pages.
-const releaseEvery = time.Minute
+// releaseEvery is the time between two releases of the program's pages. What seldom runs, such as the code that
+// reads a new step, stays mapped until then. A release costs about half a reading.
+const releaseEvery = 2 * time.Minute
+
+// maxGarbage is the amount of garbage that is collected, in bytes. It is gcPercent of a large heap.
+const maxGarbage = 512 << 10
 
 // localFileSystems are file systems of a disk or of memory, see statfs(2). From a network file system a
 // page may come late, or never again if the file was replaced.
@@ -80,35 +86,57 @@ func isOnLocalFileSystem(path string) bool {
 	return err == nil && slices.Contains(localFileSystems, int64(fs.Type))
 }
 
-// NewProgramPages finds the mappings of the program's file, none if it is not on a local file system.
-func NewProgramPages() *ProgramPages {
-	p := &ProgramPages{cycles: [1]metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}}
-	exe, err := os.Readlink("/proc/self/exe")
-	if err != nil || !isOnLocalFileSystem("/proc/self/exe") {
-		return p // the process stays as large as it is
-	}
+// NewFootprint collects garbage and returns it to the kernel. The runtime makes no collections up to a limit,
+// see DeferGC, so that Collect must be called from now on. NewFootprint finds the mappings of the files that
+// are on a local file system. boot is the boot time in nanoseconds.
+func NewFootprint(boot int64) *Footprint {
+	f := &Footprint{objects: [1]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}}
+	debug.FreeOSMemory()
 	text, err := os.ReadFile("/proc/self/smaps")
-	if err == nil {
-		p.mappings = cleanMappings(text, exe)
+	if err == nil { // else the process stays as large as it is
+		f.mappings = cleanMappings(text, isOnLocalFileSystem)
 	}
-	return p
+	f.setMost()
+	f.release(boot)
+	return f
 }
 
-// Release releases the pages if there was a garbage collection since the last release. boot is the
-// boot time. The caller is the goroutine that takes the readings: a collection halves its stack, and
-// the runtime would read its tables again to enlarge the stack at the next reading.
-func (p *ProgramPages) Release(boot int64) {
-	metrics.Read(p.cycles[:])
-	if p.cycles[0].Value.Kind() != metrics.KindUint64 || boot < p.next {
-		return
+// Collect collects garbage if there is much, and releases the program's pages after that and from time to
+// time. boot is the boot time in nanoseconds.
+func (f *Footprint) Collect(boot int64) {
+	isDue := f.inUse() >= f.most
+	if isDue {
+		runtime.GC()
+		f.setMost()
 	}
-	cycles := p.cycles[0].Value.Uint64()
-	if cycles == p.released {
-		return
+	if isDue || boot >= f.next {
+		f.release(boot)
 	}
-	p.released, p.next = cycles, boot+int64(releaseEvery)
+}
+
+// release releases the program's pages. The caller is the goroutine that takes the readings: a collection halves
+// its stack, and the runtime would read its tables again to enlarge the stack at the next reading.
+func (f *Footprint) release(boot int64) {
+	f.next = boot + int64(releaseEvery)
 	useStack()
-	release(p.mappings)
+	release(f.mappings)
+}
+
+// inUse returns the bytes of the objects in the heap, garbage included.
+func (f *Footprint) inUse() uint64 {
+	metrics.Read(f.objects[:])
+	if f.objects[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return f.objects[0].Value.Uint64()
+}
+
+// setMost is called after a collection. The limit of the runtime stays far above what is in use: near it the
+// collector would run all the time.
+func (f *Footprint) setMost() {
+	used := f.inUse()
+	f.most = used + max(maxGarbage, used*gcPercent/100)
+	debug.SetMemoryLimit(int64(max(maxHeap, 4*used)))
 }
 
 // useStack enlarges the stack of the goroutine for the deepest calls of a reading.
@@ -134,8 +162,8 @@ type mapping struct{ start, end uintptr }
 
 // cleanMappings finds in the text of smaps, see proc_pid_smaps(5), the private mappings of
 // files that cannot be written to and hold no page of the process's own, as relocated
-// constants do. only is the path of the one file to consider; empty for all files.
-func cleanMappings(text []byte, only string) (list []mapping) {
+// constants do. isReleased accepts the path of a file.
+func cleanMappings(text []byte, isReleased func(path string) bool) (list []mapping) {
 	var m mapping
 	var isCandidate bool
 	for line := range bytes.Lines(text) {
@@ -143,12 +171,10 @@ func cleanMappings(text []byte, only string) (list []mapping) {
 		switch {
 		case len(f) >= 5 && bytes.IndexByte(f[0], '-') > 0: // addresses, permissions, offset, device, inode, file
 			isCandidate = len(f) >= 6 && f[5][0] == '/' && isCleanMode(f[1])
-			if isCandidate && only != "" {
-				isCandidate = string(f[5]) == only
-			}
 			if isCandidate {
 				m, isCandidate = addresses(f[0])
 			}
+			isCandidate = isCandidate && isReleased(string(f[5]))
 		case isCandidate && len(f) >= 2 && string(f[0]) == "Anonymous:":
 			if string(f[1]) == "0" {
 				list = append(list, m)

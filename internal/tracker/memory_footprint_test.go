@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// all accepts each file.
+func all(string) bool { return true }
 
 func TestCleanMappings(t *testing.T) {
 	const smaps = `00400000-00800000 r-xp 00000000 08:01 42 /usr/libexec/rt/rt-tracker
@@ -28,10 +32,11 @@ Anonymous:             0 kB
 Anonymous:             0 kB
 `
 	want := []mapping{{0x400000, 0x800000}, {0x800000, 0x900000}}
-	if got := cleanMappings([]byte(smaps), ""); !slices.Equal(got, want) {
+	if got := cleanMappings([]byte(smaps), all); !slices.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}
-	if got := cleanMappings([]byte(smaps), "/usr/libexec/rt/rt-tracker"); !slices.Equal(got, want[:1]) {
+	isTracker := func(path string) bool { return path == "/usr/libexec/rt/rt-tracker" }
+	if got := cleanMappings([]byte(smaps), isTracker); !slices.Equal(got, want[:1]) {
 		t.Errorf("of one file: %x, want %x", got, want[:1])
 	}
 }
@@ -42,7 +47,7 @@ func TestReleaseMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cleanMappings(text, "")) == 0 {
+	if len(cleanMappings(text, all)) == 0 {
 		t.Fatal("this program has no mapping to give back")
 	}
 	ReleaseMemory(true)
@@ -78,32 +83,42 @@ func TestReleaseProgram(t *testing.T) {
 	}
 }
 
-// The pages are released once after a garbage collection, and not twice within releaseEvery.
-func TestProgramPages(t *testing.T) {
-	p := NewProgramPages()
-	if len(p.mappings) == 0 {
+// Garbage is collected when there is much of it, and only then.
+func TestCollect(t *testing.T) {
+	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(-1)
+	defer func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	}()
+	f := NewFootprint(1)
+	if len(f.mappings) == 0 {
 		t.Fatal("this program has no mapping to give back")
 	}
-	runtime.GC()
-	p.Release(1)
-	first := p.released
-	if first == 0 {
-		t.Fatal("nothing was released after a collection")
+	cycles := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumGC
 	}
-	runtime.GC()
-	p.Release(2)
-	if p.released != first {
-		t.Error("the pages were released again at once")
+	before := cycles()
+	if n := testing.AllocsPerRun(100, func() { f.Collect(1) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
-	p.Release(1 + int64(releaseEvery))
-	if p.released == first {
-		t.Error("the pages were not released after the next collection")
+	if n := cycles() - before; n != 0 {
+		t.Errorf("%d collections without garbage", n)
+	}
+	f.Collect(1 + int64(releaseEvery))
+	if f.next != 1+2*int64(releaseEvery) {
+		t.Errorf("the next release is at %d", f.next)
+	}
+	before = cycles()
+	for range 64 {
+		garbage = make([]byte, maxGarbage/16)
+		f.Collect(1)
+	}
+	if n := cycles() - before; n == 0 || n > 8 {
+		t.Errorf("%d collections of four times the garbage that is permitted", n)
 	}
 	if got := longestPause(lookYoung); got != lookSoon {
 		t.Errorf("the longest pause became %s", got)
-	}
-	boot := 1 + 2*int64(releaseEvery)
-	if n := testing.AllocsPerRun(100, func() { p.Release(boot) }); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
