@@ -56,12 +56,12 @@ func (w *Watcher) Found() (layout, path string, ok bool) {
 // each is found now, or there will be an event when it or an element of its path is
 // made. Watches that serve no purpose any more are removed.
 func (w *Watcher) Look() {
-	wanted := map[string]bool{}
+	l := newLook()
 	w.search.awaited = map[string][]string{}
 	for i := range w.search.places {
 		p := &w.search.places[i]
 		for _, t := range p.missing {
-			dir, ok := w.walk("/", p.target(t.controller).elems, wanted)
+			dir, ok := w.walk("/", p.target(t.controller).elems, l)
 			if !ok {
 				continue
 			}
@@ -76,11 +76,11 @@ func (w *Watcher) Look() {
 	}
 	for _, root := range w.roots {
 		parent := filepath.Dir(root)
-		wanted[parent] = true
+		l.wanted[parent] = true
 		w.follow(parent) // again, if it was replaced
 	}
 	for watched := range w.byPath {
-		if !wanted[watched] && !w.Covers(watched) {
+		if !l.wanted[watched] && !w.Covers(watched) {
 			w.Unwatch(watched)
 		}
 	}
@@ -155,28 +155,64 @@ func (w *Watcher) take(p *place, t target, dir string) {
 	}
 }
 
+// look is what one Look has found. The candidates differ in their last elements: without it each
+// controller of each candidate would check and watch the same directories again. A directory that is
+// made or removed after it was found missing or there causes an event, and so another Look.
+type look struct {
+	wanted  map[string]bool     // directories of which the watch is needed
+	guarded map[string]bool     // directories with a watch, see guard
+	dirs    map[string]string   // directories that exist: their paths without symbolic links
+	missing map[string]bool     // names in guarded directories of which no directory exists
+	entries map[string][]string // names in guarded directories
+}
+
+func newLook() *look {
+	return &look{
+		wanted: map[string]bool{}, guarded: map[string]bool{},
+		dirs: map[string]string{}, missing: map[string]bool{}, entries: map[string][]string{},
+	}
+}
+
+// directory is the function directory for name in dir.
+func (l *look) directory(dir, name string) (string, bool) {
+	name = filepath.Join(dir, name)
+	if l.missing[name] {
+		return name, false
+	}
+	if at, ok := l.dirs[name]; ok {
+		return at, true
+	}
+	at, ok := directory(name)
+	if ok {
+		l.dirs[name] = at
+	} else if l.guarded[dir] {
+		l.missing[name] = true
+	}
+	return at, ok
+}
+
 // walk follows elems down from dir and returns the first directory that they lead to. It watches
 // the deepest directories that exist, and their parents, which report their removal.
-func (w *Watcher) walk(dir string, elems []string, wanted map[string]bool) (string, bool) {
+func (w *Watcher) walk(dir string, elems []string, l *look) (string, bool) {
 	if len(elems) == 0 {
 		return dir, true
 	}
 	names := elems[:1]
 	if !isPattern(elems[0]) && len(elems) > 1 {
-		if next, ok := directory(filepath.Join(dir, elems[0])); ok {
-			return w.walk(next, elems[1:], wanted)
+		if next, ok := l.directory(dir, elems[0]); ok {
+			return w.walk(next, elems[1:], l)
 		}
 	}
 	w.search.await(dir, elems[0])
-	if !w.guard(dir, wanted) {
+	if !w.guard(dir, l) {
 		return "", false
 	}
 	if isPattern(elems[0]) {
-		names = matches(dir, elems[0])
+		names = l.matches(dir, elems[0])
 	}
 	for _, name := range names {
-		if next, ok := directory(filepath.Join(dir, name)); ok {
-			if found, ok := w.walk(next, elems[1:], wanted); ok {
+		if next, ok := l.directory(dir, name); ok {
+			if found, ok := w.walk(next, elems[1:], l); ok {
 				return found, true
 			}
 		}
@@ -184,15 +220,19 @@ func (w *Watcher) walk(dir string, elems []string, wanted map[string]bool) (stri
 	return "", false
 }
 
-// matches are the names in a directory that a pattern matches, sorted.
-func matches(dir, pattern string) (names []string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
+// matches are the names in a guarded directory that a pattern matches, sorted.
+func (l *look) matches(dir, pattern string) (names []string) {
+	all, isRead := l.entries[dir]
+	if !isRead {
+		entries, _ := os.ReadDir(dir) // a directory that was removed has none
+		for _, e := range entries {
+			all = append(all, e.Name())
+		}
+		l.entries[dir] = all
 	}
-	for _, e := range entries {
-		if match, _ := path.Match(pattern, e.Name()); match {
-			names = append(names, e.Name())
+	for _, name := range all {
+		if match, _ := path.Match(pattern, name); match {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -200,14 +240,18 @@ func matches(dir, pattern string) (names []string) {
 
 // guard watches dir and its parent, the parent first, so that a later removal causes an event. It
 // returns false if one of them was removed before: the caller then starts again.
-func (w *Watcher) guard(dir string, wanted map[string]bool) bool {
+func (w *Watcher) guard(dir string, l *look) bool {
+	if l.guarded[dir] {
+		return true
+	}
 	parent := filepath.Dir(dir)
 	for _, d := range [...]string{parent, dir, parent} { // is it still the parent?
-		wanted[d] = true
+		l.wanted[d] = true
 		if !w.follow(d) {
 			return false
 		}
 	}
+	l.guarded[dir] = true
 	return true
 }
 
