@@ -22,7 +22,7 @@ import (
 // has another key, a tracker reads the node for itself.
 //
 //	8 bytes  cacheMagic
-//	4        CRC-32C of the rest
+//	4        CRC-32 (IEEE) of the rest
 //	4        length of the rest
 //	         key, boot time of the reading, and the node's part of a snapshot: see coder
 type NodeCache struct {
@@ -33,12 +33,10 @@ type NodeCache struct {
 }
 
 const (
-	cacheMagic  = "rtnode01"
+	cacheMagic  = "rtnode02"
 	cacheHeader = len(cacheMagic) + 8
 	maxCache    = 4 << 20 // bytes; a longer file is not read
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // OpenNodeCache opens the file of the node's values in dir, and creates it if necessary.
 // Only the trackers' user may have write access to dir. Trackers share values only if they
@@ -124,7 +122,7 @@ func (n *NodeCache) readFile() ([]byte, bool) {
 			return nil, false
 		}
 		body := n.buf[cacheHeader : cacheHeader+size]
-		return body, crc32.Checksum(body, castagnoli) == binary.LittleEndian.Uint32(n.buf[len(cacheMagic):])
+		return body, crc32.ChecksumIEEE(body) == binary.LittleEndian.Uint32(n.buf[len(cacheMagic):])
 	}
 }
 
@@ -148,7 +146,7 @@ func (n *NodeCache) write(s *rt.Snapshot) error {
 	n.buf = c.b[:cap(c.b)]
 	body := c.b[cacheHeader:]
 	copy(c.b, cacheMagic)
-	binary.LittleEndian.PutUint32(c.b[len(cacheMagic):], crc32.Checksum(body, castagnoli))
+	binary.LittleEndian.PutUint32(c.b[len(cacheMagic):], crc32.ChecksumIEEE(body))
 	binary.LittleEndian.PutUint32(c.b[cacheHeader-4:], uint32(len(body)))
 	_, err := unix.Pwrite(int(n.file.Fd()), c.b, 0)
 	n.unlock()

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/resource-tracker/rt"
 )
@@ -71,11 +72,18 @@ func appendColumns[T, V any](list []deltaColumn, noun string, figures []rt.Figur
 }
 
 // tableColumns lists the columns of each table, rateColumns those that rt.DeriveScalars and
-// rt.DeriveProcess use, which is three fifths of all, and usageColumns those of Reader.Usage.
+// rt.DeriveProcess use, which is three fifths of all, and usageColumns those of Reader.Usage. A Writer
+// needs the first one only.
 var (
 	tableColumns = columnsOfTables(func(int, *deltaColumn) bool { return true })
-	rateColumns  = columnsOfTables(func(_ int, c *deltaColumn) bool { return c.derived })
-	usageColumns = columnsOfTables(func(i int, c *deltaColumn) bool { return i < colOpt || slices.Contains(usageNames[:], c.name) })
+	rateColumns  = sync.OnceValue(func() *[numTables][]int {
+		of := columnsOfTables(func(_ int, c *deltaColumn) bool { return c.derived })
+		return &of
+	})
+	usageColumns = sync.OnceValue(func() *[numTables][]int {
+		of := columnsOfTables(func(i int, c *deltaColumn) bool { return i < colOpt || slices.Contains(usageNames[:], c.name) })
+		return &of
+	})
 )
 
 // usageNames are the columns of Reader.Usage next to the clocks and ticks.

@@ -81,7 +81,7 @@ func FuzzInMemory(f *testing.F) {
 				content[at] ^= change
 			}
 			record = append(binary.AppendUvarint(record, uint64(len(content))), content...)
-			record = binary.BigEndian.AppendUint32(record, crc32.Checksum(content, castagnoli))
+			record = binary.BigEndian.AppendUint32(record, crc32.Checksum(content, castagnoli()))
 		}
 		record = append(record, 0)
 		m, err := LoadInMemory(bytes.NewReader(record))

@@ -157,7 +157,7 @@ func (in *recordReader) frame() ([]byte, error) {
 		return nil, readErrorOf(err)
 	}
 	content := in.buf.Bytes()[:size]
-	if crc32.Checksum(content, castagnoli) != binary.BigEndian.Uint32(in.buf.Bytes()[size:]) {
+	if crc32.Checksum(content, castagnoli()) != binary.BigEndian.Uint32(in.buf.Bytes()[size:]) {
 		return nil, errors.New("its checksum is wrong")
 	}
 	return content, nil

@@ -44,13 +44,13 @@ func (r *Reader) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snap
 // Rates is Scalars with only the figures that rt.DeriveScalars and rt.DeriveProcess use; the others
 // are absent. It takes two thirds of the time of Scalars. A CSV row needs no other figures.
 func (r *Reader) Rates(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
-	return r.iterate(ctx, from, to, selection{columns: &rateColumns})
+	return r.iterate(ctx, from, to, selection{columns: rateColumns()})
 }
 
 // Usage is Scalars with only the figures of CPU time, memory and OOM kills, and with the GPUs. For
 // a run of an hour with steps and processes, it takes half of the time of Snapshots.
 func (r *Reader) Usage(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
-	return r.iterate(ctx, from, to, selection{columns: &usageColumns, lists: []storedList{gpuList}})
+	return r.iterate(ctx, from, to, selection{columns: usageColumns(), lists: []storedList{gpuList}})
 }
 
 // Snapshots is Scalars with CPUs and devices, in slices that are also reused. A CPU has its busy
