@@ -145,7 +145,7 @@ func fillDashboard(t *testing.T, url string) {
 		}
 		if err == nil && state == rt.StateEnded {
 			summary := `{"elapsed_secs":3600,"cpu":{"used_secs":900,"allocated_secs":7200,"cores_of":"allocation"},` +
-				`"memory":{"peak_bytes":1073741824,"limit_bytes":4294967296,"limit_of":"cgroup"},"gpus":[{"busy_pct":50}]}`
+				`"memory":{"peak_bytes":1073741824,"limit_bytes":4294967296,"limit_of":"cgroup"},"gpus":[{"in_job":true,"busy_pct":50}]}`
 			_, err = r.FinishRun(t.Context(), id, rtsite.Finish{RunStatus: "finished", DataSource: "inline", Summary: []byte(summary)}, nil, nil)
 		}
 		if err != nil {

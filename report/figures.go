@@ -60,6 +60,7 @@ type MemoryPart struct {
 
 // GPUPart is the part of GPU in RunFigures.
 type GPUPart struct {
+	InJob   rt.Opt[bool]    `json:"in_job"`
 	BusyPct rt.Opt[float64] `json:"busy_pct"`
 }
 
@@ -83,7 +84,7 @@ func (s *Summary) Figures() *RunFigures {
 		Record: RecordPart{s.Record.Last, s.Record.Complete},
 	}
 	for i := range s.GPUs {
-		f.GPUs = append(f.GPUs, GPUPart{s.GPUs[i].BusyPct})
+		f.GPUs = append(f.GPUs, GPUPart{s.GPUs[i].InJob, s.GPUs[i].BusyPct})
 	}
 	return f
 }
@@ -99,7 +100,7 @@ func (f *RunFigures) Summary() *Summary {
 	s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakBytes, f.Memory.LimitBytes, f.Memory.LimitOf, f.Memory.PeakPct, f.Memory.OOMKills
 	s.Record.Last, s.Record.Complete = f.Record.Last, f.Record.Complete
 	for _, gpu := range f.GPUs {
-		s.GPUs = append(s.GPUs, GPU{BusyPct: gpu.BusyPct})
+		s.GPUs = append(s.GPUs, GPU{InJob: gpu.InJob, BusyPct: gpu.BusyPct})
 	}
 	return s
 }

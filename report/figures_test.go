@@ -27,6 +27,9 @@ func fillFigures(v reflect.Value, n *int64) {
 	case *rt.Opt[float64]:
 		p.Set(float64(*n))
 		return
+	case *rt.Opt[bool]:
+		p.Set(true)
+		return
 	}
 	switch v.Kind() {
 	case reflect.String:

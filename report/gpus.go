@@ -8,8 +8,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// GPU is one GPU of the job, whether it was used or not. For a node or a process tree these
-// are all GPUs of the node.
+// GPU is one GPU of the job, whether it was used or not. A run without a job has all GPUs of the node.
 type GPU struct {
 	UUID  string       `json:"uuid"`
 	Name  string       `json:"name"`
@@ -76,11 +75,16 @@ func (t gpuTallies) add(s *rt.Snapshot, secs float64) {
 	}
 }
 
-// list returns the job's GPUs, or all GPUs for a run without a job.
-func (t gpuTallies) list(scope Scope) []GPU {
+// list returns the job's GPUs, or all GPUs for a run without a job. If the job's cgroup was not read, a GPU of which it is
+// not known whether it belongs to the job is in the list too.
+func (t gpuTallies) list(scope Scope, hasJob bool) []GPU {
 	out := []GPU{}
 	for _, of := range t.sorted() {
-		if scope != ScopeJob || of.InJob.Or(false) {
+		isListed := !hasJob || of.InJob.Or(true)
+		if scope == ScopeJob {
+			isListed = of.InJob.Or(false)
+		}
+		if isListed {
 			of.BusyPct, of.MeanWatts, of.Processes = of.busy.value(), of.watts.value(), len(of.pids)
 			out = append(out, of.GPU)
 		}

@@ -251,6 +251,28 @@ func TestGPUsOfTheJob(t *testing.T) {
 	}
 }
 
+// A run of a job has no GPU of another job, also if the job's cgroup was not read. A run without a job has all GPUs.
+func TestGPUsOfTheNode(t *testing.T) {
+	gpus := gpuTallies{}
+	gpus.add(&rt.Snapshot{GPUs: []rt.GPUReading{{UUID: "ours", InJob: rt.Some(true)}, {UUID: "other", InJob: rt.Some(false)}, {UUID: "unknown"}}}, 10)
+	for _, c := range []struct {
+		scope  Scope
+		hasJob bool
+		want   string
+	}{
+		{ScopeJob, true, "ours"}, {ScopeJob, false, "ours"}, {ScopeTree, true, "ours unknown"}, {ScopeNode, true, "ours unknown"},
+		{ScopeTree, false, "ours other unknown"}, {ScopeNode, false, "ours other unknown"},
+	} {
+		var got []string
+		for _, g := range gpus.list(c.scope, c.hasJob) {
+			got = append(got, g.UUID)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("scope %s, job %t: %v, want %s", c.scope, c.hasJob, got, c.want)
+		}
+	}
+}
+
 func TestEnergyIsAbsentWhereNothingMeasured(t *testing.T) {
 	s := summarized(t, richExamples()[1])
 	if len(s.Energy) != 3 {

@@ -149,7 +149,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	s.Network = Network{RecvBytes: r.recv.value(), SentBytes: r.sent.value(), Scope: ScopeNode}
 	s.Processes = Processes{Max: atLeastOne(used.processes, used.cpu.value()), MaxThreads: used.threads, Top: r.processes.top()}
 	s.Pressure, s.Faults = r.pressure(used), Faults{used.faults.value(), used.major.value()}
-	s.Steps, s.OOM, s.GPUs = r.steps.list(), r.oom.timed(events), r.gpus.list(s.Scope)
+	s.Steps, s.OOM, s.GPUs = r.steps.list(), r.oom.timed(events), r.gpus.list(s.Scope, r.run.JobID.Valid())
 	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.last.boot-r.first.boot)/1e9)
 	r.jobEnergy(s)
 	s.Record = Record{Readings: r.readings}

@@ -69,7 +69,8 @@ func FiguresOf(summary json.RawMessage) (f Figures) {
 			Of    string         `json:"limit_of"`
 		} `json:"memory"`
 		GPUs []struct {
-			Busy rt.Opt[float64] `json:"busy_pct"`
+			InJob rt.Opt[bool]    `json:"in_job"`
+			Busy  rt.Opt[float64] `json:"busy_pct"`
 		} `json:"gpus"`
 	}
 	if json.Unmarshal(summary, &s) != nil {
@@ -86,13 +87,17 @@ func FiguresOf(summary json.RawMessage) (f Figures) {
 		f.MemorySecs.Set(float64(limit) * elapsed)
 		f.MemorySecsUsed.Set(float64(peak) * elapsed)
 	}
-	busy, isRead := 0.0, len(s.GPUs) > 0
+	busy, count, isRead := 0.0, 0, true
 	for _, gpu := range s.GPUs {
-		isRead = isRead && gpu.Busy.Valid()
-		busy += gpu.Busy.Or(0) / 100
+		if gpu.InJob.Or(false) {
+			count++
+			isRead = isRead && gpu.Busy.Valid()
+			busy += gpu.Busy.Or(0) / 100
+		}
 	}
-	if isKnown && isRead {
-		f.GPUSecs.Set(float64(len(s.GPUs)) * elapsed)
+	hasGPUs := count > 0 && isRead
+	if isKnown && hasGPUs {
+		f.GPUSecs.Set(float64(count) * elapsed)
 		f.GPUSecsUsed.Set(busy * elapsed)
 	}
 	for _, pair := range f.Pairs() {

@@ -15,13 +15,15 @@ func TestFiguresOf(t *testing.T) {
 		want          string
 		waste         rt.Opt[float64]
 	}{
-		{"all", `{"elapsed_secs":100,` + cpu + `,` + memory + `,"gpus":[{"busy_pct":50},{"busy_pct":0}]}`,
+		{"all", `{"elapsed_secs":100,` + cpu + `,` + memory + `,"gpus":[{"in_job":true,"busy_pct":50},{"in_job":true,"busy_pct":0}]}`,
 			"400 90, 200 50, 429496729600 107374182400", rt.Some(310 + 150*16 + 75.0)},
 		{"no GPU", `{"elapsed_secs":100,` + cpu + `,` + memory + `}`, "400 90, - -, 429496729600 107374182400", rt.Some(385.0)},
-		{"a GPU was not read", `{"elapsed_secs":100,"gpus":[{"busy_pct":50},{"busy_pct":null}]}`, "- -, - -, - -", rt.None[float64]()},
-		{"no elapsed time", `{` + cpu + `,` + memory + `,"gpus":[{"busy_pct":50}]}`, "400 90, - -, - -", rt.Some(310.0)},
+		{"a GPU was not read", `{"elapsed_secs":100,"gpus":[{"in_job":true,"busy_pct":50},{"in_job":true,"busy_pct":null}]}`, "- -, - -, - -", rt.None[float64]()},
+		{"no elapsed time", `{` + cpu + `,` + memory + `,"gpus":[{"in_job":true,"busy_pct":50}]}`, "400 90, - -, - -", rt.Some(310.0)},
 		{"cores of the node", `{"cpu":{"used_secs":90,"allocated_secs":400,"cores_of":"node"}}`, "- -, - -, - -", rt.None[float64]()},
 		{"memory of the node", `{"elapsed_secs":100,"memory":{"peak_bytes":1,"limit_bytes":4,"limit_of":"node"}}`, "- -, - -, - -", rt.None[float64]()},
+		{"GPUs of the node", `{"elapsed_secs":100,"gpus":[{"in_job":false,"busy_pct":0},{"in_job":null,"busy_pct":50},{"busy_pct":50}]}`, "- -, - -, - -", rt.None[float64]()},
+		{"a GPU of the job and one of the node", `{"elapsed_secs":100,"gpus":[{"in_job":true,"busy_pct":50},{"in_job":false,"busy_pct":null}]}`, "- -, 100 50, - -", rt.Some(50.0 * 16)},
 		{"a half pair", `{"cpu":{"used_secs":90,"cores_of":"allocation"}}`, "- -, - -, - -", rt.None[float64]()},
 		{"more used than allocated", `{"cpu":{"used_secs":500,"allocated_secs":400,"cores_of":"allocation"}}`, "400 500, - -, - -", rt.Some(0.0)},
 		{"negative", `{"cpu":{"used_secs":-1,"allocated_secs":400,"cores_of":"allocation"}}`, "- -, - -, - -", rt.None[float64]()},

@@ -36,6 +36,7 @@ func codeFigures(c *coder, f *report.RunFigures) {
 		if c.decoding {
 			f.GPUs = append(f.GPUs, report.GPUPart{})
 		}
+		optional(c, &f.GPUs[i].InJob, c.bool)
 		optional(c, &f.GPUs[i].BusyPct, c.float)
 	}
 }
