@@ -69,7 +69,7 @@ func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.R
 		seen.Limit = run.JobEndLimit
 		return tracker.Ended(run, exit, seen)
 	}
-	return tracker.EndRun(t.writer, ended, retry, func(message string) { t.log.Warn(message) })
+	return tracker.EndRun(t.writer.Writer(), ended, retry, func(message string) { t.log.Warn(message) })
 }
 
 // noteMissedJob records that the job's Epilog came before this tracker began.

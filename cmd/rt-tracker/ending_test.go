@@ -50,8 +50,11 @@ func newEnding(t *testing.T) *ending {
 // begin makes the run's file and commits its first snapshot.
 func (e *ending) begin(t *testing.T) {
 	t.Helper()
-	var err error
-	if e.writer, err = spool.Create(filepath.Join(e.site.dir, "spool"), e.id, rt.Host{}, spool.Options{Notify: e.spoolFault}); err != nil {
+	e.writer = tracker.NewRunFile()
+	e.writer.Create(func() (*spool.Writer, error) {
+		return spool.Create(filepath.Join(e.site.dir, "spool"), e.id, rt.Host{}, spool.Options{Notify: e.spoolFault})
+	})
+	if err := e.writer.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	e.put(t, 0, 1)
@@ -163,7 +166,7 @@ func fill(t *testing.T, path string) {
 // hold takes the write lock of the run's file, as another process would.
 func (e *ending) hold(t *testing.T) (release func()) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+e.writer.Path()+"?_txlock=immediate")
+	db, err := sql.Open("sqlite3", "file:"+e.writer.Writer().Path()+"?_txlock=immediate")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +221,7 @@ func TestEndGivesUp(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Live || entries[0].Run.State != rt.StateRunning || entries[0].Snapshots != 1 {
 		t.Errorf("left is %+v, %v", entries, err)
 	}
-	if _, err := os.Stat(strings.TrimSuffix(e.writer.Path(), ".db") + ".lock"); err != nil {
+	if _, err := os.Stat(filepath.Join(e.site.dir, "spool", e.id.FileStem()+".lock")); err != nil {
 		t.Errorf("the sign that the run was not closed: %v", err)
 	}
 }
@@ -275,7 +278,7 @@ func TestEndsWithoutItsLastReading(t *testing.T) {
 	if run.State != rt.StateEnded || !slices.ContainsFunc(events, func(e rt.Event) bool { return e.Name == "recording" && e.Status == "failed" }) {
 		t.Errorf("state %q, the ledger: %+v", run.State, events)
 	}
-	if live, err := spool.Live(tr.writer.Path()); live || err != nil {
+	if live, err := spool.Live(tr.writer.Writer().Path()); live || err != nil {
 		t.Errorf("its lock is held: %v, %v", live, err)
 	}
 	if err := tr.job.Close(); err != nil {

@@ -44,7 +44,7 @@ type jobTracker struct {
 	hasBegun    func() bool // whether the job may have begun
 	job         *tracker.JobWatch
 	environment *tracker.JobEnvironment
-	writer      *spool.Writer
+	writer      *tracker.RunFile
 	node        []collect.Source   // sources of the node's values
 	cache       *collect.NodeCache // shares the values of node among trackers; nil for none
 	sources     []collect.Source
@@ -55,8 +55,8 @@ type jobTracker struct {
 	layout, path string    // of the job's cgroup, set at the end
 }
 
-// newJobTracker opens the job watch, the sources and the spool file. The job's cgroup does
-// not have to exist yet.
+// newJobTracker opens the job watch and the sources, and begins to create the spool file: if that
+// fails, run returns the reason. The job's cgroup does not have to exist yet.
 func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slog.Logger) (_ *jobTracker, err error) {
 	log = log.With("job", fmt.Sprintf("job %s@%s", run.Label(), run.Node))
 	t := &jobTracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}, hasBegun: hasBegun}
@@ -69,41 +69,25 @@ func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slo
 		}
 	}
 	t.id = run
-	stale, err := t.open(t.openJob)
-	if err != nil {
+	t.writer = tracker.NewRunFile()
+	t.flight = tracker.NewFlightRecorder(cfg.Spool.Dir, &run, cfg.Tracker.FlightRecorder.Bytes, t.writer)
+	if err := t.open(t.openJob); err != nil {
 		return nil, err
 	}
 	t.environment = tracker.NewJobEnvironment(t.job, run, t.writer.UpdateRun, func(err error) { log.Warn(err.Error()) })
-	t.flight = tracker.NewFlightRecorder(cfg.Spool.Dir, &run, cfg.Tracker.FlightRecorder.Bytes, t.writer)
 	t.openNodeCache()
-	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
-		t.writer.Event(rt.Event{Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
-	}
 	return t, nil
 }
 
-// open calls openJob and at the same time creates the spool file, because the Prolog waits for both
-// and the file waits for the disk. If either fails, the other is closed, and the file deleted. stale is
-// why the cache of the host was not used.
-func (t *jobTracker) open(openJob func() error) (stale, err error) {
-	created := make(chan error, 1)
-	go func() {
-		defer recovery.Handle(func(fault error) { created <- fault })
-		var facts rt.Host
-		facts, stale = hostfacts.Known(t.cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
-		created <- t.openSpool(facts)
-	}()
-	watched := openJob()
-	err = <-created
-	switch {
-	case watched == nil && err != nil:
-		err = errors.Join(err, t.job.Close())
-	case watched != nil && err == nil:
-		err = errors.Join(watched, t.writer.Discard())
-	case watched != nil:
-		err = errors.Join(watched, err)
+// open begins to create the spool file, which waits for the disk, and meanwhile calls openJob. If that
+// fails, the file is deleted.
+func (t *jobTracker) open(openJob func() error) error {
+	go t.writer.Create(t.createSpool)
+	err := openJob()
+	if err == nil {
+		return nil
 	}
-	return stale, err
+	return errors.Join(err, t.writer.Discard())
 }
 
 // openJob opens the job watch and the sources.
@@ -117,10 +101,11 @@ func (t *jobTracker) openJob() (err error) {
 	return nil
 }
 
-// openSpool creates the run's file.
-func (t *jobTracker) openSpool(facts rt.Host) (err error) {
+// createSpool creates the run's file.
+func (t *jobTracker) createSpool() (*spool.Writer, error) {
+	facts, stale := hostfacts.Known(t.cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
 	readers, denied := t.cfg.Spool.Readers("/etc/group")
-	t.writer, err = spool.Create(t.cfg.Spool.Dir, t.id, facts, spool.Options{
+	w, err := spool.Create(t.cfg.Spool.Dir, t.id, facts, spool.Options{
 		CommitInterval: t.cfg.Spool.CommitInterval.Duration,
 		QuotaRun:       t.cfg.Spool.QuotaRun.Bytes,
 		QuotaNode:      t.cfg.Spool.QuotaNode.Bytes,
@@ -128,13 +113,16 @@ func (t *jobTracker) openSpool(facts rt.Host) (err error) {
 		Notify:         t.spoolFault,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if denied != nil {
 		t.log.Warn(denied.Error())
-		t.writer.Event(rt.Event{Kind: "spool", Name: "access", Status: "failed", Detail: denied.Error()})
+		w.Event(rt.Event{Kind: "spool", Name: "access", Status: "failed", Detail: denied.Error()})
 	}
-	return nil
+	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
+		w.Event(rt.Event{Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
+	}
+	return w, nil
 }
 
 // spoolFault logs the beginning or the end of a fault of the spool.
@@ -157,7 +145,7 @@ func notifyStop() chan os.Signal {
 
 // run records the job until wait returns, and then ends the run.
 func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
-	sinks, ledger := []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog, job: t.job}}, collect.Ledger(t.writer)
+	sinks, ledger := []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog, file: t.writer, job: t.job}}, collect.Ledger(t.writer)
 	if t.flight != nil {
 		sinks, ledger = append(sinks, t.flight), t.flight
 		defer t.flight.Close()
@@ -199,6 +187,11 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 			ended <- recorder.Run(ctx)
 		}
 	}()
+	if err := t.writer.Wait(); err != nil {
+		cancel()
+		t.waitRecorded(ended, settle)
+		return errors.Join(err, t.job.Close())
+	}
 	stopped := t.wait(stop, ended, absent)
 	cancel()
 	if !t.waitRecorded(ended, t.cfg.Tracker.Grace.Duration) {
@@ -312,6 +305,7 @@ func (l *lastReading) Put(s *rt.Snapshot) error {
 // lowers the priority of the tracker's threads.
 type announcement struct {
 	prolog   *ready
+	file     *tracker.RunFile
 	job      *tracker.JobWatch
 	shrinkAt int64              // boot time in nanoseconds; 0 before the first snapshot
 	memory   *tracker.Footprint // nil before shrinkAt
@@ -323,7 +317,7 @@ const shrinkAfter = 9 * time.Second
 
 // Put implements collect.Sink.
 func (a *announcement) Put(s *rt.Snapshot) error {
-	if a.prolog != nil {
+	if a.prolog != nil && a.file.Wait() == nil { // otherwise the Prolog gets the reason, see run
 		a.prolog.send("ready")
 		a.prolog = nil
 		tracker.LowerPriority(a.job.Thread())

@@ -18,6 +18,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -327,10 +328,10 @@ func TestNoJobWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tracker := &jobTracker{cfg: cfg, log: slog.New(slog.DiscardHandler), id: s.run}
-	tracker.id.State = rt.StateRunning
+	tr := &jobTracker{cfg: cfg, log: slog.New(slog.DiscardHandler), id: s.run, writer: tracker.NewRunFile()}
+	tr.id.State = rt.StateRunning
 	fault := errors.New("no cgroup is mounted")
-	_, err = tracker.open(func() error {
+	err = tr.open(func() error {
 		for start := time.Now(); ; time.Sleep(time.Millisecond) {
 			files, err := filepath.Glob(filepath.Join(dir, "*.db"))
 			if err != nil {
@@ -344,8 +345,8 @@ func TestNoJobWatch(t *testing.T) {
 			}
 		}
 	})
-	if !errors.Is(err, fault) || tracker.writer == nil {
-		t.Errorf("open returned %v, want %v; the spool file was created: %t", err, fault, tracker.writer != nil)
+	if !errors.Is(err, fault) || tr.writer.Wait() != nil {
+		t.Errorf("open returned %v, want %v; creating the spool file: %v", err, fault, tr.writer.Wait())
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil {

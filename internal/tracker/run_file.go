@@ -1,0 +1,85 @@
+package tracker
+
+import (
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// RunFile is the writer of a run's file while another goroutine creates the file: the first reading
+// does not wait for the disk. Each method waits until the file exists. If it could not be created, Put,
+// UpdateRun and Flush return the reason, and Event drops the event.
+type RunFile struct {
+	created chan struct{} // closed when Create has ended
+	writer  *spool.Writer // nil if err is not nil
+	err     error
+}
+
+// NewRunFile returns a RunFile without a file. Create must be called once.
+func NewRunFile() *RunFile { return &RunFile{created: make(chan struct{})} }
+
+// Create creates the file with create. A panic of create is an error.
+func (f *RunFile) Create(create func() (*spool.Writer, error)) {
+	defer close(f.created)
+	defer recovery.Handle(func(fault error) { f.err = fault })
+	f.writer, f.err = create()
+}
+
+// Wait returns why the file could not be created.
+func (f *RunFile) Wait() error {
+	<-f.created
+	return f.err
+}
+
+// Writer returns the writer of the file, nil if it could not be created.
+func (f *RunFile) Writer() *spool.Writer {
+	<-f.created
+	return f.writer
+}
+
+// Put implements collect.Sink.
+func (f *RunFile) Put(s *rt.Snapshot) error {
+	if err := f.Wait(); err != nil {
+		return err
+	}
+	return f.writer.Put(s)
+}
+
+// Event implements collect.Ledger.
+func (f *RunFile) Event(e rt.Event) {
+	if f.Wait() == nil {
+		f.writer.Event(e)
+	}
+}
+
+// UpdateRun is spool.Writer.UpdateRun.
+func (f *RunFile) UpdateRun(run rt.Run) error {
+	if err := f.Wait(); err != nil {
+		return err
+	}
+	return f.writer.UpdateRun(run)
+}
+
+// Discard deletes the file, see spool.Writer.Discard.
+func (f *RunFile) Discard() error {
+	if err := f.Wait(); err != nil {
+		return err
+	}
+	return f.writer.Discard()
+}
+
+// Close closes the file without ending the run, see spool.Writer.Close.
+func (f *RunFile) Close() error {
+	if err := f.Wait(); err != nil {
+		return err
+	}
+	return f.writer.Close()
+}
+
+// Flush is spool.Writer.Flush.
+func (f *RunFile) Flush() error {
+	if err := f.Wait(); err != nil {
+		return err
+	}
+	return f.writer.Flush()
+}
