@@ -238,15 +238,20 @@ func Default() Config {
 
 // key is one key of rt.toml.
 type key struct {
-	name  string // section.key
-	tag   reflect.StructTag
-	value reflect.Value // can be set
+	section reflect.StructTag
+	tag     reflect.StructTag
+	value   reflect.Value // can be set
 }
 
-func (c *Config) keys() (list []key) {
+// name is section.key.
+func (k *key) name() string { return k.section.Get("toml") + "." + k.tag.Get("toml") }
+
+// keys lists the keys. It runs twice in each hook and each start of a tracker: names are for errors only.
+func (c *Config) keys() []key {
+	list := make([]key, 0, 128)
 	for section, value := range reflect.ValueOf(c).Elem().Fields() {
 		for k, v := range value.Fields() {
-			list = append(list, key{section.Tag.Get("toml") + "." + k.Tag.Get("toml"), k.Tag, v})
+			list = append(list, key{section.Tag, k.Tag, v})
 		}
 	}
 	return list

@@ -75,11 +75,11 @@ func plainNumber(data []byte) string {
 		return ""
 	}
 	for _, k := range new(Config).keys() {
-		section, name, _ := strings.Cut(k.name, ".")
+		section, name, _ := strings.Cut(k.name(), ".")
 		v, found := raw[section][name]
 		_, isText := k.value.Addr().Interface().(encoding.TextUnmarshaler)
 		if _, isString := v.(string); found && isText && !isString {
-			return k.name
+			return k.name()
 		}
 	}
 	return ""
@@ -116,7 +116,7 @@ func (c *Config) check() *keyError {
 	for _, k := range c.keys() {
 		for _, problem := range [...]string{k.checkPath(), k.checkRange(), k.checkSize()} {
 			if problem != "" {
-				return &keyError{k.name, problem}
+				return &keyError{k.name(), problem}
 			}
 		}
 	}

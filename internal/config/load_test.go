@@ -173,7 +173,7 @@ func FuzzParse(f *testing.F) {
 func Keys() []string {
 	var names []string
 	for _, k := range new(Config).keys() {
-		names = append(names, k.name)
+		names = append(names, k.name())
 	}
 	return names
 }
