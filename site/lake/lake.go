@@ -59,7 +59,7 @@ type Options struct {
 	Decode func(ctx context.Context, id string) (*Run, error)
 	Report reflect.Type // a struct: the report of a run, as columns of runs
 	Temp   string       // directory of temporary files; empty: the system's
-	// FileBytes is the size of samples at which a file is full; 0: 256 MiB.
+	// FileBytes is the size of samples at which a file is full, at least 1 KiB; 0: 256 MiB.
 	FileBytes int64
 	// Retain is how long the partition of a date stays; 0: forever.
 	Retain time.Duration
@@ -72,7 +72,8 @@ type Options struct {
 // ErrAbsent means that the object of a record is not in the store: the next pass tries the run again.
 var ErrAbsent = errors.New("the object of a record is absent")
 
-const defaultFileBytes = 256 << 20
+// A table without rows has 4 bytes: with a smaller limit each new file would be full.
+const defaultFileBytes, minFileBytes = 256 << 20, 1 << 10
 
 // Lake writes the files. One process at a time may do so.
 type Lake struct {
@@ -105,6 +106,7 @@ func New(o Options) (*Lake, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = defaultFileBytes
 	}
+	o.FileBytes = max(o.FileBytes, minFileBytes)
 	return &Lake{Options: o, runs: runs, samples: newSampleEncoder(), ahead: ahead{}, groupRows: groupRows}, nil
 }
 

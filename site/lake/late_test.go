@@ -85,6 +85,27 @@ func TestRunWithoutSamplesAndRecord(t *testing.T) {
 	}
 }
 
+// The same if that run has another name now, and another run of its node began in the same millisecond.
+func TestRenamedRunWithoutSamplesAndRecord(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 1, day, 5)
+	w.put("r2", 2, day, 0)
+	write(t, w)
+	more := newWorld()
+	more.put("r1", 1, day, 5)
+	more.put("r2", 2, day, 9)
+	write(t, more)
+	file := objectName(tableRuns, PartitionOf("c1", day), 1)
+	w.objects[file] = more.objects[file]
+	w.put("r2", 3, day, 9).isLost = true
+	w.put("r1", 1, day, 6)
+	write(t, w)
+	write(t, w)
+	if done := write(t, w); done != (Totals{}) || w.runs["r1"].Changes+w.runs["r2"].Changes != 0 {
+		t.Errorf("%+v, changes %d and %d", done, w.runs["r1"].Changes, w.runs["r2"].Changes)
+	}
+}
+
 // A writer that has lost its lock removes no file that another one has written, neither one that became empty nor one that
 // a killed writer has left.
 func TestLateWriterRemovesNothing(t *testing.T) {
@@ -126,6 +147,23 @@ func TestLateWriterRemovesNothing(t *testing.T) {
 			complete(t, w)
 		}
 	}
+}
+
+// A limit of a file that is less than the size of an empty table does not make each file full before its first run.
+func TestFileHasAtLeastOneRun(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 1, day, 5)
+	w.put("r2", 2, day, 5)
+	o := w.lake(t).Options
+	o.FileBytes = 1
+	l, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := l.Write(t.Context()); err != nil || done.Runs != 2 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	complete(t, w)
 }
 
 // A file is full as soon as its pages are as large as its limit: before the row group ends, and with the old rows that

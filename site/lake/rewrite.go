@@ -26,6 +26,7 @@ type rewriting struct {
 	written       []site.Changed              // also those that are done without: another registration is there, or their record cannot be read
 	again         []site.Changed              // runs of which other registrations, or all, are to be written
 	done          Totals
+	hasLost       bool // the old samples have rows of a run that is not in the file
 }
 
 // rewrite writes the files with a number: the old rows without those that are gone, and the changed runs. First the
@@ -181,7 +182,7 @@ func (r *rewriting) writeOld(ctx context.Context, e *entry) error {
 			return err
 		}
 		isKept = !isWritten
-	} else if rows != e.samples { // a writer that had lost its lock has stored one of the two files
+	} else if rows != e.samples && !r.stays[e.id] { // a writer that had lost its lock has stored one of the two files
 		r.again = append(r.again, site.Changed{Node: e.node, Start: time.UnixMicro(e.start)})
 	}
 	if isKept {
@@ -202,6 +203,7 @@ func (r *rewriting) samplesOfRun(name string) (rows int, err error) {
 		return 0, nil // it has none
 	}
 	for _, lost := range r.old.ranges[:at] {
+		r.hasLost = true
 		if err := r.skip(0, lost.rows); err != nil {
 			return 0, err
 		}
@@ -296,8 +298,20 @@ func (r *rewriting) writeRun(ctx context.Context, id string, run *Run) (err erro
 	return r.runs.write(r.Lake.runs.encode(headOf(id, &run.Run, n), run.Report), 1)
 }
 
+// isUnchanged reports whether the store has what the files would have: no new run or version could be read.
+func (r *rewriting) isUnchanged(f files) bool {
+	hasLost := r.hasLost || len(r.old.ranges) > 0
+	if hasLost || r.done.Runs+r.done.Removed > 0 {
+		return false
+	}
+	return len(f.versions) == 0 || len(f.versions) == 2 // one of the two is what a killed writer has left
+}
+
 // store replaces the files in the store.
 func (r *rewriting) store(ctx context.Context, f files) error {
+	if r.isUnchanged(f) {
+		return nil
+	}
 	if err := r.flush(); err != nil {
 		return err
 	}
@@ -305,10 +319,6 @@ func (r *rewriting) store(ctx context.Context, f files) error {
 		name string
 		*tableWriter
 	}{{tableSamples, r.samples}, {tableRuns, r.runs}}
-	isNothing := r.runs.rows == 0 && len(f.versions) == 0 // no new run could be read
-	if isNothing {
-		return nil
-	}
 	for _, t := range tables {
 		name := objectName(t.name, r.partition, f.number)
 		size, err := t.finish()

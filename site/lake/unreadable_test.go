@@ -55,6 +55,31 @@ func TestAbsentRecord(t *testing.T) {
 	complete(t, w)
 }
 
+// A new version of which the record cannot be read changes no file, in this pass and in the next ones.
+func TestUnreadableVersionChangesNoFile(t *testing.T) {
+	for name, spoil := range map[string]func(*run){
+		"damaged": func(r *run) { r.isBad = true }, "expired": func(r *run) { r.isLost = true }, "absent": func(r *run) { r.isAway = true },
+	} {
+		w := newWorld()
+		w.put("r1", 7, day, 5)
+		w.put("r2", 8, day, 6)
+		write(t, w)
+		r := w.put("r1", 7, day, 9)
+		spoil(r)
+		for pass := range 2 {
+			if done := write(t, w); done.Files != 0 || done.Runs != 0 {
+				t.Errorf("%s, pass %d: %+v", name, pass, done)
+			}
+		}
+		r.isBad, r.isLost, r.isAway = false, false, false
+		r.Changes++
+		if done := write(t, w); done.Files != 2 || done.Runs != 1 {
+			t.Errorf("%s, when it can be read: %+v", name, done)
+		}
+		complete(t, w)
+	}
+}
+
 // A run with a damaged row in the registry is reported, keeps its earlier version and does not stop the others.
 func TestDamagedRow(t *testing.T) {
 	w := newWorld()

@@ -26,6 +26,7 @@ type update struct {
 	entries map[int][]entry           // by the number of the file
 	replace map[string][]site.Changed // registrations of runs that a file has, by name, the best first
 	drop    map[string]bool           // names
+	stays   ids                       // runs with another name now, of which the record cannot be read
 	touched map[int]bool              // numbers of the files that change
 	fresh   [][]site.Changed          // registrations of runs that no file has, the best first
 	settled []site.Changed            // registrations of which nothing is to be written
@@ -152,11 +153,17 @@ func (l *Lake) dropRenamed(ctx context.Context, u *update, done *Totals) (err er
 		f, isThere := byID[c.ID]
 		return isThere && f.name != c.Name
 	}
+	for _, c := range u.changed {
+		if isRenamed(&c) {
+			u.stays = u.stays.with(c.ID)
+		}
+	}
 	u.changed, err = l.readable(ctx, u.changed, isRenamed, done)
 	for _, c := range u.changed {
 		if isRenamed(&c) {
 			f := byID[c.ID]
 			u.drop[f.name], u.touched[f.number] = true, true
+			delete(u.stays, c.ID)
 		}
 	}
 	return err
