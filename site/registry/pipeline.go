@@ -156,31 +156,32 @@ func (r pipelineRow) Scan(to ...any) error {
 	return err
 }
 
-// commit sends what waits and ends the transaction. The error is site.ErrUnclear if the transaction may be durable:
-// the server makes no COMMIT after a statement that it has refused.
+// commit sends what waits and ends the transaction. The error is site.ErrUnclear if the transaction may be durable. It is
+// not after a statement that the server has refused, and not after an ERROR of COMMIT itself, such as that of a deferred
+// constraint. A FATAL one can come when the transaction is durable, for example while COMMIT waits for a standby.
 func (p *pipeline) commit(ctx context.Context) error {
 	if p.err != nil {
 		return errors.Join(p.err, p.rollback(ctx))
 	}
 	p.batch.Queue("COMMIT")
 	results := p.send(ctx)
-	refused, isRefused := errors.AsType[*pgconn.PgError](p.err)
-	if isRefused {
-		p.end(results)
-		return errors.Join(refused, p.rollback(ctx))
-	}
+	isLast := p.err == nil
 	var tag pgconn.CommandTag
-	if p.err == nil {
+	if isLast {
 		tag, p.err = results.Exec()
 	}
 	p.end(results)
-	if p.err == nil && tag.String() != "COMMIT" {
+	refused, isRefused := errors.AsType[*pgconn.PgError](p.err)
+	isFatal := isLast && isRefused && refused.SeverityUnlocalized != "ERROR"
+	switch {
+	case p.err == nil && tag.String() == "COMMIT":
+		return nil
+	case p.err == nil:
 		return fmt.Errorf("the server has rolled back the transaction (%s)", tag)
+	case isRefused && !isFatal:
+		return errors.Join(p.err, p.rollback(ctx))
 	}
-	if p.err != nil {
-		return fmt.Errorf("%w: %w", site.ErrUnclear, errors.Join(p.err, p.rollback(ctx)))
-	}
-	return nil
+	return fmt.Errorf("%w: %w", site.ErrUnclear, errors.Join(p.err, p.rollback(ctx)))
 }
 
 // rollbackTime limits a rollback. After it the connection is closed, which has the same effect.

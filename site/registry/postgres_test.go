@@ -138,6 +138,26 @@ func TestRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
 	same(t, "deadlocks", deadlocks, 0)
 }
 
+// If the server refuses COMMIT itself, nothing was changed for certain, and the connection can be used again.
+func TestCommitIsRefused(t *testing.T) {
+	r, err := Open(t.Context(), newDatabase(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	change := func(query string) error {
+		return r.change(t.Context(), "try", func(tx transaction) error {
+			_, err := tx.ExecContext(t.Context(), query)
+			return err
+		})
+	}
+	is(t, "make a table", change("CREATE TABLE once (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)"), nil)
+	if err := change("INSERT INTO once VALUES (1), (1)"); err == nil || errors.Is(err, site.ErrUnclear) {
+		t.Errorf("a constraint that COMMIT checks: %v", err)
+	}
+	is(t, "the next change", change("INSERT INTO once VALUES (1)"), nil)
+}
+
 // Without its database each method returns site.ErrAway.
 func TestDatabaseIsAway(t *testing.T) {
 	own, err := postgres.Start("fsync=off")
