@@ -65,6 +65,8 @@ func (v *View) scan(visit func(*row) error) error {
 		switch {
 		case errors.Is(err, errNotFTDC):
 			bad = append(bad, fmt.Errorf("%s %w", f.name, err))
+		case errors.As(err, &syntax) && syntax.Offset == 0:
+			bad = append(bad, fmt.Errorf("%s: %w; nothing was read", f.name, err))
 		case errors.As(err, &syntax):
 			bad = append(bad, fmt.Errorf("%s: %w; the data before it was read", f.name, err))
 		case err != nil:
