@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -71,9 +72,9 @@ func runRequeue(t *testing.T, c *cluster, s *site) {
 	}
 	w := s.workload()
 	id := c.submit(t, s, `if [ -z "$SLURM_RESTART_COUNT" ]; then
-  srun env RT_TRUTH=`+s.path("truth")+" "+w+` --cpu 1 --touch 24 --hold 100
+  `+srunInodes(s)+w+` --cpu 1 --touch 24 --hold 100
 else
-  srun env RT_TRUTH=`+again.path("truth")+" "+w+` --cpu 0.3 --touch 8
+  `+srunInodes(again)+w+` --cpu 0.3 --touch 8
 fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 	until(t, "both tasks of the job to have used their CPU time", func() bool {
 		busy := 0
@@ -98,8 +99,12 @@ fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 			t.Fatalf("%s has %d runs of the job want 2: %s", node, len(mine), describe(mine))
 		}
 		// On a slow node Slurm itself sometimes leaves the cgroup of the first attempt behind.
-		isLeft := query(t, mine[1].path, "SELECT count(*) FROM event WHERE kind = 'job' AND name = 'earlier attempt'") != "0"
+		isLeft := sharesInode(inodes(t, s, node), inodes(t, again, node))
 		if mustBeLeft := node == c.nodes[1] && len(left) > 0; mustBeLeft && !isLeft {
+			t.Errorf("%s: the second attempt does not use the cgroup of the first", node)
+		}
+		isNoted := query(t, mine[1].path, "SELECT count(*) FROM event WHERE kind = 'job' AND name = 'earlier attempt'") != "0"
+		if isLeft && !isNoted {
 			t.Errorf("%s: the ledger does not have the earlier attempt", mine[1].path)
 		}
 		for i, truths := range []*site{s, again} {
@@ -118,6 +123,28 @@ fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 			t.Errorf("%s ends after %s begins", mine[0].path, mine[1].path)
 		}
 	}
+}
+
+// srunInodes begins a step that writes the inodes of the job's cgroup on each node to the directory of the truth. A
+// cgroup that is removed and made again has another inode. The arguments that follow are the command of its tasks.
+func srunInodes(s *site) string {
+	return `srun bash -c 'stat -c %i /sys/fs/cgroup/{cpuacct,memory}/slurm_$SLURMD_NODENAME/uid_*/job_$SLURM_JOB_ID \
+    /sys/fs/cgroup/system.slice/${SLURMD_NODENAME}_slurmstepd.scope/job_$SLURM_JOB_ID >` + s.path("truth") + `/inodes-$SLURMD_NODENAME 2>/dev/null; exec "$@"' bash env RT_TRUTH=` + s.path("truth") + " "
+}
+
+// inodes returns what a task of srunInodes has written: nothing if the cgroup is named by a SLUID.
+func inodes(t *testing.T, s *site, node string) []string {
+	t.Helper()
+	text, err := os.ReadFile(s.path("truth", "inodes-"+node))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+// sharesInode reports whether two attempts of a job have used one directory.
+func sharesInode(a, b []string) bool {
+	return slices.ContainsFunc(a, func(inode string) bool { return slices.Contains(b, inode) })
 }
 
 // leaveBehind makes a directory in each cgroup of a job, so that Slurm cannot remove the cgroup. It
