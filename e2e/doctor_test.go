@@ -144,13 +144,13 @@ func brokenNodes(t *testing.T, c *cluster, s *site) []brokenNode {
 			return func() { c.root(t, "scontrol", "update", "nodename="+c.nodes[0], "state=resume") }
 		}, nil, "slurm.node", "failure", "reason: tested"},
 		{"no-prolog", c.edited(conf, `(?mi)^Prolog=.*$`, ""), nil, "slurm.prolog", "failure", "Slurm has no Prolog"},
-		{"other-epilog", c.edited(conf, `(?mi)^Epilog=.*$`, "Epilog="+other), nil, "slurm.epilog", "failure", "does not call rt-epilog"},
+		{"other-epilog", c.edited(conf, `(?mi)^Epilog=.*$`, "Epilog="+other), nil, "slurm.epilog", "warning", "no call of rt-epilog"},
 		{"timeout", c.edited(conf, `\z`, "\nPrologEpilogTimeout=3\n"), nil, "slurm.prologtimeout", "failure", "=3"},
 		{"epilog-timeout", c.edited(conf, `\z`, "\nPrologEpilogTimeout=3\n"), nil, "slurm.epilogtimeout", "failure", "=3"},
 		{"flags", c.edited(conf, `(?mi)^PrologFlags=.*$`, "PrologFlags=Alloc"), nil, "slurm.prologflags", "warning", "no Contain"},
 		{"memory", c.edited(cgroups, `(?mi)^ConstrainRAMSpace=yes`, "ConstrainRAMSpace=no"), nil, "slurm.constrainramspace", "warning", "ConstrainRAMSpace=no"},
 		{"switch", touch, nil, "rt.kill_switch", "warning", "exists"},
-		{"switch-try", touch, []string{"--try"}, "try.run", "failure", "no file of it"},
+		{"switch-try", touch, []string{"--try"}, "try.run", "failure", "the job has no file"},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/spool"
 )
 
 func (d *Doctor) checkSlurm(ctx context.Context) {
@@ -88,7 +89,7 @@ func (d *Doctor) checkHook(s *slurmSettings, setting, program, meaning string) {
 	for _, value := range values {
 		files := d.hookFiles(strings.TrimSpace(value))
 		if len(files) == 0 {
-			d.fail(name, fmt.Sprintf("%s names %s, which does not exist", setting, value), "Slurm drains the node at the next job", line)
+			d.fail(name, fmt.Sprintf("%s names %s, which does not exist", setting, value), "Slurm drains the node at the next job", fmt.Sprintf("install %s on this node, or correct %s in slurm.conf", value, setting))
 		}
 		for _, file := range files {
 			called, err := d.calledBy(file, setting)
@@ -101,12 +102,42 @@ func (d *Doctor) checkHook(s *slurmSettings, setting, program, meaning string) {
 		}
 	}
 	if len(ours) == 0 && len(d.checks) == before {
-		d.fail(name, fmt.Sprintf("%s names %s, which does not call %s", setting, strings.Join(values, ","), program), meaning, line)
+		d.checkCalled(name, setting, program, strings.Join(values, ","), script, meaning)
+		return
 	}
 	for _, file := range ours {
 		d.checkExecutable(name, file)
 	}
 	d.okUnless(before, name, "%s", strings.Join(ours, " calls "))
+}
+
+// checkCalled checks a hook of the site whose text has no call of rt. It can call rt in a way that a search of the text
+// does not find, for example with a variable. Then a job of this boot proves that it does.
+func (d *Doctor) checkCalled(name, setting, program, hooks, script, meaning string) {
+	job, isTracked := d.trackedBy(setting)
+	if isTracked {
+		d.ok(name, "%s names %s; %s ran for job %d", setting, hooks, program, job)
+		return
+	}
+	position := map[string]string{"Prolog": "last", "Epilog": "first"}[setting]
+	d.warn(name, fmt.Sprintf("%s names %s: no call of %s is found there, and the spool has no run that proves one", setting, hooks, program), "if it does not call "+program+": "+meaning,
+		fmt.Sprintf("rt-spool doctor --try, which shows whether a job is tracked; if not, keep the script and add the command: %s || true, as its %s command", script, position))
+}
+
+// trackedBy returns a job of this boot for which the program of a hook ran.
+func (d *Doctor) trackedBy(setting string) (job uint64, ok bool) {
+	boot, err := d.read("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return 0, false
+	}
+	err = spool.WalkReadOnly(d.path(d.Config.Spool.Dir), func(e *spool.Entry) {
+		isOfBoot := e.Err == nil && e.Run.BootID == boot && e.Run.Step == "" && e.Run.JobID.Valid()
+		isProof := setting == "Prolog" || e.Run.OutcomeSource == "epilog"
+		if isOfBoot && isProof {
+			job, ok = e.Run.JobID.Or(0), true
+		}
+	})
+	return job, ok && err == nil // spool.files reports the error
 }
 
 // hookFiles returns the files of one entry of Prolog or Epilog: a file, a pattern or a directory.
@@ -224,7 +255,7 @@ func (d *Doctor) checkPlugins(s *slurmSettings) {
 	case !known:
 		d.ok("slurm.proctracktype", "not set: Slurm's default is proctrack/cgroup")
 	case proctrack != "proctrack/cgroup":
-		d.fail("slurm.proctracktype", "ProctrackType="+proctrack, "a job has no cgroup, so that nothing of it can be read", "ProctrackType=proctrack/cgroup in slurm.conf, then restart the slurmds")
+		d.fail("slurm.proctracktype", "ProctrackType="+proctrack, "a job has no cgroup, and rt can read nothing about it", "ProctrackType=proctrack/cgroup in slurm.conf, then restart the slurmds")
 	default:
 		d.ok("slurm.proctracktype", "ProctrackType=%s", proctrack)
 	}
@@ -258,7 +289,7 @@ func (d *Doctor) checkCgroupPlugin(s *slurmSettings) {
 	isMissing := (plugin == "v1" && m.V1["freezer"] == "") || (plugin == "v2" && m.V2 == "")
 	switch {
 	case plugin == "disabled":
-		d.fail(name, "CgroupPlugin=disabled", "a job has no cgroup, so that nothing of it can be read", fix)
+		d.fail(name, "CgroupPlugin=disabled", "a job has no cgroup, and rt can read nothing about it", fix)
 	case err != nil:
 		d.unknown(name, err)
 	case isMissing:

@@ -70,7 +70,7 @@ func (d *Doctor) tryJob(ctx context.Context) (job uint64, ok bool) {
 
 var (
 	errWaiting = errors.New("the run has not ended")
-	errNoFile  = errors.New("there is no file of it")
+	errNoFile  = errors.New("the job has no file")
 )
 
 // tryRun returns the path of the job's run. The Epilog, after which it is closed, may run later than srun ends.

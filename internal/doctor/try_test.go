@@ -55,7 +55,7 @@ func newTried(t *testing.T) *machine {
 var tryConditions = []condition{
 	{"try.job", Failure, "exit status 127", func(m *machine) { delete(m.commands, "srun") }},
 	{"try.job", Failure, "invalid syntax", func(m *machine) { m.commands["srun"] = "prolog of the site\n12\n" }},
-	{"try.run", Failure, "no file of it", func(*machine) {}},
+	{"try.run", Failure, "the job has no file", func(*machine) {}},
 	{"try.run", Failure, "has not ended", func(m *machine) { m.tried(rt.OutcomeNone, 1) }},
 	{"try.run", Failure, "not a spool file", func(m *machine) { m.write("/var/spool/rt/job-12-n1-1.db", "text", 0o600) }},
 	{"try.report", Failure, `outcome is "lost"`, func(m *machine) { m.tried(rt.OutcomeLost, 2) }},
@@ -95,7 +95,7 @@ func TestTryEnds(t *testing.T) {
 		readings int
 		limit    time.Duration
 		found    string
-	}{{0, fileWait, "no file of it"}, {1, tryWait, "has not ended"}} {
+	}{{0, fileWait, "the job has no file"}, {1, tryWait, "has not ended"}} {
 		m := newTried(t)
 		if c.readings > 0 {
 			m.tried(rt.OutcomeNone, c.readings)
