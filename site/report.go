@@ -1,5 +1,13 @@
 package site
 
+import "errors"
+
+// ErrNoReport means that a report cannot be made; the text after it says why.
+var ErrNoReport = errors.New("there is no report")
+
+// MaxReportRuns is the maximum number of runs of a report.
+const MaxReportRuns = 300
+
 // Report is a request for the report of a job.
 type Report struct {
 	Name    string // of the job, as the reader wrote it

@@ -239,6 +239,41 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// An array of more runs than a report has plots for has a summary with advice, and its files.
+func TestPageOfALargeArray(t *testing.T) {
+	const tasks = 66
+	dir, spools := t.TempDir(), t.TempDir()
+	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Options{})
+	for n := range tasks {
+		if err == nil {
+			err = storeJob(t.Context(), spools, r, n+1, func(run *rt.Run) {
+				run.User, run.Meta.JobName, run.ArrayJobID, run.ArrayTaskID = "alice", "sweep", rt.Some[uint64](900), rt.Some(uint64(n))
+			})
+		}
+	}
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	base := servePages(t, dir)
+	for path, has := range map[string][]string{
+		"/job": {"Array 900_[0-65] sweep", "66 finished", "Advice", "report.json?cluster=c", "too many runs for plots"}, "/report.html": {"Array 900_[0-65] sweep"},
+		"/report.json": {`"job": "900_65"`}, "/parquet.zip": {"part-00001.parquet"},
+	} {
+		status, _, body := getPage(t, base+path+"?cluster=c&id=900", "page-alice")
+		if status != 200 {
+			t.Errorf("GET %s: %d %.300s", path, status, body)
+		}
+		for _, text := range has {
+			if !strings.Contains(body, text) {
+				t.Errorf("GET %s lacks %q: %.3000s", path, text, body)
+			}
+		}
+		if path == "/job" && strings.Contains(body, "<script") {
+			t.Error("the page has a script, and no plots")
+		}
+	}
+}
+
 // The Parquet files of a job have its run and its samples.
 func TestPageParquet(t *testing.T) {
 	base := newPageSite(t)

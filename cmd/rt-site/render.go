@@ -77,7 +77,7 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 		page.Links = append(page.Links, htmlreport.Link(link))
 	}
 	for _, run := range job.Runs {
-		shown, err := renderRun(ctx, run)
+		shown, err := renderRun(ctx, run, !job.NoPlots)
 		if err != nil {
 			return fmt.Errorf("the run on node %s: %w", run.Summary.Run.Node, err)
 		}
@@ -97,17 +97,21 @@ func figuresOfOthers(energy config.Energy) sitereport.Add {
 	}
 }
 
-// renderRun reads the plots of a run.
-func renderRun(ctx context.Context, run sitereport.Run) (shown htmlreport.Run, err error) {
+// renderRun writes the text of a run, and reads its plots.
+func renderRun(ctx context.Context, run sitereport.Run, hasPlots bool) (shown htmlreport.Run, err error) {
+	var text bytes.Buffer
+	if err := rtreport.WriteDetails(&text, run.Summary, rtreport.TextOptions{Verbose: true, Zone: time.UTC}); err != nil {
+		return shown, err
+	}
+	shown = htmlreport.Run{Summary: run.Summary, Text: text.String()}
+	if !hasPlots {
+		return shown, nil
+	}
 	r, err := spool.Open(run.Path)
 	if err != nil {
 		return shown, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	var text bytes.Buffer
-	if err := rtreport.WriteDetails(&text, run.Summary, rtreport.TextOptions{Verbose: true, Zone: time.UTC}); err != nil {
-		return shown, err
-	}
-	series, err := htmlreport.Collect(run.Summary, sitereport.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}))
-	return htmlreport.Run{Summary: run.Summary, Series: series, Text: text.String()}, err
+	shown.Series, err = htmlreport.Collect(run.Summary, sitereport.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}))
+	return shown, err
 }

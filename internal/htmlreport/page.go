@@ -21,8 +21,8 @@ import (
 // Run is one run of the job: a node, an attempt or a task of an array.
 type Run struct {
 	Summary *report.Summary
-	Series  *Series
-	Text    string // the same report as text
+	Series  *Series // nil: the run has no plots
+	Text    string  // the same report as text
 }
 
 // Job is what the page shows.
@@ -237,6 +237,9 @@ func dataOf(job *Job) pageData {
 	first := job.Runs[0].Summary
 	for i := range job.Runs {
 		s := job.Runs[i].Summary
+		if job.Runs[i].Series == nil {
+			continue
+		}
 		isSame := s.Label == first.Label && s.Run.Attempt == first.Run.Attempt
 		d.Shared = d.Shared && isSame
 		r := runData{Name: names[i], Levels: levelsOf(s), Marks: marksOf(s)}

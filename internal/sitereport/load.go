@@ -29,6 +29,7 @@ type Job struct {
 	Jobs       []*report.Job // with their advice
 	Array      *report.Array // if the runs are tasks of an array
 	Links      []site.Link
+	NoPlots    bool // it has too many runs
 }
 
 // Run is a run with its spool file.
@@ -72,8 +73,8 @@ func Load(ctx context.Context, dir string, add Add) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Name: list.Name, Form: list.Form, Links: list.Links}
-	limits := &spool.ImportLimits{Runs: maxRuns, Bytes: maxFiles}
+	j := &Job{Name: list.Name, Form: list.Form, Links: list.Links, NoPlots: len(list.Records) > maxPlots}
+	limits := &spool.ImportLimits{Runs: site.MaxReportRuns, Bytes: maxFiles}
 	for _, name := range list.Records {
 		r, err := loadRun(ctx, dir, name, limits, add)
 		if err != nil {

@@ -18,12 +18,11 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
-	"github.com/resource-tracker/rt/site/page"
 )
 
 // The limits of one report.
 const (
-	maxRuns    = 64
+	maxPlots   = 64        // runs with plots; a report of more has none
 	maxRecords = 128 << 20 // bytes of all records, compressed
 	maxOutput  = 16 << 20  // bytes of the report
 	maxTime    = time.Minute
@@ -97,15 +96,15 @@ type manifest struct {
 const manifestName = "manifest.json"
 
 func (m *Maker) write(ctx context.Context, w io.Writer, form string, r site.Report) (err error) {
-	if len(r.Runs) > maxRuns {
-		return fmt.Errorf("%w: the job has %d runs with records, and a report here has at most %d; rt-spool report has no such limit", page.ErrNoReport, len(r.Runs), maxRuns)
+	if len(r.Runs) > site.MaxReportRuns {
+		return fmt.Errorf("%w: the job has %d runs with records, and a report has at most %d", site.ErrNoReport, len(r.Runs), site.MaxReportRuns)
 	}
 	size := int64(0)
 	for _, run := range r.Runs {
 		size += run.Held.RecordBytes
 	}
 	if size > maxRecords {
-		return fmt.Errorf("%w: the records have %d MiB, more than %d; rt-spool report has no such limit", page.ErrNoReport, size>>20, maxRecords>>20)
+		return fmt.Errorf("%w: its records have %d MiB, and those of a report at most %d; rt-spool report has no such limit", site.ErrNoReport, size>>20, maxRecords>>20)
 	}
 	select {
 	case m.turn <- struct{}{}:
@@ -178,7 +177,7 @@ func (m *Maker) run(ctx context.Context, w io.Writer, dir string) error {
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	if output.isFull {
-		return fmt.Errorf("%w: it is larger than %d MiB", page.ErrNoReport, maxOutput>>20)
+		return fmt.Errorf("%w: it would be larger than %d MiB", site.ErrNoReport, maxOutput>>20)
 	}
 	if err != nil {
 		text := strings.TrimSpace(message.to.(*strings.Builder).String())

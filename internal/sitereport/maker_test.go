@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/site"
-	"github.com/resource-tracker/rt/site/page"
 )
 
 // newMaker returns a Maker with a shell script in place of the process; $1 is the directory.
@@ -54,9 +53,9 @@ func TestMaker(t *testing.T) {
 		{"records", `cat "$1"/0.rtrec "$1"/1.rtrec; grep -o '"form":"[a-z]*"' "$1"/manifest.json`, runsOf("a", "b"), "record of arecord of b\"form\":\"html\"\n", nil, ""},
 		{"a message", `echo the record is damaged >&2; exit 3`, runsOf("a"), "", nil, "exit status 3: the record is damaged"},
 		{"a record that is gone", `true`, runsOf("a", "gone"), "", site.ErrNotFound, "run gone"},
-		{"too much output", `head -c 17000000 /dev/zero`, runsOf("a"), "", page.ErrNoReport, "16 MiB"},
-		{"too many runs", `true`, make([]site.Run, maxRuns+1), "", page.ErrNoReport, "65 runs"},
-		{"large records", `true`, large, "", page.ErrNoReport, "128 MiB"},
+		{"too much output", `head -c 17000000 /dev/zero`, runsOf("a"), "", site.ErrNoReport, "16 MiB"},
+		{"too many runs", `true`, make([]site.Run, site.MaxReportRuns+1), "", site.ErrNoReport, "301 runs"},
+		{"large records", `true`, large, "", site.ErrNoReport, "128 MiB"},
 	} {
 		m := newMaker(t, c.script)
 		var out bytes.Buffer

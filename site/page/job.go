@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Reports makes the report of a job from the complete records of its runs. An error that wraps ErrNoReport
+// Reports makes the report of a job from the complete records of its runs. An error that wraps site.ErrNoReport
 // is shown to the reader, and so is site.ErrBusy.
 type Reports interface {
 	// HTML writes a page, with a Content-Security-Policy of its own.
@@ -27,13 +27,9 @@ type Reports interface {
 	Parquet(ctx context.Context, w io.Writer, r site.Report) error
 }
 
-// ErrNoReport means that a report cannot be made; the text after it says why.
-var ErrNoReport = errors.New("there is no report with plots")
-
 const (
-	mostJobs    = 200 // of an array on one page
-	mostRuns    = 300 // on one page
-	mostEarlier = 100 // runs for the advice
+	mostRuns    = site.MaxReportRuns // on one page
+	mostEarlier = 100                // runs for the advice
 	batchRuns   = 50
 	mostCSV     = 12 // links to the CSV of runs
 )
@@ -77,7 +73,7 @@ func (p *Pages) find(r request) (f wanted, err error) {
 	filter := site.Filter{Cluster: f.cluster, JobID: rt.Some(f.id), Access: r.access}
 	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
 		var jobs []site.Job
-		jobs, next, err = p.conf.Registry.Jobs(r.Context(), filter, next, mostJobs)
+		jobs, next, err = p.conf.Registry.Jobs(r.Context(), filter, next, mostRuns)
 		if err != nil {
 			return f, err
 		}
@@ -86,7 +82,7 @@ func (p *Pages) find(r request) (f wanted, err error) {
 			if isOther {
 				continue
 			}
-			if len(f.jobs) == mostJobs || len(f.runs) >= mostRuns {
+			if len(f.jobs) == mostRuns || len(f.runs) == mostRuns {
 				f.isPartial = true
 				return f, nil
 			}
@@ -156,9 +152,11 @@ func (p *Pages) report(r request, f *wanted) (out site.Report, err error) {
 	out = site.Report{Name: strconv.FormatUint(f.id, 10), Runs: f.reported()}
 	switch {
 	case p.conf.Reports == nil:
-		return out, fmt.Errorf("%w: this service makes none", ErrNoReport)
+		return out, fmt.Errorf("%w: this service makes none", site.ErrNoReport)
+	case f.isPartial:
+		return out, fmt.Errorf("%w: the job has more than %d runs; rt-spool report has no such limit, and with --array it summarizes the tasks of an array", site.ErrNoReport, mostRuns)
 	case len(out.Runs) == 0:
-		return out, fmt.Errorf("%w: no complete record of the job has arrived", ErrNoReport)
+		return out, fmt.Errorf("%w: no complete record of the job has arrived", site.ErrNoReport)
 	}
 	first := out.Runs[0].Record
 	isNamed := first.User != "" && first.Meta.JobName != ""
@@ -199,7 +197,7 @@ func (p *Pages) job(w http.ResponseWriter, r request) error {
 	var b bytes.Buffer
 	policy := ""
 	if err == nil {
-		report.Links = p.links(r, &f)
+		report.Links = p.links(r, &f, true)
 		policy, err = p.conf.Reports.HTML(r.Context(), &b, report)
 	}
 	if err != nil {
@@ -213,10 +211,11 @@ func (p *Pages) job(w http.ResponseWriter, r request) error {
 
 // jobWithout answers with the tables of a job, and why there is no report.
 func (p *Pages) jobWithout(w http.ResponseWriter, r request, f *wanted, why error) error {
-	page := jobPage{IsPartial: f.isPartial, Links: p.links(r, f)}
+	hasFiles := !errors.Is(why, site.ErrNoReport)
+	page := jobPage{IsPartial: f.isPartial, Links: p.links(r, f, hasFiles)}
 	switch {
-	case errors.Is(why, ErrNoReport):
-		page.Why = "T" + why.Error()[1:] + "."
+	case errors.Is(why, site.ErrNoReport):
+		page.Why = reasonOf(why)
 	case errors.Is(why, site.ErrBusy):
 		page.Why = "Other reports are being made: load this page again in a few seconds."
 	default:
@@ -233,6 +232,9 @@ func (p *Pages) jobWithout(w http.ResponseWriter, r request, f *wanted, why erro
 	}
 	return r.show(w, "job.html.tmpl", fmt.Sprintf("Job %d", f.id), page)
 }
+
+// reasonOf is the text of an error that wraps site.ErrNoReport, as a sentence.
+func reasonOf(err error) string { return "T" + err.Error()[1:] + "." }
 
 func runRowOf(run site.Run) runRow {
 	row := runRow{Label: dash, Node: dash, Outcome: dash, Start: moment(run.Created), Elapsed: dash, Links: filesOf(run)}
@@ -256,15 +258,15 @@ func filesOf(run site.Run) []site.Link {
 	return list
 }
 
-// links returns the links of the page of a job.
-func (p *Pages) links(r request, f *wanted) []site.Link {
+// links returns the links of the page of a job. hasFiles is not set if the report cannot be made.
+func (p *Pages) links(r request, f *wanted, hasFiles bool) []site.Link {
 	list := []site.Link{{Text: "Jobs", URL: "jobs"}, {Text: "Users", URL: "users"}, {Text: "Accounts", URL: "accounts"}}
 	if r.reader.Operator {
 		list = append(list, site.Link{Text: "Nodes", URL: "nodes"})
 	}
 	list = append(list, site.Link{Text: "Download:"})
 	runs := f.reported()
-	if len(runs) > 0 && p.conf.Reports != nil {
+	if hasFiles {
 		list = append(list, site.Link{Text: "HTML", URL: jobLink("report.html", f.cluster, f.id)}, site.Link{Text: "JSON", URL: jobLink("report.json", f.cluster, f.id)},
 			site.Link{Text: "Parquet", URL: jobLink("parquet.zip", f.cluster, f.id)})
 	}
@@ -288,9 +290,6 @@ func (p *Pages) reportFile(w http.ResponseWriter, r request) error {
 		return err
 	}
 	report, err := p.report(r, &f)
-	if errors.Is(err, ErrNoReport) {
-		return errAbsent
-	}
 	if err != nil {
 		return err
 	}
@@ -309,9 +308,6 @@ func (p *Pages) reportFile(w http.ResponseWriter, r request) error {
 	default:
 		kind, end = "application/zip", "-"+path.Base(r.URL.Path)
 		err = p.conf.Reports.Parquet(r.Context(), &b, report)
-	}
-	if errors.Is(err, ErrNoReport) {
-		return errAbsent
 	}
 	if err != nil {
 		return err

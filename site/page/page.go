@@ -114,6 +114,8 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, reader site.Reader,
 		status, text = http.StatusBadRequest, "The link to this part of the list is not valid: begin with the first page."
 	case errors.Is(err, errAbsent):
 		status, text = http.StatusNotFound, "There is nothing at this address that you may see."
+	case errors.Is(err, site.ErrNoReport):
+		status, text = http.StatusNotFound, reasonOf(err)
 	case errors.Is(err, site.ErrBusy):
 		status, text = http.StatusServiceUnavailable, "Other reports are being made: try again in a few seconds."
 		w.Header().Set("Retry-After", "5")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ type fake struct {
 	nodes  []site.Node
 	calls  int
 	report error
+	runs   int // of the job; 0: two, one of them registered twice
 }
 
 func (f *fake) Jobs(_ context.Context, filter site.Filter, cursor string, limit int) ([]site.Job, string, error) {
@@ -33,7 +35,11 @@ func (f *fake) Jobs(_ context.Context, filter site.Filter, cursor string, limit 
 }
 
 func (f *fake) JobRuns(context.Context, site.Job, *site.Access, string, int) (runs []site.Run, next string, err error) {
-	for n, state := range []rt.State{rt.StateRunning, rt.StateEnded, rt.StateEnded} {
+	states := []rt.State{rt.StateRunning, rt.StateEnded, rt.StateEnded}
+	if f.runs > 0 {
+		states = slices.Repeat([]rt.State{rt.StateEnded}, f.runs)
+	}
+	for n, state := range states {
 		record := &rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), Node: fmt.Sprint("n", max(n, 1))}, Ending: rt.Ending{State: state}}
 		runs = append(runs, site.Run{ID: fmt.Sprint("run", n), Record: record, Held: site.Held{RecordBytes: 1}})
 	}
@@ -74,7 +80,7 @@ func TestJobWithoutReport(t *testing.T) {
 		err       error
 		want, log string
 	}{
-		{fmt.Errorf("%w: the job is too large", ErrNoReport), "There is no report with plots: the job is too large.", ""},
+		{fmt.Errorf("%w: the job is too large", site.ErrNoReport), "There is no report: the job is too large.", ""},
 		{site.ErrBusy, "load this page again", ""},
 		{errors.New("exit status 1"), "The report cannot be made", "make the report of job 7: exit status 1"},
 	} {
@@ -84,9 +90,15 @@ func TestJobWithoutReport(t *testing.T) {
 			t.Errorf("%v: %d, logged %q: %s", c.err, status, log, body)
 		}
 	}
-	for path, err := range map[string]error{"/report.json": ErrNoReport, "/report.html": ErrNoReport, "/parquet.zip": ErrNoReport} {
-		if status, _, _ := (&fake{report: err}).get(t, path+"?cluster=c&id=7"); status != 404 {
-			t.Errorf("%s without a report: %d", path, status)
+	tooLarge := fmt.Errorf("%w: the job is too large", site.ErrNoReport)
+	_, body, _ := (&fake{report: tooLarge}).get(t, "/job?cluster=c&id=7")
+	for _, path := range []string{"report.json", "report.html", "parquet.zip"} {
+		if strings.Contains(body, path) {
+			t.Errorf("without a report the page of a job has a link to %s", path)
+		}
+		status, body, _ := (&fake{report: tooLarge}).get(t, "/"+path+"?cluster=c&id=7")
+		if status != 404 || !strings.Contains(body, "There is no report: the job is too large.") {
+			t.Errorf("%s without a report: %d %s", path, status, body)
 		}
 	}
 	if status, _, _ := (&fake{report: site.ErrBusy}).get(t, "/report.json?cluster=c&id=7"); status != 503 {
@@ -94,6 +106,18 @@ func TestJobWithoutReport(t *testing.T) {
 	}
 	if status, _, _ := (&fake{}).get(t, "/job?cluster=other&id=7"); status != 404 {
 		t.Errorf("the job of another cluster: %d", status)
+	}
+}
+
+// The page of a job with more runs than a report has says so, lists the first ones and has no dead links.
+func TestJobWithTooManyRuns(t *testing.T) {
+	for more, isPartial := range []bool{false, true} {
+		status, body, _ := (&fake{runs: site.MaxReportRuns + more}).get(t, "/job?cluster=c&id=7")
+		hasReason := strings.Contains(body, "There is no report: the job has more than 300 runs;")
+		hasLink := isPartial && strings.Contains(body, "report.json")
+		if status != 200 || hasReason != isPartial || hasLink {
+			t.Errorf("%d runs: %d %.2000s", site.MaxReportRuns+more, status, body)
+		}
 	}
 }
 
