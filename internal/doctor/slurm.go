@@ -111,7 +111,7 @@ func (d *Doctor) checkHook(s *slurmSettings, setting, program, meaning string) {
 	d.okUnless(before, name, "%s", strings.Join(ours, " calls "))
 }
 
-// checkCalled checks a hook of the site whose text has no call of rt. It can call rt in a way that a search of the text
+// checkCalled checks a hook of the site without a call of rt in its text. It can call rt in a way that a search of the text
 // does not find, for example with a variable. Then a job of this boot proves that it does.
 func (d *Doctor) checkCalled(name, setting, program, hooks, script, meaning string) {
 	job, isTracked := d.trackedBy(setting)
