@@ -129,6 +129,17 @@ func (m *machine) encrypt() {
 	m.Config.Sentinel.Endpoint, m.Config.Sentinel.AllowHTTP = m.server.URL, false
 }
 
+// elsewhere returns a URL of the receiver that is not of this machine.
+func (m *machine) elsewhere() string {
+	address := m.server.Listener.Addr().String()
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
+	m.t.Cleanup(transport.CloseIdleConnections)
+	m.HTTP = func(string) (*http.Client, error) { return &http.Client{Transport: transport}, nil }
+	return "http://receiver.example.org"
+}
+
 func itoa(n int) string { return big.NewInt(int64(n)).String() }
 
 // write creates a file, or replaces it.
@@ -356,7 +367,9 @@ var nodeConditions = []condition{
 	{"rt.host_cache", Warning, "written by users", func(m *machine) { m.chmod("/var/lib/rt/host.json", 0o666) }},
 	{"site.answer", Failure, "refused", func(m *machine) { m.Config.Site.URL = "http://127.0.0.1:1" }},
 	{"receiver.endpoint", Warning, "no receiver", func(m *machine) { m.Config.Sentinel.Endpoint = "" }},
-	{"receiver.tls", Warning, "not encrypted", func(m *machine) { m.Config.Sentinel.AllowHTTP = false }},
+	{"receiver.tls", Warning, "not encrypted", func(m *machine) {
+		m.Config.Sentinel.Endpoint, m.Config.Sentinel.AllowHTTP = m.elsewhere(), false
+	}},
 	{"receiver.token_file", Failure, "all users", func(m *machine) { m.chmod("/etc/rt/sentinel-token", 0o644) }},
 	{"receiver.token_file", Failure, "empty", func(m *machine) { m.write("/etc/rt/sentinel-token", "", 0o600) }},
 	{"receiver.token_file", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/sentinel-token") }},
@@ -547,6 +560,7 @@ func TestSound(t *testing.T) {
 		"a site": func(m *machine) {
 			m.Config.Site.URL, m.Config.Site.AllowHTTP, m.status = m.server.URL, true, http.StatusOK
 		},
+		"a receiver on this machine":      func(m *machine) { m.Config.Sentinel.AllowHTTP = false },
 		"a run that waits since a minute": func(m *machine) { m.spooled(time.Now().Add(-time.Minute)) },
 		"TLS":                             (*machine).encrypt,
 	} {
@@ -586,7 +600,9 @@ var loginConditions = []condition{
 	{"site.url", Warning, "no site service", func(m *machine) { m.Config.Site.URL = "" }},
 	{"site.token_file", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/read-token") }},
 	{"site.token", Failure, "status 403", func(m *machine) { m.status = http.StatusForbidden }},
-	{"site.tls", Warning, "not encrypted", func(m *machine) { m.Config.Site.AllowHTTP = false }},
+	{"site.tls", Warning, "not encrypted", func(m *machine) {
+		m.Config.Site.URL, m.Config.Site.AllowHTTP = m.elsewhere(), false
+	}},
 	{"site.munge", Failure, "munged", func(m *machine) {
 		m.Config.Site.TokenFile, m.munge = "", errors.New("munged does not run")
 	}},
@@ -615,8 +631,11 @@ func TestLoginConditions(t *testing.T) {
 	if role := m.FindRole(); role != Login {
 		t.Errorf("role %s, want login", role)
 	}
-	if checks := m.Run(t.Context(), Login); Worst(checks) != OK {
-		t.Errorf("problems of a sound login node:\n%s", printed(t, checks))
+	for _, isAllowed := range []bool{true, false} { // the site is on this machine
+		m.Config.Site.AllowHTTP = isAllowed
+		if checks := m.Run(t.Context(), Login); Worst(checks) != OK {
+			t.Errorf("problems of a sound login node, allow_http %t:\n%s", isAllowed, printed(t, checks))
+		}
 	}
 	check(t, Login, newLogin, slices.Concat(loginConditions, configConditions))
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -26,7 +28,7 @@ func (d *Doctor) checkDelivery(ctx context.Context) {
 		d.warn("receiver.endpoint", "no receiver is configured", "runs stay on this node until the quota of the spool thins them", "endpoint in section [sentinel] of rt.toml")
 		return
 	}
-	isClear := strings.HasPrefix(s.Endpoint, "http://") && !s.AllowHTTP
+	isClear := crossesNetwork(s.Endpoint) && !s.AllowHTTP
 	if isClear {
 		d.warn("receiver.tls", "the endpoint of [sentinel] has http://: the connection is not encrypted", "the token and the names of users and jobs can be read on the network", "an endpoint with https://, or allow_http = true in [sentinel]")
 	}
@@ -51,12 +53,22 @@ func (d *Doctor) checkSite(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if strings.HasPrefix(s.URL, "http://") && !s.AllowHTTP {
+		if crossesNetwork(s.URL) && !s.AllowHTTP {
 			d.warn("site.tls", "the URL of [site] has http://: the connection is not encrypted", "the token can be read on the network", "a URL with https://, or allow_http = true in [site]")
 		}
 		authorize = bearer(token)
 	}
 	d.checkService(ctx, service{"site", http.MethodGet, strings.TrimRight(s.URL, "/") + "/v1/whoami", authorize, s.CAFile, "[site]"})
+}
+
+// crossesNetwork reports whether requests to a URL cross the network without encryption.
+func crossesNetwork(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return ip == nil || !ip.IsLoopback()
 }
 
 // bearer returns a function that sets a token.
