@@ -179,7 +179,7 @@ func TestEarlierStepWithoutLastReading(t *testing.T) {
 	}
 	s.end("step_0")
 	notes := s.j.Notes()
-	if len(notes) != 1 || notes[0].Status != "estimated" || !strings.Contains(notes[0].Detail, "the end of step 0 was not read") {
+	if len(notes) != 1 || notes[0].Status != "estimated" || !strings.Contains(notes[0].Detail, "the cgroup of step 0, which an earlier attempt of the job left behind,") {
 		t.Errorf("logged: %+v", notes)
 	}
 	if all, _ := steps(t, s.j); len(all) != 0 {

@@ -60,6 +60,13 @@ func MissedEnd(step string) rt.Event {
 		Detail: fmt.Sprintf("the end of step %s was not read; its figures are of the last reading before, or absent", step)}
 }
 
+// missedEarlier is the event of a step that an earlier attempt of the job left behind: nothing shows that this attempt
+// has used it.
+func missedEarlier(step string) rt.Event {
+	return rt.Event{Kind: "job", Name: "tasks", Status: "estimated",
+		Detail: fmt.Sprintf("the cgroup of step %s, which an earlier attempt of the job left behind, was removed without a last reading; if this attempt has used it, its figures are absent", step)}
+}
+
 // usageOf returns the CPU time of a reading, zero if it has none.
 func usageOf(r *rt.StepReading) counters.CPUTime {
 	return counters.CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)

@@ -325,7 +325,7 @@ func (s *Set) EndGroups() {
 		case isEnded && !g.isUnused():
 			s.addMissedUsage(g)
 		case isEnded && !g.isFinal: // this attempt may have used it since the last reading
-			s.log.Note(MissedEnd(g.r.Step))
+			s.log.Note(missedEarlier(g.r.Step))
 			s.IsEndMissed = s.IsEndMissed || !g.isExtern
 		}
 	}
