@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,13 +108,19 @@ func (o *options) forgetInLake(ctx context.Context, cfg config.Config, st *store
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	var done lake.Totals
+	var failed error
 	if !o.dryRun {
-		done, err = l.Write(ctx)
+		done, failed = l.Write(ctx)
 	}
+	isFatal := failed != nil && !errors.Is(failed, site.ErrDamaged)
+	if isFatal {
+		return fmt.Errorf("the runs may still be in the lake: start this again: %w", failed)
+	}
+	left, unread := l.Forget(ctx, users, o.dryRun)
+	err = cmp.Or(unread, failed)
 	if err != nil {
-		return fmt.Errorf("the runs may still be in the lake: start this again: %w", err)
+		err = fmt.Errorf("the runs may still be in the lake: %w; then start this again", err)
 	}
-	left, err := l.Forget(ctx, users, o.dryRun)
 	fmt.Fprintf(stdout, "in the lake: %d runs written again, %d removed\n", done.Runs, done.Removed+left.Removed)
 	if done.Failed > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %w: %d", site.ErrDamaged, errUnwritten, done.Failed))

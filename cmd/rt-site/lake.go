@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -170,6 +171,9 @@ func lakeStore(ctx context.Context, s config.Serve) (store lake.Store, closeStor
 		}
 		return store, func() error { return nil }, nil
 	}
+	if err := checkLakeOwner(s.Lake, os.Geteuid()); err != nil {
+		return nil, nil, fmt.Errorf("serve.lake: %w", err)
+	}
 	dir, err := objects.OpenGroupDir(s.Lake)
 	if err != nil {
 		return nil, nil, fmt.Errorf("serve.lake: %w", err)
@@ -179,6 +183,19 @@ func lakeStore(ctx context.Context, s config.Serve) (store lake.Store, closeStor
 		return nil, nil, errors.Join(fmt.Errorf("serve.lake: %w", err), dir.Close())
 	}
 	return dir, func() error { return errors.Join(unlock(), dir.Close()) }, nil
+}
+
+// checkLakeOwner refuses root in the directory of a lake of another user, who could not read or change what root writes.
+func checkLakeOwner(dir string, uid int) error {
+	info, err := os.Stat(dir)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if uid != 0 || isNew {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return checkOwner(dir, info, uid)
 }
 
 // lakeOptions are the options of a lake without its store.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -251,6 +252,52 @@ func TestLakeWithUnreadableRuns(t *testing.T) {
 	lakeCall(t, cli.ExitOK, "--config", file, "lake")
 	if runs := lakeRows[lakeRow](t, dir, "runs"); len(runs) != 1 || runs[0].User != "dave" {
 		t.Errorf("after the object came back: %+v", runs)
+	}
+}
+
+// A damaged file of the lake is reported with what to do, and forget does not succeed with it.
+func TestLakeWithADamagedFile(t *testing.T) {
+	file, dir := lakeSite(t, "alice")
+	lakeCall(t, cli.ExitOK, "--config", file, "lake")
+	names, err := filepath.Glob(filepath.Join(dir, "runs", "*", "*", "*.parquet"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%q, %v", names, err)
+	}
+	if err := os.Truncate(names[0], 1000); err != nil {
+		t.Fatal(err)
+	}
+	const damaged = 65
+	for _, args := range [][]string{{"lake", "--rebuild"}, {"lake"}, {"forget", "--user", "bob", "--dry-run"}, {"forget", "--user", "bob"}} {
+		out := lakeCall(t, damaged, append([]string{"--config", file}, args...)...)
+		if !strings.Contains(out, "part-00001.parquet is damaged") || !strings.Contains(out, "restore it from a backup, or delete") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	for _, name := range []string{names[0], strings.Replace(names[0], "/runs/", "/samples/", 1)} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "lake", "--rebuild")
+	if runs := lakeRows[lakeRow](t, dir, "runs"); len(runs) != 1 {
+		t.Errorf("after the files were deleted: %+v", runs)
+	}
+}
+
+// Root does not write into the lake of another user.
+func TestLakeOfAnotherUser(t *testing.T) {
+	dir := t.TempDir()
+	if os.Geteuid() == 0 {
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := checkLakeOwner(dir, 0); !errors.Is(err, errOtherUser) {
+		t.Errorf("root: %v", err)
+	}
+	err := errors.Join(checkLakeOwner(dir, 1000), checkLakeOwner(filepath.Join(dir, "new"), 0))
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -165,12 +165,8 @@ func checkDir(s config.Serve) error {
 	if err != nil {
 		return fmt.Errorf("there is no site at serve.dir: %w; set serve.dir as rt-site serve has it, or give --dir", err)
 	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
-		name := strconv.Itoa(int(owner))
-		if u, err := user.LookupId(name); err == nil {
-			name = u.Username
-		}
-		return errkind.With(errOtherUser, fmt.Errorf("%s belongs to the user %[2]s: run this as that user: sudo -u %[2]s", path, name))
+	if err := checkOwner(path, info, os.Geteuid()); err != nil {
+		return err
 	}
 	if s.Objects != "" {
 		return nil
@@ -180,6 +176,19 @@ func checkDir(s config.Serve) error {
 		return misconfigured(fmt.Errorf("there are no objects at serve.dir: %w; set serve.dir and serve.objects as rt-site serve has them, or give --dir", err))
 	}
 	return err
+}
+
+// checkOwner checks that a file belongs to a user.
+func checkOwner(path string, info fs.FileInfo, uid int) error {
+	owner := int(info.Sys().(*syscall.Stat_t).Uid)
+	if owner == uid {
+		return nil
+	}
+	name := strconv.Itoa(owner)
+	if u, err := user.LookupId(name); err == nil {
+		name = u.Username
+	}
+	return errkind.With(errOtherUser, fmt.Errorf("%s belongs to the user %[2]s: run this as that user: sudo -u %[2]s", path, name))
 }
 
 // openS3 opens the bucket and checks that it can be read.

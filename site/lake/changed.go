@@ -10,7 +10,7 @@ import (
 )
 
 // writeChanged writes the runs that the registry lists, one partition after the other.
-func (l *Lake) writeChanged(ctx context.Context, done *Totals) error {
+func (l *Lake) writeChanged(ctx context.Context, bad *unreadable, done *Totals) error {
 	var group []site.Changed // of one partition
 	last := site.Changed{}
 	for {
@@ -28,7 +28,7 @@ func (l *Lake) writeChanged(ctx context.Context, done *Totals) error {
 			}
 			isOther := len(group) > 0 && PartitionOf(group[0].Cluster, group[0].Start) != PartitionOf(c.Cluster, c.Start)
 			if isOther {
-				if err := l.writeGroup(ctx, group, done); err != nil {
+				if err := bad.leave(l.writeGroup(ctx, group, done)); err != nil {
 					return err
 				}
 				group = group[:0]
@@ -42,7 +42,7 @@ func (l *Lake) writeChanged(ctx context.Context, done *Totals) error {
 	if len(group) == 0 {
 		return nil
 	}
-	return l.writeGroup(ctx, group, done)
+	return bad.leave(l.writeGroup(ctx, group, done))
 }
 
 // leaveDamaged reports a run with a damaged row in the registry. An earlier version stays where it is.

@@ -52,7 +52,8 @@ func (*fixed) Gone(context.Context, string, int) ([]site.Changed, error) { retur
 func (*fixed) Removed(context.Context, string) error { return nil }
 
 // Forget removes the runs of users, also those that the registry has no more, and returns their number. With isDry it
-// only counts them. The next Write may write those again that the registry still has.
+// only counts them. The next Write may write those again that the registry still has. After a partition that cannot be
+// read it goes on; the error is then site.ErrDamaged.
 func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Totals, err error) {
 	if err := l.prepare(); err != nil {
 		return done, err
@@ -62,6 +63,7 @@ func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Tot
 	if err != nil {
 		return done, err
 	}
+	var bad unreadable
 	for _, p := range partitions {
 		u := &update{partition: p, users: users}
 		if isDry {
@@ -70,9 +72,9 @@ func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Tot
 		} else {
 			err = l.update(ctx, u, &done)
 		}
-		if err != nil {
-			return done, err
+		if err := bad.leave(err); err != nil {
+			return done, errors.Join(err, bad.err())
 		}
 	}
-	return done, nil
+	return done, bad.err()
 }

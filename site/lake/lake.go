@@ -139,19 +139,21 @@ func (l *Lake) prepare() error {
 const pageRuns = 1000
 
 // Write writes all runs that have changed since they were written, and removes those that are gone or too old. It may be
-// killed at any time: the next call does the rest.
+// killed at any time: the next call does the rest. It goes on after a partition that cannot be read; the error is then
+// site.ErrDamaged.
 func (l *Lake) Write(ctx context.Context) (done Totals, err error) {
 	if err := l.prepare(); err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(l.temp)) }()
-	if err := l.removeGone(ctx, &done); err != nil {
+	var bad unreadable
+	if err := l.removeGone(ctx, &bad, &done); err != nil {
 		return done, err
 	}
-	if err := l.writeChanged(ctx, &done); err != nil {
-		return done, err
+	if err := l.writeChanged(ctx, &bad, &done); err != nil {
+		return done, errors.Join(err, bad.err())
 	}
-	return done, l.expire(ctx, &done)
+	return done, errors.Join(bad.err(), l.expire(ctx, &done))
 }
 
 // ids is a set of ids of runs.
@@ -166,23 +168,28 @@ func (s ids) with(id string) ids {
 }
 
 // removeGone removes the runs that are no more in the registry.
-func (l *Lake) removeGone(ctx context.Context, done *Totals) error {
+func (l *Lake) removeGone(ctx context.Context, bad *unreadable, done *Totals) error {
 	for after := ""; ; {
 		list, err := l.Registry.Gone(ctx, after, pageRuns)
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		from := map[string]ids{}
+		from, isLeft := map[string]ids{}, map[string]bool{}
 		for _, c := range list {
 			from[c.Partition] = from[c.Partition].with(c.ID)
 			after = c.ID
 		}
 		for partition, runs := range from {
-			if err := l.update(ctx, &update{partition: partition, remove: runs}, done); err != nil {
+			err := l.update(ctx, &update{partition: partition, remove: runs}, done)
+			isLeft[partition] = err != nil
+			if err := bad.leave(err); err != nil {
 				return err
 			}
 		}
 		for _, c := range list {
+			if isLeft[c.Partition] {
+				continue
+			}
 			if err := l.Registry.Removed(ctx, c.ID); err != nil {
 				return err
 			}

@@ -252,3 +252,43 @@ func TestWriterWithoutItsLock(t *testing.T) {
 		complete(t, w)
 	}
 }
+
+// A damaged file is reported, and does not stop the other partitions. When it is deleted, a rebuild writes its runs.
+func TestDamagedFile(t *testing.T) {
+	for _, table := range []string{tableRuns, tableSamples} {
+		w := newWorld()
+		next := day.AddDate(0, 0, 1)
+		w.put("r1", 7, day, 5)
+		w.put("r2", 8, next, 5)
+		w.put("r3", 9, next, 5)
+		write(t, w)
+		bad := objectName(table, PartitionOf("c1", day), 1)
+		w.objects[bad] = w.objects[bad][:100]
+		w.put("r4", 10, day, 5)
+		w.put("r5", 11, next, 5)
+		w.remove("r3")
+		for pass, wantRuns := range []int{2, 0} { // r2 may be another registration of r3
+			done, err := w.lake(t).Write(t.Context())
+			isReported := errors.Is(err, site.ErrDamaged) && strings.Contains(err.Error(), "part-00001.parquet") && strings.Contains(err.Error(), "--rebuild")
+			if !isReported || done.Runs != wantRuns || w.runs["r4"].Changes == 0 || w.runs["r5"].Changes != 0 || len(w.gone) != 0 {
+				t.Errorf("%s, pass %d: %+v, %v", table, pass, done, err)
+			}
+		}
+		w.remove("r1")
+		if _, err := w.lake(t).Write(t.Context()); !errors.Is(err, site.ErrDamaged) || len(w.gone) != 1 {
+			t.Errorf("%s: a run leaves a damaged file: %v, %d runs are gone", table, err, len(w.gone))
+		}
+		done, err := w.lake(t).Forget(t.Context(), []string{"alice"}, false)
+		if !errors.Is(err, site.ErrDamaged) || done.Removed != 2 {
+			t.Errorf("%s: forget: %+v, %v", table, done, err)
+		}
+		for _, name := range []string{tableRuns, tableSamples} {
+			delete(w.objects, objectName(name, PartitionOf("c1", day), 1))
+		}
+		for _, r := range w.runs {
+			r.Changes++
+		}
+		write(t, w)
+		complete(t, w)
+	}
+}
