@@ -95,6 +95,7 @@ func newDoctor(c *cli.Context) *doctor.Doctor {
 	if err != nil {
 		cfg = config.Default()
 	}
+	cfg.Sentinel.S3Endpoint = cmp.Or(cfg.Sentinel.S3Endpoint, delivery.S3Endpoint(os.Getenv)) // as drain does
 	d := &doctor.Doctor{
 		Root: "/", ConfigFile: cmp.Or(c.String("config"), config.DefaultPath), ConfigErr: err, Config: cfg,
 		SlurmConf: os.Getenv("SLURM_CONF"), EnvToken: os.Getenv(delivery.EnvToken), Version: rt.VersionLine("rt-spool"),

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -29,15 +30,16 @@ import (
 // machine is a sound machine, parts of which a test breaks.
 type machine struct {
 	Doctor
-	t        *testing.T
-	settings map[string]string // of scontrol show config; empty: slurmctld gives no answer
-	commands map[string]string // standard output by program; a missing program fails
-	status   int               // of the receiver's answer
-	offset   time.Duration     // of the receiver's clock
-	server   *httptest.Server
-	gpus     []rt.GPUReading
-	gpuErr   error // of reading the GPUs
-	munge    error // of munged
+	t          *testing.T
+	settings   map[string]string // of scontrol show config; empty: slurmctld gives no answer
+	commands   map[string]string // standard output by program; a missing program fails
+	status     int               // of the receiver's answer
+	answerType string            // of the receiver's answer
+	offset     time.Duration     // of the receiver's clock
+	server     *httptest.Server
+	gpus       []rt.GPUReading
+	gpuErr     error // of reading the GPUs
+	munge      error // of munged
 }
 
 // slurm2205 has the settings of scontrol show config that the doctor reads, of a sound cluster.
@@ -57,7 +59,7 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, settings: map[string]string{}, commands: map[string]string{}, status: http.StatusNotFound}
+	m := &machine{t: t, settings: map[string]string{}, commands: map[string]string{}, status: http.StatusNotFound, answerType: "application/json"}
 	for k, v := range slurm2205 {
 		m.settings[k] = v
 	}
@@ -109,7 +111,9 @@ func newMachine(t *testing.T) *machine {
 
 	m.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", time.Now().Add(m.offset).UTC().Format(http.TimeFormat))
+		w.Header().Set("Content-Type", m.answerType)
 		w.WriteHeader(m.status)
+		_, _ = io.WriteString(w, `{"detail":"there is no such run"}`) // the client has gone
 	}))
 	t.Cleanup(m.server.Close)
 	m.Config.Sentinel.Endpoint, m.Config.Sentinel.AllowHTTP = m.server.URL, true
@@ -376,6 +380,13 @@ var nodeConditions = []condition{
 	{"receiver.token", Failure, "status 401", func(m *machine) { m.status = http.StatusUnauthorized }},
 	{"receiver.token", Failure, "redirects", func(m *machine) { m.status = http.StatusFound }},
 	{"receiver.token", Failure, "status 503", func(m *machine) { m.status = http.StatusServiceUnavailable }},
+	{"receiver.answer", Failure, "not as this service does: status 404", func(m *machine) { m.answerType = "text/html" }},
+	{"receiver.answer", Failure, "not as this service does: status 200", func(m *machine) { m.answerType, m.status = "text/html", http.StatusOK }},
+	{"receiver.store", Failure, "refused", func(m *machine) { m.Config.Sentinel.S3Endpoint = "http://127.0.0.1:1" }},
+	{"receiver.store", Failure, "status 503", func(m *machine) { m.Config.Sentinel.S3Endpoint, m.status = m.server.URL, http.StatusServiceUnavailable }},
+	{"receiver.tls", Warning, "not encrypted", func(m *machine) {
+		m.Config.Sentinel.S3Endpoint, m.Config.Sentinel.AllowHTTP = m.elsewhere(), false
+	}},
 	{"receiver.answer", Failure, "refused", func(m *machine) { m.server.Close() }},
 	{"receiver.answer", Failure, "bad ca_file", func(m *machine) {
 		m.HTTP = func(string) (*http.Client, error) { return nil, errors.New("bad ca_file") }
@@ -609,6 +620,7 @@ var loginConditions = []condition{
 	{"rt.resource-tracker", Warning, "exit status", func(m *machine) { m.commands = nil }},
 	{"rt.resource-tracker", Failure, "can be written", func(m *machine) { m.chmod("/usr/local/bin/resource-tracker", 0o777) }},
 	{"site.answer", Failure, "refused", func(m *machine) { m.server.Close() }},
+	{"site.answer", Failure, "not as this service does", func(m *machine) { m.answerType = "text/html" }},
 	{"site.token_file", Failure, "is empty", func(m *machine) { m.write("/etc/rt/read-token", "", 0o600) }},
 	{"site.tls", Failure, "expired", func(m *machine) {
 		m.certificate(-time.Hour)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,6 +22,7 @@ const (
 	clockLimit       = time.Minute         // difference of the clocks that is reported
 	certificateLimit = 14 * 24 * time.Hour // a certificate that ends within this time is reported
 	requestLimit     = 10 * time.Second
+	answerLimit      = 1 << 20 // bytes of an answer
 )
 
 // checkDelivery checks the receiver of the runs, and that it accepts the token.
@@ -28,16 +32,49 @@ func (d *Doctor) checkDelivery(ctx context.Context) {
 		d.warn("receiver.endpoint", "no receiver is configured", "runs stay on this node until the quota of the spool thins them", "endpoint in section [sentinel] of rt.toml")
 		return
 	}
-	isClear := crossesNetwork(s.Endpoint) && !s.AllowHTTP
-	if isClear {
-		d.warn("receiver.tls", "the endpoint of [sentinel] has http://: the connection is not encrypted", "the token and the names of users and jobs can be read on the network", "an endpoint with https://, or allow_http = true in [sentinel]")
+	isClear := crossesNetwork(s.Endpoint) || crossesNetwork(s.S3Endpoint)
+	if isClear && !s.AllowHTTP {
+		d.warn("receiver.tls", "an endpoint of [sentinel] has http://: the connection is not encrypted", "the token and the names of users and jobs can be read on the network", "endpoint and s3_endpoint with https://, or allow_http = true in [sentinel]")
 	}
+	d.checkStore(ctx)
 	token, ok := d.checkTokenFile("receiver.token_file", s.TokenFile)
 	if !ok {
 		return
 	}
 	// A request about a run that does not exist changes nothing.
 	d.checkService(ctx, service{"receiver", http.MethodPost, strings.TrimRight(s.Endpoint, "/") + "/runs/rt-spool-doctor/refresh-credentials", bearer(token), s.CAFile, "[sentinel]"})
+}
+
+// checkStore checks that the object store of the uploads answers. Without credentials it refuses the request.
+func (d *Doctor) checkStore(ctx context.Context) {
+	const name = "receiver.store"
+	const meaning = "runs wait in the spool"
+	s := d.Config.Sentinel
+	if s.S3Endpoint == "" { // Amazon's, with an address that the receiver gives for each run
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	client, err := d.HTTP(s.CAFile)
+	if err != nil {
+		return // receiver.answer reports it
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.S3Endpoint, nil)
+	if err != nil {
+		d.fail(name, err.Error(), meaning, "correct s3_endpoint in [sentinel] of rt.toml")
+		return
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		d.fail(name, err.Error(), "the object store gives no answer to this machine; "+meaning, "check s3_endpoint in [sentinel] of rt.toml, the network and the store")
+		return
+	}
+	resp.Body.Close()
+	if resp.StatusCode >= http.StatusInternalServerError {
+		d.fail(name, fmt.Sprintf("the object store failed: status %d", resp.StatusCode), meaning, "see the log of the store")
+		return
+	}
+	d.ok(name, "%s answers", req.URL.Host)
 }
 
 // checkSite checks the site service that users of this machine ask for runs.
@@ -158,9 +195,13 @@ func (d *Doctor) checkService(ctx context.Context, s service) {
 		d.unreachable(s, err)
 		return
 	}
-	resp.Body.Close()
-	d.ok(s.name+".answer", "%s answers", req.URL.Host)
-	d.checkStatus(s, resp.StatusCode)
+	defer resp.Body.Close() // it is read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
+	if err != nil {
+		d.unreachable(s, err)
+		return
+	}
+	d.checkStatus(s, resp, body)
 	d.checkClock(s, resp.Header.Get("Date"))
 	d.checkPeer(s, resp.TLS)
 }
@@ -174,19 +215,44 @@ func (d *Doctor) unreachable(s service, err error) {
 	d.fail(s.name+".answer", err.Error(), "the service gives no answer to this machine; runs wait in the spool", "check the URL in "+s.section+" of rt.toml, the network and the service")
 }
 
-func (d *Doctor) checkStatus(s service, status int) {
-	name := s.name + ".token"
+func (d *Doctor) checkStatus(s service, resp *http.Response, body []byte) {
+	name, status := s.name+".token", resp.StatusCode
+	isRefused := status == http.StatusUnauthorized || status == http.StatusForbidden
+	isRedirect := status >= http.StatusMultipleChoices && status < http.StatusBadRequest
+	isFault := status >= http.StatusInternalServerError
+	isOther := !isRefused && !isRedirect && !isFault && !isOfAPI(resp, body)
+	if isOther {
+		d.fail(s.name+".answer", fmt.Sprintf("%s answers, but not as this service does: status %d, type %q", resp.Request.URL.Host, status, resp.Header.Get("Content-Type")),
+			"nothing is exchanged with the service", "correct the URL in "+s.section+" of rt.toml; a proxy or another web server answers there")
+		return
+	}
+	d.ok(s.name+".answer", "%s answers", resp.Request.URL.Host)
 	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case isRefused:
 		d.fail(name, fmt.Sprintf("the service refuses this machine: status %d", status), "nothing is exchanged with the service",
 			"a valid token in token_file of "+s.section+", or with MUNGE the key of the service in /etc/munge/munge.key")
-	case status >= http.StatusMultipleChoices && status < http.StatusBadRequest:
+	case isRedirect:
 		d.fail(name, fmt.Sprintf("the service redirects: status %d", status), "rt follows no redirect, because the token is for one address", "the final URL in "+s.section+" of rt.toml")
-	case status >= http.StatusInternalServerError:
+	case isFault:
 		d.fail(name, fmt.Sprintf("the service failed: status %d", status), "runs wait in the spool until it works again", "see the log of the service")
 	default:
 		d.ok(name, "accepted")
 	}
+}
+
+// isOfAPI reports whether an answer has the form of the API: a JSON object, in an error with the reason. Other web
+// servers answer with text or HTML.
+func isOfAPI(resp *http.Response, body []byte) bool {
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	isJSON := kind == "application/json" || kind == "application/problem+json"
+	if err != nil || !isJSON {
+		return false
+	}
+	var object map[string]any
+	if json.Unmarshal(body, &object) != nil {
+		return false
+	}
+	return resp.StatusCode < http.StatusMultipleChoices || object["detail"] != nil || object["error"] != nil
 }
 
 func (d *Doctor) checkClock(s service, date string) {
