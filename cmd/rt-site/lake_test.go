@@ -269,7 +269,7 @@ func TestLakeWithADamagedFile(t *testing.T) {
 	const damaged = 65
 	for _, args := range [][]string{{"lake", "--rebuild"}, {"lake"}, {"forget", "--user", "bob", "--dry-run"}, {"forget", "--user", "bob"}} {
 		out := lakeCall(t, damaged, append([]string{"--config", file}, args...)...)
-		if !strings.Contains(out, "part-00001.parquet is damaged") || !strings.Contains(out, "restore it from a backup, or delete") {
+		if !strings.Contains(out, "part-00001.parquet: the file is damaged, or no Parquet") || !strings.Contains(out, "restore it from a backup, or delete") {
 			t.Errorf("%q: %s", args, out)
 		}
 	}

@@ -9,15 +9,13 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
-
-	"github.com/resource-tracker/rt/internal/errkind"
 )
 
 // errNewer means that a newer version of rt wrote a file.
 var errNewer = errors.New("the file has columns that this version of rt does not know")
 
 // errFile means that a file of the lake is damaged.
-var errFile = errors.New("a file of the lake is damaged")
+var errFile = errors.New("the file is damaged, or no Parquet")
 
 // tableReader reads the rows of a file in their order, with the columns of a schema. A column that the file lacks is
 // null.
@@ -34,7 +32,7 @@ func openTable(path string, f *os.File, schema *parquet.Schema) (*tableReader, e
 	}
 	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
 	if err != nil {
-		return nil, errkind.With(errFile, fmt.Errorf("%s is damaged, or no Parquet: %w", path, err))
+		return nil, fmt.Errorf("%s: %w: %w", path, errFile, err)
 	}
 	for _, column := range file.Schema().Columns() {
 		if _, ok := schema.Lookup(column...); !ok {
@@ -101,7 +99,7 @@ func (c *cursor) next(rows int, use func([]parquet.Value) error) error {
 				err = fmt.Errorf("column %d ends too early: %w", c.column, io.ErrUnexpectedEOF)
 			}
 			if err != nil {
-				return errkind.With(errFile, err)
+				return fmt.Errorf("%w: %w", errFile, err)
 			}
 		}
 		n := 0

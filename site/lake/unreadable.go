@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -46,5 +45,5 @@ func (u *unreadable) err() error {
 	if u.more > 0 {
 		list = append(list, fmt.Errorf("%d more partitions of the lake cannot be read", u.more))
 	}
-	return errkind.With(site.ErrDamaged, errors.Join(list...))
+	return fmt.Errorf("%w: %w", site.ErrDamaged, errors.Join(list...))
 }
