@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -111,7 +112,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 		t.note(rt.Event{Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: GPUs are not read, their sums are 0"})
 	}
 	t.kills.Step = run.Step
-	t.sinks = append(t.sinks, &t.kills, new(startup))
+	t.sinks = append(t.sinks, &t.kills, new(memory))
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
 		options.Ledger = t.writer
@@ -328,19 +329,27 @@ type unclosed struct{ io.Writer }
 // Close does nothing.
 func (unclosed) Close() error { return nil }
 
-// startup is a sink that releases the memory that only the start needed. It also runs the
-// garbage collector, so that the collector allocates its own memory now. Minutes later this
-// would look like a growing process.
-type startup struct{ readings int }
+// memory is a sink that releases the memory that only the start needed, and then keeps few pages of the program
+// mapped. It also runs the garbage collector, so that the collector allocates its own memory now. Minutes
+// later this would look like a growing process.
+type memory struct {
+	readings int
+	pages    *tracker.ProgramPages // nil before the third reading
+}
 
 // Put implements collect.Sink.
-func (s *startup) Put(*rt.Snapshot) error {
-	s.readings++
-	if s.readings == 3 { // all sources have been read twice, and a sample was printed
-		for range 4 {
+func (m *memory) Put(s *rt.Snapshot) error {
+	if m.pages != nil {
+		m.pages.Release(s.Boot)
+		return nil
+	}
+	m.readings++
+	if m.readings == 3 { // all sources have been read twice, and a sample was printed
+		for range 3 {
 			runtime.GC()
 		}
-		tracker.ReleaseMemory(true)
+		debug.FreeOSMemory()
+		m.pages = tracker.NewProgramPages(s.Boot)
 	}
 	return nil
 }

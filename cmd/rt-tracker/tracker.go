@@ -313,7 +313,7 @@ type announcement struct {
 
 // shrinkAfter is the time after which the tracker releases the memory that only its start needed. For a
 // shorter job this is not worth its CPU time.
-const shrinkAfter = 9 * time.Second
+const shrinkAfter = 9500 * time.Millisecond
 
 // Put implements collect.Sink.
 func (a *announcement) Put(s *rt.Snapshot) error {

@@ -36,41 +36,17 @@ func DeferGC() {
 	debug.SetMemoryLimit(maxHeap)
 }
 
-// ReleaseMemory returns garbage to the kernel, and the mapped pages of the program's file, or
-// of its libraries too. Pages that are needed again come back from the page cache.
-func ReleaseMemory(libraries bool) {
-	debug.FreeOSMemory() // first, because it reads much of the program
-	isReleased := func(string) bool { return true }
-	if !libraries {
-		exe, err := os.Readlink("/proc/self/exe")
-		if err != nil {
-			return
-		}
-		isReleased = func(path string) bool { return path == exe }
-	}
-	text, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		return // the process stays as large as it is
-	}
-	release(cleanMappings(text, isReleased))
+// ProgramPages keeps few pages of the program's file and of its libraries mapped. Go's tables and code are spread
+// over the file, and the kernel maps 16 pages for each that is read. Pages that are needed again come back from
+// the page cache.
+type ProgramPages struct {
+	mappings []mapping
+	next     int64 // boot time in nanoseconds of the next release
 }
 
-// Footprint keeps a program small that runs for days. The runtime itself would collect garbage every two
-// minutes even if there is hardly any. Each collection reads much of the program to find pointers on the
-// stacks: Go's tables and code are spread over the file, and the kernel maps 16 pages for each that is read.
-type Footprint struct {
-	mappings []mapping         // of the program's file and of its libraries
-	objects  [1]metrics.Sample // bytes in use, garbage included
-	most     uint64            // bytes at which the next collection is due
-	next     int64             // boot time in nanoseconds at which the mappings are released in any case
-}
-
-// releaseEvery is the time between two releases of the program's pages. What seldom runs, such as the code that
-// reads a new step, stays mapped until then. A release costs about half a reading.
-const releaseEvery = 2 * time.Minute
-
-// maxGarbage is the amount of garbage that is collected, in bytes. It is gcPercent of a large heap.
-const maxGarbage = 512 << 10
+// releaseEvery is the minimum time between two releases of the program's pages: they follow each reading at an
+// interval of 10 s, and each tenth at 1 s. A release costs about 150 us, in the readings after it.
+const releaseEvery = 9500 * time.Millisecond
 
 // localFileSystems are file systems of a disk or of memory, see statfs(2). From a network file system a
 // page may come late, or never again if the file was replaced.
@@ -86,40 +62,67 @@ func isOnLocalFileSystem(path string) bool {
 	return err == nil && slices.Contains(localFileSystems, int64(fs.Type))
 }
 
-// NewFootprint collects garbage and returns it to the kernel. The runtime makes no collections up to a limit,
-// see DeferGC, so that Collect must be called from now on. NewFootprint finds the mappings of the files that
-// are on a local file system. boot is the boot time in nanoseconds.
-func NewFootprint(boot int64) *Footprint {
-	f := &Footprint{objects: [1]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}}
-	debug.FreeOSMemory()
+// NewProgramPages finds the mappings of the files that are on a local file system, and releases their pages. boot
+// is the boot time in nanoseconds.
+func NewProgramPages(boot int64) *ProgramPages {
+	p := &ProgramPages{}
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err == nil { // else the process stays as large as it is
-		f.mappings = cleanMappings(text, isOnLocalFileSystem)
+		p.mappings = cleanMappings(text, isOnLocalFileSystem)
 	}
+	p.release(boot)
+	return p
+}
+
+// Release releases the pages if the last release was releaseEvery ago. boot is the boot time in nanoseconds. The
+// caller is the goroutine that takes the readings: a collection halves its stack, and the runtime would read its
+// tables again to enlarge the stack at the next reading.
+func (p *ProgramPages) Release(boot int64) {
+	if boot >= p.next {
+		p.release(boot)
+	}
+}
+
+func (p *ProgramPages) release(boot int64) {
+	p.next = boot + int64(releaseEvery)
+	useStack()
+	for _, m := range p.mappings {
+		// This is advice: if the kernel refuses it, only the saving is lost.
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
+	}
+}
+
+// Footprint keeps a program small that runs for days. The runtime itself would collect garbage every two
+// minutes even if there is hardly any. Each collection reads much of the program to find pointers on the stacks.
+type Footprint struct {
+	pages   *ProgramPages
+	objects [1]metrics.Sample // bytes in use, garbage included
+	most    uint64            // bytes at which the next collection is due
+}
+
+// maxGarbage is the amount of garbage that is collected, in bytes. It is gcPercent of a large heap.
+const maxGarbage = 256 << 10
+
+// NewFootprint collects garbage and returns it to the kernel. The runtime makes no collections up to a limit,
+// see DeferGC, so that Collect must be called from now on. boot is the boot time in nanoseconds.
+func NewFootprint(boot int64) *Footprint {
+	f := &Footprint{objects: [1]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}}
+	debug.FreeOSMemory() // first, because it reads much of the program
+	f.pages = NewProgramPages(boot)
 	f.setMost()
-	f.release(boot)
 	return f
 }
 
-// Collect collects garbage if there is much, and releases the program's pages after that and from time to
-// time. boot is the boot time in nanoseconds.
+// Collect collects garbage if there is much, returns it to the kernel, and releases the program's pages after
+// that and from time to time. boot is the boot time in nanoseconds.
 func (f *Footprint) Collect(boot int64) {
-	isDue := f.inUse() >= f.most
-	if isDue {
-		runtime.GC()
-		f.setMost()
+	if f.inUse() < f.most {
+		f.pages.Release(boot)
+		return
 	}
-	if isDue || boot >= f.next {
-		f.release(boot)
-	}
-}
-
-// release releases the program's pages. The caller is the goroutine that takes the readings: a collection halves
-// its stack, and the runtime would read its tables again to enlarge the stack at the next reading.
-func (f *Footprint) release(boot int64) {
-	f.next = boot + int64(releaseEvery)
-	useStack()
-	release(f.mappings)
+	debug.FreeOSMemory() // while it makes no collections, the runtime returns nothing by itself
+	f.setMost()
+	f.pages.release(boot)
 }
 
 // inUse returns the bytes of the objects in the heap, garbage included.
@@ -148,13 +151,6 @@ func useStack() {
 		frame[i] = byte(i)
 	}
 	runtime.KeepAlive(&frame)
-}
-
-func release(mappings []mapping) {
-	for _, m := range mappings {
-		// This is advice: if the kernel refuses it, only the saving is lost.
-		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
-	}
 }
 
 // mapping is a range of addresses.
