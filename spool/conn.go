@@ -39,8 +39,10 @@ func openConn(path string, params url.Values) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	params.Set("_cache_size", "-512") // KiB: the memory of the tracker is limited
-	params.Set("_mutex", "no")        // one goroutine at a time; SQLite would lock it for each column of a row
+	if !params.Has("_cache_size") {
+		params.Set("_cache_size", "-512") // KiB
+	}
+	params.Set("_mutex", "no") // one goroutine at a time; SQLite would lock it for each column of a row
 	uri := url.URL{Scheme: "file", Path: abs, RawQuery: params.Encode()}
 	c, err := (&sqlite3.SQLiteDriver{}).Open(uri.String())
 	if err != nil {

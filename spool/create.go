@@ -153,7 +153,8 @@ func fillFile(path string, run rt.Run, host rt.Host) error {
 func (w *Writer) open() error {
 	c, err := openConn(w.path, url.Values{
 		"mode": {"rw"}, "_journal_mode": {"WAL"}, "_synchronous": {"OFF"},
-		"_busy_timeout": {"100"}, // ms: a snapshot can wait for the next commit
+		"_busy_timeout": {"100"},  // ms: a snapshot can wait for the next commit
+		"_cache_size":   {"-128"}, // KiB: a larger one fills with rows of the last hours, which are not read again
 	})
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ func (w *deviceWriter[T]) end(seq int64, keyframe bool) error {
 }
 
 // maxKnown is the number of identities in memory above which forget drops some.
-const maxKnown = 512
+const maxKnown = 128
 
 // forget drops the identities of devices that are gone, if there are more than maxKnown identities.
 // Most of the dropped ones are ended processes. If a dropped device appears again, it gets a new
