@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"runtime"
@@ -8,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // all accepts each file.
@@ -41,32 +45,34 @@ Anonymous:             0 kB
 	}
 }
 
+// residentFiles returns the KiB of files that are mapped. The pages of a program count as RssShmem where its file is
+// on a tmpfs, as the go command's temporary directory may be.
+func residentFiles(t *testing.T) (kib int) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"RssFile:", "RssShmem:"} {
+		var part int
+		_, figure, _ := strings.Cut(string(status), key)
+		if _, err := fmt.Sscan(figure, &part); err != nil {
+			t.Fatalf("%s of /proc/self/status: %v", key, err)
+		}
+		kib += part
+	}
+	return kib
+}
+
 // TestReleaseProgram: the pages of the program's file that the start has mapped are released,
 // and the program continues to run.
 func TestReleaseProgram(t *testing.T) {
-	// The pages of a program count as RssShmem where its file is on a tmpfs, as the go
-	// command's temporary directory may be.
-	resident := func() (kib int) {
-		status, err := os.ReadFile("/proc/self/status")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, key := range []string{"RssFile:", "RssShmem:"} {
-			var part int
-			_, figure, _ := strings.Cut(string(status), key)
-			if _, err := fmt.Sscan(figure, &part); err != nil {
-				t.Fatalf("%s of /proc/self/status: %v", key, err)
-			}
-			kib += part
-		}
-		return kib
-	}
-	before := resident()
+	before := residentFiles(t)
 	p := NewProgramPages(1)
 	if len(p.mappings) == 0 {
 		t.Fatal("this program has no mapping to give back")
 	}
-	if after := resident(); after >= before {
+	if after := residentFiles(t); after >= before {
 		t.Errorf("%d KiB of files are mapped, %d KiB before", after, before)
 	}
 	p.Release(int64(releaseEvery))
@@ -80,6 +86,60 @@ func TestReleaseProgram(t *testing.T) {
 	if got := longestPause(lookYoung); got != lookSoon { // code and constants are what they were
 		t.Errorf("the longest pause became %s", got)
 	}
+}
+
+// TestSplit: a page that is read maps no more than its part of the file.
+func TestSplit(t *testing.T) {
+	exe, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	const parts = 4
+	size := 64 * parts * os.Getpagesize()
+	b, err := unix.Mmap(int(exe.Fd()), 0, size, unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Munmap(b); err != nil {
+			t.Error(err)
+		}
+	}()
+	start := uintptr(unsafe.Pointer(&b[0]))
+	mapping{start, start + uintptr(size)}.split()
+	if err := unix.Madvise(b, unix.MADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	sum := byte(0)
+	for i := range parts {
+		sum += b[i*size/parts]
+	}
+	runtime.KeepAlive(sum)
+	if n, most := mappedPages(t, start, uintptr(size)), parts*partPages; n < parts || n > most {
+		t.Errorf("%d pages that are read map %d pages, want at most %d", parts, n, most)
+	}
+}
+
+// mappedPages returns the number of pages of this process in a range of addresses, see proc_pid_pagemap(5).
+func mappedPages(t *testing.T, start, size uintptr) (n int) {
+	t.Helper()
+	f, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	page := uintptr(os.Getpagesize())
+	entries := make([]byte, size/page*8)
+	if _, err := f.ReadAt(entries, int64(start/page*8)); err != nil {
+		t.Fatal(err)
+	}
+	for entry := range slices.Chunk(entries, 8) {
+		if binary.NativeEndian.Uint64(entry)>>63 != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Garbage is collected when there is much of it, and only then.
