@@ -31,7 +31,9 @@ func (d *Doctor) checkReceiver(ctx context.Context) {
 	}
 	d.checkServeFiles()
 	d.checkPassword()
-	token := d.checkServeTokens()
+	token := d.checkServeTokens(tokenFile{"serve.token_file", s.TokenFile, "no node can deliver", "each user of this machine can send runs as any node"})
+	d.checkReaders(ctx)
+	d.checkLake()
 	d.checkServeTLS()
 	d.checkServing(ctx, token)
 	d.checkStores(ctx)
@@ -62,23 +64,27 @@ func (d *Doctor) checkServeSpace() {
 	}
 }
 
-// checkServeTokens returns the first token; empty if the file has only hashes of tokens.
-func (d *Doctor) checkServeTokens() (token string) {
-	const name = "serve.token_file"
-	file := d.Config.Serve.TokenFile
-	st, err := os.Stat(d.path(file))
+// tokenFile is a file with one token per line that rt-site serve accepts.
+type tokenFile struct {
+	setting, file    string
+	without, exposed string // what follows if it has no token, and if all users can read it
+}
+
+// checkServeTokens returns the first token of a file; empty if the file has only hashes of tokens.
+func (d *Doctor) checkServeTokens(f tokenFile) (token string) {
+	st, err := os.Stat(d.path(f.file))
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		d.unknown(name, err)
+		d.unknown(f.setting, err)
 		return ""
 	case err != nil:
-		d.fail(name, err.Error(), "no node can deliver", "put one token per line into "+file)
+		d.fail(f.setting, err.Error(), f.without, "put one token per line into "+f.file)
 		return ""
 	case st.Mode().Perm()&0o007 != 0:
-		d.fail(name, fmt.Sprintf("%s can be read or written by all users (mode %04o)", file, st.Mode().Perm()), "each user of this machine can send runs as any node", "chmod o-rwx "+file)
+		d.fail(f.setting, fmt.Sprintf("%s can be read or written by all users (mode %04o)", f.file, st.Mode().Perm()), f.exposed, "chmod o-rwx "+f.file+", and new tokens")
 		return ""
 	}
-	text, err := d.read(file)
+	text, err := d.read(f.file)
 	lines := 0
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -91,14 +97,68 @@ func (d *Doctor) checkServeTokens() (token string) {
 		}
 	}
 	switch {
+	case errors.Is(err, fs.ErrPermission):
+		d.unknown(f.setting, err)
 	case err != nil:
-		d.unknown(name, err)
+		d.fail(f.setting, err.Error(), f.without, "put one token per line into "+f.file)
 	case lines == 0:
-		d.fail(name, file+" is empty", "no node can deliver", "put one token per line into "+file)
+		d.fail(f.setting, f.file+" is empty", f.without, "put one token per line into "+f.file)
 	default:
-		d.ok(name, "%s", file)
+		d.ok(f.setting, "%s", f.file)
 	}
 	return token
+}
+
+// checkReaders checks who may read the runs of the site.
+func (d *Doctor) checkReaders(ctx context.Context) {
+	s := d.Config.Serve
+	if s.ReadTokenFile != "" {
+		d.checkServeTokens(tokenFile{"serve.read_token_file", s.ReadTokenFile, "no read token is valid", "each user of this machine can read the runs that a token in it may read"})
+	}
+	const name = "serve.coordinators"
+	switch s.Coordinators {
+	case "":
+	case "sacctmgr":
+		_, err := d.Command(ctx, "sacctmgr", "--version")
+		if err != nil {
+			d.fail(name, fmt.Sprintf("sacctmgr: %v", err), "rt-site serve does not start, or coordinators see only their own jobs", "install the client programs of Slurm, or name a file in serve.coordinators")
+			return
+		}
+		d.ok(name, "sacctmgr")
+	default:
+		st, err := os.Stat(d.path(s.Coordinators))
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			d.unknown(name, err)
+		case err != nil:
+			d.fail(name, err.Error(), "coordinators see only their own jobs", "create the file, or correct serve.coordinators in rt.toml")
+		case st.Mode().Perm()&0o002 != 0:
+			d.fail(name, fmt.Sprintf("%s can be written by all users (mode %04o)", s.Coordinators, st.Mode().Perm()), "another user can let users read the jobs of an account", "chmod o-w "+s.Coordinators)
+		default:
+			d.ok(name, "%s", s.Coordinators)
+		}
+	}
+}
+
+// checkLake checks the directory of the Parquet files. rt-site lake tries a store of objects itself.
+func (d *Doctor) checkLake() {
+	const name = "serve.lake"
+	dir := d.Config.Serve.Lake
+	isDirectory := strings.HasPrefix(dir, "/")
+	if !isDirectory {
+		return
+	}
+	st, err := os.Stat(d.path(dir))
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		d.unknown(name, err)
+	case err != nil:
+		d.warn(name, err.Error(), "rt-site-lake.service cannot create it", "install -d -o rt -g rt -m 750 "+dir)
+	case st.Mode().Perm()&0o022 != 0:
+		d.fail(name, fmt.Sprintf("%s can be written by other users (mode %04o)", dir, st.Mode().Perm()), "another user can replace the records of the site", "chmod go-w "+dir)
+	default:
+		d.ok(name, "%s", dir)
+	}
 }
 
 func (d *Doctor) checkServeTLS() {

@@ -61,6 +61,21 @@ var receiverConditions = []condition{
 	{"serve.token_file", OK, "serve-tokens", func(m *machine) {
 		m.write("/etc/rt/serve-tokens", "# nodes\nsha256:0123 nodes\n", 0o600)
 	}},
+	{"serve.read_token_file", Failure, "all users", func(m *machine) { m.readTokens("secret user=alice\n", 0o644) }},
+	{"serve.read_token_file", Failure, "is empty", func(m *machine) { m.readTokens("# none\n", 0o640) }},
+	{"serve.read_token_file", Failure, "no such file", func(m *machine) { m.Config.Serve.ReadTokenFile = "/etc/rt/read-tokens" }},
+	{"serve.coordinators", Failure, "sacctmgr", func(m *machine) { m.Config.Serve.Coordinators = "sacctmgr" }},
+	{"serve.coordinators", Failure, "no such file", func(m *machine) { m.Config.Serve.Coordinators = "/etc/rt/coordinators" }},
+	{"serve.coordinators", Failure, "all users", func(m *machine) {
+		m.Config.Serve.Coordinators = "/etc/rt/coordinators"
+		m.write("/etc/rt/coordinators", "alice physics\n", 0o666)
+	}},
+	{"serve.lake", Warning, "no such file", func(m *machine) { m.Config.Serve.Lake = "/srv/lake" }},
+	{"serve.lake", Failure, "other users", func(m *machine) {
+		m.Config.Serve.Lake = "/srv/lake"
+		m.mkdir("/srv/lake", 0o777)
+		m.chmod("/srv/lake", 0o777)
+	}},
 	{"serve.munge", Failure, "munge.socket", func(m *machine) { m.Config.Serve.Munge = "on" }},
 	{"serve.tls", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/cert.pem") }},
 	{"serve.tls", Failure, "no PEM", func(m *machine) { m.write("/etc/rt/cert.pem", "text", 0o644) }},
@@ -89,6 +104,20 @@ var ownerCondition = condition{"serve.owner", Failure, "/registry.db belongs to 
 	}
 }}
 
+// readTokens sets a file of read tokens.
+func (m *machine) readTokens(text string, mode os.FileMode) {
+	m.Config.Serve.ReadTokenFile = "/etc/rt/read-tokens"
+	m.write("/etc/rt/read-tokens", text, mode)
+}
+
+// readable lets readers, coordinators and a lake be configured and sound.
+func (m *machine) readable() {
+	m.readTokens("secret\n", 0o640)
+	m.Config.Serve.Coordinators, m.Config.Serve.Lake = "sacctmgr", "/srv/lake"
+	m.commands["sacctmgr"] = "slurm-wlm 24.11.5\n"
+	m.mkdir("/srv/lake", 0o750)
+}
+
 func storesOf(err error, checks ...Check) func(context.Context) ([]Check, error) {
 	return func(context.Context) ([]Check, error) { return checks, err }
 }
@@ -100,6 +129,13 @@ func TestReceiverConditions(t *testing.T) {
 	}
 	if checks := m.Run(t.Context(), Receiver); Worst(checks) != OK {
 		t.Errorf("problems of a sound receiver:\n%s", printed(t, checks))
+	}
+	m.readable()
+	checks := m.Run(t.Context(), Receiver)
+	for _, name := range []string{"serve.read_token_file", "serve.coordinators", "serve.lake"} {
+		if !slices.ContainsFunc(checks, func(c Check) bool { return c.Name == name && c.Status == OK }) {
+			t.Errorf("%s is not ok:\n%s", name, printed(t, checks))
+		}
 	}
 	check(t, Receiver, newReceiver, slices.Concat(receiverConditions, configConditions))
 	if os.Getuid() == 0 { // who alone can give a file away
