@@ -39,7 +39,7 @@ func examine(ctx context.Context, o *options, stdout io.Writer) error {
 	if o.json {
 		err = cli.PrintJSON(stdout, checks)
 	} else {
-		err = doctor.Print(stdout, doctor.Receiver, checks, true)
+		err = doctor.Print(stdout, []doctor.Role{doctor.Receiver}, checks, true)
 	}
 	if err == nil && doctor.Worst(checks) == doctor.Failure {
 		err = errUnusable

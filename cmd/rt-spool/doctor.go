@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -44,7 +45,7 @@ func doctorCommand() *cli.Command {
 			jsonFlag,
 			&cli.BoolFlag{Name: "all", Usage: "print the checks that are ok too"},
 			&cli.BoolFlag{Name: "try", Usage: "on a compute node: run a job of one second with srun, and check its report"},
-			&cli.StringFlag{Name: "role", Usage: "check a machine of this `ROLE`: node, login or receiver (default: from the configuration)"},
+			&cli.StringFlag{Name: "role", Usage: "check a machine of this `ROLE` only: node, login or receiver (default: all roles that the configuration and the programs suggest)"},
 		},
 		Description: "The exit status is 0 if nothing is wrong, 1 with warnings, 2 with failures.",
 		Action:      runDoctor,
@@ -56,19 +57,20 @@ func runDoctor(c *cli.Context) error {
 		return rtcli.Usage("doctor takes no argument; see rt-spool doctor --help")
 	}
 	d := newDoctor(c)
-	role := doctor.Role(c.String("role"))
-	switch role {
+	var roles []doctor.Role
+	switch role := doctor.Role(c.String("role")); role {
 	case "":
-		role = d.FindRole()
+		roles = d.FindRoles()
 	case doctor.Node, doctor.Login, doctor.Receiver:
+		roles = []doctor.Role{role}
 	default:
 		return rtcli.Usage("--role %q: it is none of node, login and receiver", role)
 	}
-	isAway := c.Bool("try") && role != doctor.Node
+	isAway := c.Bool("try") && !slices.Contains(roles, doctor.Node)
 	if isAway {
-		return rtcli.Usage("--try needs a compute node, and this is a %s; see --role", doctor.Title(role))
+		return rtcli.Usage("--try needs a compute node, and this is a %s; see --role", doctor.Title(roles))
 	}
-	checks := d.Run(c.Context, role)
+	checks := d.Run(c.Context, roles...)
 	if c.Bool("try") {
 		checks = append(checks, d.Try(c.Context)...)
 	}
@@ -76,7 +78,7 @@ func runDoctor(c *cli.Context) error {
 	if c.Bool("json") {
 		err = rtcli.PrintJSON(c.App.Writer, checks)
 	} else {
-		err = doctor.Print(c.App.Writer, role, checks, c.Bool("all"))
+		err = doctor.Print(c.App.Writer, roles, checks, c.Bool("all"))
 	}
 	switch worst := doctor.Worst(checks); {
 	case err != nil:

@@ -102,15 +102,18 @@ type Breaker struct {
 	Until    time.Time // no tracker is started before; zero if the breaker is closed
 }
 
-// FindRole returns the role that the configuration and the installed programs suggest.
-func (d *Doctor) FindRole() Role {
-	switch {
-	case d.exists(d.Config.Serve.Dir):
-		return Receiver
-	case d.program("rt-prolog") != "" && d.hasSlurmd():
-		return Node
+// FindRoles returns the roles that the configuration and the installed programs suggest. A receiver can run jobs too.
+func (d *Doctor) FindRoles() (roles []Role) {
+	if d.program("rt-prolog") != "" && d.hasSlurmd() {
+		roles = append(roles, Node)
 	}
-	return Login
+	if d.exists(d.Config.Serve.Dir) {
+		roles = append(roles, Receiver)
+	}
+	if len(roles) == 0 {
+		return []Role{Login}
+	}
+	return roles
 }
 
 // hasSlurmd reports whether slurmd runs here or is installed. The package of rt for a login node has the hooks too.
@@ -127,29 +130,35 @@ func (d *Doctor) hasSlurmd() bool {
 	})
 }
 
-// Run does the checks of a role. It changes nothing on the machine.
-func (d *Doctor) Run(ctx context.Context, role Role) []Check {
+// Run does the checks of the roles of a machine. It changes nothing on the machine.
+func (d *Doctor) Run(ctx context.Context, roles ...Role) []Check {
 	d.checks, d.nodes = nil, nil
 	d.checkConfig()
-	switch role {
-	case Node:
-		d.checkSlurm(ctx)
-		d.checkKernel()
-		d.checkPrograms(ctx, "rt-prolog", "rt-epilog", "rt-tracker", "resource-tracker")
-		d.checkSwitches()
-		d.checkSpool()
-		d.checkGPU(ctx)
-		d.checkDelivery(ctx)
-		if d.Config.Site.URL != "" {
+	for _, role := range roles {
+		switch role {
+		case Node:
+			d.runNode(ctx)
+		case Login:
+			d.checkPrograms(ctx, "resource-tracker")
 			d.checkSite(ctx)
+		case Receiver:
+			d.checkReceiver(ctx)
 		}
-	case Login:
-		d.checkPrograms(ctx, "resource-tracker")
-		d.checkSite(ctx)
-	case Receiver:
-		d.checkReceiver(ctx)
 	}
 	return d.checks
+}
+
+func (d *Doctor) runNode(ctx context.Context) {
+	d.checkSlurm(ctx)
+	d.checkKernel()
+	d.checkPrograms(ctx, "rt-prolog", "rt-epilog", "rt-tracker", "resource-tracker")
+	d.checkSwitches()
+	d.checkSpool()
+	d.checkGPU(ctx)
+	d.checkDelivery(ctx)
+	if d.Config.Site.URL != "" {
+		d.checkSite(ctx)
+	}
 }
 
 // Worst returns the worst status of the checks. A check that could not be done counts as ok.

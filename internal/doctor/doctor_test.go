@@ -519,7 +519,7 @@ func checkWith(t *testing.T, run func(*machine, context.Context) []Check, sound 
 func printed(t *testing.T, checks []Check) string {
 	t.Helper()
 	var text strings.Builder
-	if err := Print(&text, Node, checks, true); err != nil {
+	if err := Print(&text, []Role{Node}, checks, true); err != nil {
 		t.Fatal(err)
 	}
 	return text.String()
@@ -578,7 +578,7 @@ func TestSound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			change(m)
-			if role := m.FindRole(); role != Node {
+			if role := m.FindRoles(); !slices.Equal(role, []Role{Node}) {
 				t.Errorf("role %s, want node", role)
 			}
 			checks := m.Run(t.Context(), Node)
@@ -640,7 +640,7 @@ var configConditions = []condition{
 
 func TestLoginConditions(t *testing.T) {
 	m := newLogin(t)
-	if role := m.FindRole(); role != Login {
+	if role := m.FindRoles(); !slices.Equal(role, []Role{Login}) {
 		t.Errorf("role %s, want login", role)
 	}
 	for _, isAllowed := range []bool{true, false} { // the site is on this machine

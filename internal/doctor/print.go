@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -12,7 +13,7 @@ var titles = map[Role]string{Node: "compute node", Login: "login node", Receiver
 
 // Print writes the checks for a person: those with a problem have lines with what it means and the fix.
 // Without all, checks that are ok are only counted.
-func Print(w io.Writer, role Role, checks []Check, all bool) error {
+func Print(w io.Writer, roles []Role, checks []Check, all bool) error {
 	count := map[Status]int{}
 	for _, c := range checks {
 		count[c.Status]++
@@ -28,9 +29,15 @@ func Print(w io.Writer, role Role, checks []Check, all bool) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d checks of a %s: %d ok, %d warnings, %d failures, %d not checked\n", len(checks), titles[role], count[OK], count[Warning], count[Failure], count[Unknown])
+	_, err := fmt.Fprintf(w, "%d checks of a %s: %d ok, %d warnings, %d failures, %d not checked\n", len(checks), Title(roles), count[OK], count[Warning], count[Failure], count[Unknown])
 	return err
 }
 
-// Title returns a role as text, such as "login node".
-func Title(role Role) string { return titles[role] }
+// Title returns roles as text, such as "login node".
+func Title(roles []Role) string {
+	words := make([]string, len(roles))
+	for i, role := range roles {
+		words[i] = titles[role]
+	}
+	return strings.Join(words, " and ")
+}

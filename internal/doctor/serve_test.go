@@ -124,8 +124,9 @@ func storesOf(err error, checks ...Check) func(context.Context) ([]Check, error)
 
 func TestReceiverConditions(t *testing.T) {
 	m := newReceiver(t)
-	if role := m.FindRole(); role != Receiver {
-		t.Errorf("role %s, want receiver", role)
+	m.remove("/usr/sbin/slurmd")
+	if roles := m.FindRoles(); !slices.Equal(roles, []Role{Receiver}) {
+		t.Errorf("roles %s, want receiver", roles)
 	}
 	if checks := m.Run(t.Context(), Receiver); Worst(checks) != OK {
 		t.Errorf("problems of a sound receiver:\n%s", printed(t, checks))
@@ -140,5 +141,28 @@ func TestReceiverConditions(t *testing.T) {
 	check(t, Receiver, newReceiver, slices.Concat(receiverConditions, configConditions))
 	if os.Getuid() == 0 { // who alone can give a file away
 		check(t, Receiver, newReceiver, []condition{ownerCondition})
+	}
+}
+
+// TestReceiverIsNode: a receiver that runs jobs has the checks of both roles, each once.
+func TestReceiverIsNode(t *testing.T) {
+	m := newReceiver(t)
+	roles := m.FindRoles()
+	if !slices.Equal(roles, []Role{Node, Receiver}) || Title(roles) != "compute node and receiver" {
+		t.Fatalf("roles %s, %q", roles, Title(roles))
+	}
+	m.status = http.StatusOK
+	checks := m.Run(t.Context(), roles...)
+	if Worst(checks) != OK {
+		t.Errorf("problems of a sound machine:\n%s", printed(t, checks))
+	}
+	count := map[string]int{}
+	for _, c := range checks {
+		count[c.Name]++
+	}
+	for _, name := range []string{"rt.config", "slurm.prolog", "kernel.cgroup", "spool.dir", "serve.dir", "serve.answer"} {
+		if count[name] != 1 {
+			t.Errorf("%d checks %s", count[name], name)
+		}
 	}
 }
