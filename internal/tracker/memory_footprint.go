@@ -43,9 +43,9 @@ type ProgramPages struct {
 	next     int64 // boot time in nanoseconds of the next release
 }
 
-// releaseEvery is the minimum time between two releases of the program's pages: they follow each reading at an
-// interval of 10 s, and each tenth at 1 s. A release costs about 150 us, in the readings after it.
-const releaseEvery = 9500 * time.Millisecond
+// releaseEvery is the minimum time between two releases of the program's pages. A release costs up to half a
+// millisecond, in the readings after it: every 10 s that is half as much as the readings of a small job.
+const releaseEvery = time.Minute
 
 // localFileSystems are file systems of a disk or of memory, see statfs(2). From a network file system a
 // page may come late, or never again if the file was replaced.
