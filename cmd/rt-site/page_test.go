@@ -188,8 +188,8 @@ func TestPages(t *testing.T) {
 		status      int
 		has, lacks  []string
 	}{
-		{"", "/jobs", 401, []string{"the request does not show who sends it"}, []string{"alice", "{"}},
-		{"no-token", "/jobs", 401, nil, []string{"alice"}},
+		{"", "/jobs", 401, []string{"the request does not show who sends it", "as the password, a read token"}, []string{"alice", "{"}},
+		{"no-token", "/jobs", 401, []string{"as the password, a read token"}, []string{"alice"}},
 		{"page-alice", "/", 200, []string{"train-alice", ">1</a>", ">3</a>", ">5</a>"}, []string{"bob", ">2</a>", "hit", "nodes"}},
 		{"page-bob", "/jobs", 200, []string{"train-bob"}, []string{"alice", "hit"}},
 		{"page-all", "/jobs", 200, []string{"train-alice", "train-bob", `href="nodes"`}, nil},

@@ -26,8 +26,13 @@ func (s *Server) isPage(r *http.Request) bool {
 // servePage answers a request for a page, within the limits of the reading API.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) error {
 	reader, err := s.readerOf(w, r)
+	var p *problem
+	isUnknown := errors.As(err, &p) && p.status == http.StatusUnauthorized
+	if isUnknown { // a browser then asks for a name and a password
+		w.Header().Add("WWW-Authenticate", `Basic realm="rt", charset="UTF-8"`)
+		return refuse(http.StatusUnauthorized, "%s; in a browser, load this page again and enter any name and, as the password, a read token", p.detail)
+	}
 	if err != nil {
-		w.Header().Add("WWW-Authenticate", `Basic realm="rt", charset="UTF-8"`) // a browser then asks for a read token
 		return err
 	}
 	leave, err := s.admit(r, reader)

@@ -82,7 +82,7 @@ func (a *Readers) Reader(r *http.Request) (site.Reader, error) {
 	}
 	fields := r.Header.Values("Authorization")
 	if len(fields) != 1 {
-		return site.Reader{}, fmt.Errorf("%w: send one header Authorization with MUNGE or Bearer", site.ErrUnknownReader)
+		return site.Reader{}, fmt.Errorf("%w: send one header Authorization with Bearer and a read token, or with MUNGE", site.ErrUnknownReader)
 	}
 	scheme, credential, _ := strings.Cut(fields[0], " ")
 	credential = strings.TrimSpace(credential)

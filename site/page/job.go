@@ -37,7 +37,7 @@ const (
 // jobPage is a job without its report.
 type jobPage struct {
 	Why   string // there is no report
-	Jobs  []jobRow
+	Jobs  jobRows
 	Runs  []runRow
 	Links []site.Link
 	// IsPartial is set if there are more runs.

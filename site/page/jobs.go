@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -34,7 +35,7 @@ var (
 type jobsPage struct {
 	Query                   map[string]string // the values of the form
 	States, Outcomes, Sorts []choice
-	Jobs                    []jobRow
+	Jobs                    jobRows
 	Next, First             string // links; empty: there is none
 	HasFilter               bool   // apart from the order
 	IsPartial               bool   // the search has not seen all jobs yet
@@ -45,12 +46,21 @@ type jobsPage struct {
 // jobRow is a job in a table.
 type jobRow struct {
 	Link, Label, Name        string
+	Cluster                  string
 	User, Account, Partition string
 	State, Outcome           string
 	Start, Elapsed           string
 	CPU, Memory, GPU         share
 	CoreHours, Waste         string
 	Nodes                    string
+}
+
+// jobRows are the rows of a table.
+type jobRows []jobRow
+
+// HasClusters reports whether the jobs are of several clusters.
+func (l jobRows) HasClusters() bool {
+	return slices.ContainsFunc(l, func(j jobRow) bool { return j.Cluster != l[0].Cluster })
 }
 
 // fields are the parameters of the list of jobs, apart from the cursor.
@@ -196,7 +206,7 @@ func (p *Pages) search(ctx context.Context, f site.Filter, cursor string) (found
 }
 
 // rowsOf returns the jobs as rows of a table. The name and the task of a job are in the record of its first run.
-func (p *Pages) rowsOf(r request, jobs []site.Job) (rows []jobRow, err error) {
+func (p *Pages) rowsOf(r request, jobs []site.Job) (rows jobRows, err error) {
 	for _, j := range jobs {
 		runs, _, err := p.conf.Registry.JobRuns(r.Context(), j, r.access, "", 1)
 		if err != nil {
@@ -213,7 +223,7 @@ func rowOf(j site.Job, runs []site.Run) jobRow {
 		end = time.Now()
 	}
 	row := jobRow{
-		Link: jobLink("job", j.Cluster, j.JobID), Label: strconv.FormatUint(j.JobID, 10), User: rt.Printable(j.User), Account: rt.Printable(j.Account),
+		Link: jobLink("job", j.Cluster, j.JobID), Label: strconv.FormatUint(j.JobID, 10), Cluster: rt.Printable(j.Cluster), User: rt.Printable(j.User), Account: rt.Printable(j.Account),
 		Partition: rt.Printable(j.Partition), State: string(j.State), Outcome: outcomeOf(j.State, j.Outcome), Start: moment(j.Start), Elapsed: elapsed(j.Start, end),
 		CPU: shareOf(j.CoreSecsUsed, j.CoreSecs), Memory: shareOf(j.MemorySecsUsed, j.MemorySecs), GPU: shareOf(j.GPUSecsUsed, j.GPUSecs),
 		CoreHours: hours(j.CoreSecs), Waste: dash,

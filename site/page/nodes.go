@@ -16,10 +16,11 @@ const (
 	batchNodes = 1000
 )
 
-// The limits from which on an operator has something to do.
+// The limits from which on an operator has something to do. Those of the spool are those of the alerts in contrib/prometheus.
 const (
 	lateReport = 6 * time.Hour
-	fullSpool  = 90 // percent of the limit, or of the file system
+	fullSpool  = 80 // percent of the limit
+	fullDisk   = 95 // percent of the file system
 )
 
 // nodesPage is the list of nodes, those with the most urgent problem first.
@@ -95,8 +96,12 @@ func nodeRowOf(n site.Node, now time.Time) nodeRow {
 	if n.HooksDisabled.Or(false) {
 		add(6, "Remove the file of hooks.disable_file, /etc/rt/disabled by default.", "hooks are disabled: no job is tracked")
 	}
-	if pct := fullness(n); pct >= fullSpool {
-		add(5, "Deliver what waits, lower spool.retain, or make room.", "spool %d %% full", pct)
+	spool, disk := fullness(n)
+	if spool >= fullSpool {
+		add(5, "Deliver what waits, or lower spool.retain.", "spool %d %% full", spool)
+	}
+	if disk >= fullDisk {
+		add(5, "Make room, deliver what waits, or lower spool.retain.", "disk of the spool %d %% full", disk)
 	}
 	if files := n.Unreadable.Or(0); files > 0 {
 		add(4, "rt-spool verify names them.", "%s unreadable files", grouped(files))
@@ -129,19 +134,17 @@ func mebibytes(v rt.Opt[int64]) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// fullness is how full the spool or its file system is, in percent; 0 if it is not known.
-func fullness(n site.Node) int {
-	used, limit := n.SpoolBytes.Or(0), n.SpoolLimit.Or(0)
-	pct := 0
-	if limit > 0 {
-		pct = int(float64(used) / float64(limit) * 100)
+// fullness is how full the spool and its file system are, in percent; 0 if it is not known.
+func fullness(n site.Node) (spool, disk int) {
+	if limit := n.SpoolLimit.Or(0); limit > 0 {
+		spool = int(float64(n.SpoolBytes.Or(0)) / float64(limit) * 100)
 	}
 	free, isKnown := n.DiskFree.Get()
-	disk := n.DiskBytes.Or(0)
-	if isKnown && disk > 0 {
-		pct = max(pct, int(float64(disk-free)/float64(disk)*100))
+	size := n.DiskBytes.Or(0)
+	if isKnown && size > 0 {
+		disk = int(float64(size-free) / float64(size) * 100)
 	}
-	return pct
+	return spool, disk
 }
 
 // spoolText is the size of the spool, and the part of the limit if there is one.

@@ -145,6 +145,32 @@ func TestErrorsAreLogged(t *testing.T) {
 	}
 }
 
+// The totals refuse what they are not limited by: a figure for all partitions is none for one of them.
+func TestTotalsRefuseOtherFields(t *testing.T) {
+	for _, query := range []string{"partition=p", "name=n", "node=n1", "state=running", "outcome=failed", "job=7", "sort=waste"} {
+		for _, path := range []string{"/users?", "/accounts?"} {
+			field, _, _ := strings.Cut(query, "=")
+			if status, body, _ := (&fake{}).get(t, path+query); status != 400 || !strings.Contains(body, "not by "+field) {
+				t.Errorf("%s%s: %d %s", path, query, status, body)
+			}
+		}
+	}
+}
+
+// A table of jobs of several clusters names them.
+func TestClustersOfJobs(t *testing.T) {
+	for more, isNamed := range []bool{false, true} {
+		list := jobRows{{Cluster: "east"}, {Cluster: "east"}, {Cluster: "west"}}[:2+more]
+		var b strings.Builder
+		if err := templates.ExecuteTemplate(&b, "jobtable", jobsPage{Jobs: list}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "Cluster") != isNamed || strings.Contains(b.String(), "east") != isNamed {
+			t.Errorf("%d clusters: %s", 1+more, b.String())
+		}
+	}
+}
+
 // The node with the most urgent problem is the first one.
 func TestNodes(t *testing.T) {
 	now := time.Now()
@@ -160,19 +186,20 @@ func TestNodes(t *testing.T) {
 		node("failing", func(n *site.Node) { n.FailedDrains = rt.Some[int64](2) }),
 		node("silent", func(n *site.Node) { n.Reported = now.Add(-7 * time.Hour) }),
 		node("full", func(n *site.Node) { n.DiskBytes, n.DiskFree = rt.Some[int64](100), rt.Some[int64](5) }),
+		node("filling", func(n *site.Node) { n.SpoolBytes, n.SpoolLimit = rt.Some[int64](8), rt.Some[int64](10) }),
 		node("off", func(n *site.Node) { n.HooksDisabled = rt.Some(true) }),
 		node("broken", func(n *site.Node) { n.BreakerUntil = rt.Some(now.Add(time.Hour)) }),
 	}}
 	_, body, _ := f.get(t, "/nodes")
 	at := -1
-	for _, want := range []string{">broken</a>", "breaker open", ">off</a>", "hooks are disabled: no job is tracked", ">full</a>", "spool 95 % full", ">silent</a>", "no report for 7 h", ">failing</a>", "2 failed drains", ">sound</a>"} {
+	for _, want := range []string{">broken</a>", "breaker open", ">off</a>", "hooks are disabled: no job is tracked", ">full</a>", "disk of the spool 95 % full", ">filling</a>", "spool 80 % full", ">silent</a>", "no report for 7 h", ">failing</a>", "2 failed drains", ">sound</a>"} {
 		next := strings.Index(body, want)
 		if next <= at {
 			t.Errorf("%q is not there, or too early: %s", want, body)
 		}
 		at = next
 	}
-	if _, body, _ := f.get(t, "/nodes?show=problems"); strings.Contains(body, "sound") || !strings.Contains(body, "5 of 6 nodes") {
+	if _, body, _ := f.get(t, "/nodes?show=problems"); strings.Contains(body, "sound") || !strings.Contains(body, "6 of 7 nodes") {
 		t.Errorf("the nodes with problems: %s", body)
 	}
 }

@@ -19,7 +19,7 @@ type totalsPage struct {
 	Totals            totalTable
 	Partitions, Weeks totalTable
 	Chart             *chart
-	Jobs              []jobRow
+	Jobs              jobRows
 	Back              string
 	All               string // link to the jobs
 	IsByWaste         bool
@@ -65,17 +65,33 @@ func (p *Pages) accounts(w http.ResponseWriter, r request) error {
 // defaultDays is the period of the totals without dates.
 const defaultDays = 56
 
-func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
-	f, values, err := filterOf(r)
+// totalsFields are the parameters of the totals.
+var totalsFields = []string{"user", "account", "since", "until"}
+
+// totalsFilter returns the filter of a query, and its values for the form. The totals have no other parameters.
+func totalsFilter(r request) (f site.Filter, values map[string]string, err error) {
+	f, values, err = filterOf(r)
 	if err != nil {
-		return err
+		return f, nil, err
+	}
+	for name := range values {
+		if !slices.Contains(totalsFields, name) {
+			return f, nil, badRequest("The users and accounts are limited by user, account and dates, not by %s. The list of jobs is.", name)
+		}
 	}
 	if f.Since.IsZero() {
 		today := time.Now().UTC().Truncate(24 * time.Hour)
 		f.Since = today.AddDate(0, 0, -defaultDays)
 		values["since"] = f.Since.Format(time.DateOnly)
 	}
-	f = site.Filter{Users: f.Users, Accounts: f.Accounts, Since: f.Since, Until: f.Until, Access: r.access}
+	return f, values, nil
+}
+
+func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
+	f, values, err := totalsFilter(r)
+	if err != nil {
+		return err
+	}
 	what, field := "Users", string(by)
 	if by == site.ByAccount {
 		what = "Accounts"
