@@ -1,7 +1,11 @@
 package lake
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
 	"strings"
 	"testing"
 
@@ -291,4 +295,35 @@ func TestDamagedFile(t *testing.T) {
 		write(t, w)
 		complete(t, w)
 	}
+}
+
+// forbidden is a store with a partition of which the directory may not be read.
+type forbidden struct {
+	*world
+	partition string
+}
+
+func (f forbidden) List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error] {
+	if strings.Contains(prefix, f.partition) {
+		return func(yield func(site.Stored, error) bool) {
+			yield(site.Stored{}, fmt.Errorf("open %s: %w", prefix, fs.ErrPermission))
+		}
+	}
+	return f.world.List(ctx, prefix)
+}
+
+// A partition that may not be read does not stop the others.
+func TestForbiddenPartition(t *testing.T) {
+	w := newWorld()
+	w.put("r1", 7, day, 5)
+	w.put("r2", 8, day.AddDate(0, 0, 1), 5)
+	l := w.lake(t)
+	l.Store = forbidden{w, PartitionOf("c1", day)}
+	done, err := l.Write(t.Context())
+	isReported := errors.Is(err, site.ErrDamaged) && strings.Contains(err.Error(), "make it accessible to the user of rt-site")
+	if !isReported || done.Runs != 1 || w.runs["r1"].Changes == 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	write(t, w)
+	complete(t, w)
 }
