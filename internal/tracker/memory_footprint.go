@@ -47,6 +47,9 @@ type ProgramPages struct {
 // millisecond, in the readings after it: every 10 s that is half as much as the readings of a small job.
 const releaseEvery = time.Minute
 
+// firstRelease is the time until the second release, which releases what the first readings and collections needed.
+const firstRelease = 10 * time.Second
+
 // localFileSystems are file systems of a disk or of memory, see statfs(2). From a network file system a
 // page may come late, or never again if the file was replaced.
 var localFileSystems = []int64{
@@ -73,6 +76,7 @@ func NewProgramPages(boot int64) *ProgramPages {
 		m.split()
 	}
 	p.release(boot)
+	p.next = boot + int64(firstRelease)
 	return p
 }
 

@@ -75,12 +75,12 @@ func TestReleaseProgram(t *testing.T) {
 	if after := residentFiles(t); after >= before {
 		t.Errorf("%d KiB of files are mapped, %d KiB before", after, before)
 	}
-	p.Release(int64(releaseEvery))
-	if p.next != 1+int64(releaseEvery) {
+	p.Release(int64(firstRelease))
+	if p.next != 1+int64(firstRelease) {
 		t.Errorf("the pages were released again at once, the next release is at %d", p.next)
 	}
-	p.Release(1 + int64(releaseEvery))
-	if p.next != 1+2*int64(releaseEvery) {
+	p.Release(1 + int64(firstRelease))
+	if p.next != 1+int64(firstRelease+releaseEvery) {
 		t.Errorf("the pages were not released again, the next release is at %d", p.next)
 	}
 	if got := longestPause(lookYoung); got != lookSoon { // code and constants are what they were
@@ -162,8 +162,8 @@ func TestCollect(t *testing.T) {
 	if n := cycles() - before; n != 0 {
 		t.Errorf("%d collections without garbage", n)
 	}
-	f.Collect(1 + int64(releaseEvery))
-	if f.pages.next != 1+2*int64(releaseEvery) {
+	f.Collect(1 + int64(firstRelease))
+	if f.pages.next != 1+int64(firstRelease+releaseEvery) {
 		t.Errorf("the next release is at %d", f.pages.next)
 	}
 	before = cycles()
