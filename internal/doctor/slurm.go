@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/internal/cgroupfs"
-	"github.com/resource-tracker/rt/spool"
 )
 
 func (d *Doctor) checkSlurm(ctx context.Context) {
@@ -102,7 +101,7 @@ func (d *Doctor) checkHook(s *slurmSettings, setting, program, meaning string) {
 		}
 	}
 	if len(ours) == 0 && len(d.checks) == before {
-		d.checkCalled(name, setting, program, strings.Join(values, ","), script, meaning)
+		d.warnNotCalled(name, setting, program, strings.Join(values, ","), script, meaning)
 		return
 	}
 	for _, file := range ours {
@@ -111,33 +110,12 @@ func (d *Doctor) checkHook(s *slurmSettings, setting, program, meaning string) {
 	d.okUnless(before, name, "%s", strings.Join(ours, " calls "))
 }
 
-// checkCalled checks a hook of the site without a call of rt in its text. It can call rt in a way that a search of the text
-// does not find, for example with a variable. Then a job of this boot proves that it does.
-func (d *Doctor) checkCalled(name, setting, program, hooks, script, meaning string) {
-	job, isTracked := d.trackedBy(setting)
-	if isTracked {
-		d.ok(name, "%s names %s; %s ran for job %d", setting, hooks, program, job)
-		return
-	}
+// warnNotCalled reports a hook of the site without a call of rt in its text. It can call rt in a way that a search of
+// the text does not find, for example with a variable. An earlier run proves nothing: the hook can have changed since.
+func (d *Doctor) warnNotCalled(name, setting, program, hooks, script, meaning string) {
 	position := map[string]string{"Prolog": "last", "Epilog": "first"}[setting]
-	d.warn(name, fmt.Sprintf("%s names %s: no call of %s is found there, and the spool has no run that proves one", setting, hooks, program), "if it does not call "+program+": "+meaning,
+	d.warn(name, fmt.Sprintf("%s names %s: no call of %s is found there", setting, hooks, program), "if it does not call "+program+" in another way: "+meaning,
 		fmt.Sprintf("rt-spool doctor --try, which shows whether a job is tracked; if not, keep the script and add the command: %s || true, as its %s command", script, position))
-}
-
-// trackedBy returns a job of this boot for which the program of a hook ran.
-func (d *Doctor) trackedBy(setting string) (job uint64, ok bool) {
-	boot, err := d.read("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return 0, false
-	}
-	err = spool.WalkReadOnly(d.path(d.Config.Spool.Dir), func(e *spool.Entry) {
-		isOfBoot := e.Err == nil && e.Run.BootID == boot && e.Run.Step == "" && e.Run.JobID.Valid()
-		isProof := setting == "Prolog" || e.Run.OutcomeSource == "epilog"
-		if isOfBoot && isProof {
-			job, ok = e.Run.JobID.Or(0), true
-		}
-	})
-	return job, ok && err == nil // spool.files reports the error
 }
 
 // hookFiles returns the files of one entry of Prolog or Epilog: a file, a pattern or a directory.
