@@ -11,8 +11,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// warm is how long a program runs before it is measured.
-const warm = 5 * time.Second
+// warm is how long a program runs before it is measured. A tracker releases the memory of its start after 9 s,
+// and the pages that its first readings need 10 s later; what follows is what it costs for the rest of the job.
+const warm = 40 * time.Second
 
 // realJob measures the tracker of a real job at 1 Hz next to its floor and to other
 // programs, all in the same seconds, and after that the tracker at its default interval.
@@ -102,7 +103,7 @@ func atDefault(c cluster) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	time.Sleep(interval + warm)
+	time.Sleep(warm)
 	whole := max(2*span.Truncate(interval), interval)
 	uses, err := observe(whole, true, j.tracker)
 	if err != nil {
@@ -142,7 +143,7 @@ func manyJobs(bin, dir string) (rows []row, err error) {
 		}
 		running, pids = append(running, j), append(pids, j.tracker)
 	}
-	time.Sleep(2 * warm)
+	time.Sleep(warm)
 	uses, err := observe(max(2*span.Truncate(10*time.Second), 10*time.Second), false, pids...)
 	if err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func manyProcesses(bin, dir string) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	time.Sleep(20 * time.Second)
+	time.Sleep(warm)
 	uses, err := observe(max(2*span.Truncate(10*time.Second), 10*time.Second), false, few.tracker, many.tracker)
 	if err != nil {
 		return nil, err

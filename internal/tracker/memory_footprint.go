@@ -45,7 +45,7 @@ type ProgramPages struct {
 
 // releaseEvery is the minimum time between two releases of the program's pages. A release costs up to half a
 // millisecond, in the readings after it: every 10 s that is half as much as the readings of a small job.
-const releaseEvery = time.Minute
+const releaseEvery = 5 * time.Minute
 
 // firstRelease is the time until the second release, which releases what the first readings and collections needed.
 const firstRelease = 10 * time.Second
