@@ -6,12 +6,12 @@ package delivery
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/internal/hostport"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/s3"
 	"github.com/resource-tracker/rt/upload/sentinel"
@@ -67,10 +67,7 @@ func (r Receiver) Connect() (*sentinel.Client, *s3.Uploader, error) {
 func (r Receiver) ClearText() (unprotected []string) {
 	for _, to := range []struct{ what, endpoint string }{{"the API's token crosses", r.Endpoint}, {"uploads cross", r.S3Endpoint}} {
 		u, err := url.Parse(to.endpoint)
-		if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
-			continue
-		}
-		if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsLoopback() {
+		if err == nil && hostport.CrossesNetwork(to.endpoint) {
 			unprotected = append(unprotected, fmt.Sprintf("%s the network to %s in clear text", to.what, u.Host))
 		}
 	}

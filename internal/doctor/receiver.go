@@ -10,12 +10,12 @@ import (
 	"io"
 	"io/fs"
 	"mime"
-	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/resource-tracker/rt/internal/hostport"
 )
 
 const (
@@ -32,7 +32,7 @@ func (d *Doctor) checkDelivery(ctx context.Context) {
 		d.warn("receiver.endpoint", "no receiver is configured", "runs stay on this node until the quota of the spool thins them", "endpoint in section [sentinel] of rt.toml")
 		return
 	}
-	isClear := crossesNetwork(s.Endpoint) || crossesNetwork(s.S3Endpoint)
+	isClear := hostport.CrossesNetwork(s.Endpoint) || hostport.CrossesNetwork(s.S3Endpoint)
 	if isClear && !s.AllowHTTP {
 		d.warn("receiver.tls", "an endpoint of [sentinel] has http://: the connection is not encrypted", "the token and the names of users and jobs can be read on the network", "endpoint and s3_endpoint with https://, or allow_http = true in [sentinel]")
 	}
@@ -90,22 +90,12 @@ func (d *Doctor) checkSite(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if crossesNetwork(s.URL) && !s.AllowHTTP {
+		if hostport.CrossesNetwork(s.URL) && !s.AllowHTTP {
 			d.warn("site.tls", "the URL of [site] has http://: the connection is not encrypted", "the token can be read on the network", "a URL with https://, or allow_http = true in [site]")
 		}
 		authorize = bearer(token)
 	}
 	d.checkService(ctx, service{"site", http.MethodGet, strings.TrimRight(s.URL, "/") + "/v1/whoami", authorize, s.CAFile, "[site]"})
-}
-
-// crossesNetwork reports whether requests to a URL cross the network without encryption.
-func crossesNetwork(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return ip == nil || !ip.IsLoopback()
 }
 
 // bearer returns a function that sets a token.

@@ -47,3 +47,14 @@ func TestListenError(t *testing.T) {
 		t.Errorf("nil: %v", err)
 	}
 }
+
+func TestCrossesNetwork(t *testing.T) {
+	for text, want := range map[string]bool{
+		"http://receiver.example/v1": true, "http://192.0.2.1:8080": true, "http://[2001:db8::1]": true,
+		"https://receiver.example": false, "http://localhost:8080": false, "http://127.0.0.2:1": false, "http://[::1]:1": false, "": false, "http://%": false,
+	} {
+		if got := CrossesNetwork(text); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
+	}
+}

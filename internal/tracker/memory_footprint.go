@@ -86,10 +86,10 @@ func NewProgramPages(boot int64) *ProgramPages {
 const partPages = 4
 
 // split splits m in parts. The kernel splits a mapping where the flags differ, and MADV_DONTDUMP sets a flag without
-// another effect: a core dump has no pages of files.
+// another effect: a core dump has no page of a file except the first, which is in no such part.
 func (m mapping) split() {
 	size := uintptr(partPages * os.Getpagesize())
-	for start := m.start; start+size < m.end; start += 2 * size {
+	for start := m.start + size; start+size < m.end; start += 2 * size {
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, start, size, unix.MADV_DONTDUMP) // advice, see release
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/hostport"
 	"github.com/resource-tracker/rt/internal/smallfile"
 )
 
@@ -107,13 +108,7 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 // ClearText reports whether requests send the read token to another machine without encryption. A MUNGE
 // credential is for one request.
 func (c *Client) ClearText() bool {
-	base, err := url.Parse(c.base)
-	if err != nil || base.Scheme != "http" || base.Hostname() == "localhost" {
-		return false
-	}
-	ip := net.ParseIP(base.Hostname())
-	isLoopback := ip != nil && ip.IsLoopback()
-	return c.hasToken && !isLoopback
+	return c.hasToken && hostport.CrossesNetwork(c.base)
 }
 
 func authorities(file string) (*x509.CertPool, error) {

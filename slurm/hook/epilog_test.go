@@ -15,10 +15,10 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// A tracker that has ended without closing its run has left its lock. The job's exit stays
-// for the process that closes the run.
-func TestEpilogOfUnclosedRun(t *testing.T) {
-	h, _ := newHook(t, fakeGood)
+// startTracker12 runs the Prolog of job 12 with a tracker, and returns the state file.
+func startTracker12(t *testing.T, fake string) (*Hook, StateFile) {
+	t.Helper()
+	h, _ := newHook(t, fake)
 	h.SpoolDir = t.TempDir()
 	if err := h.Prolog(prolog12); err != nil {
 		t.Fatal(err)
@@ -27,6 +27,13 @@ func TestEpilogOfUnclosedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return h, state
+}
+
+// A tracker that has ended without closing its run has left its lock. The job's exit stays
+// for the process that closes the run.
+func TestEpilogOfUnclosedRun(t *testing.T) {
+	h, state := startTracker12(t, fakeGood)
 	lock := strings.TrimSuffix(state.Spool, ".db") + ".lock"
 	if err := os.WriteFile(lock, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -45,15 +52,7 @@ func TestEpilogOfUnclosedRun(t *testing.T) {
 // The Epilog does not wait until a tracker that has closed its run has ended. The Prolog of the
 // requeued job starts another tracker.
 func TestEpilogOfClosedRun(t *testing.T) {
-	h, _ := newHook(t, fakeStubborn)
-	h.SpoolDir = t.TempDir()
-	if err := h.Prolog(prolog12); err != nil {
-		t.Fatal(err)
-	}
-	state, err := h.State.ReadStateFile(12, "n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h, state := startTracker12(t, fakeStubborn)
 	t.Cleanup(func() { killTracker(t, state) })
 	lock, err := tryLock(state.lock())
 	if err != nil {

@@ -525,15 +525,7 @@ func TestSpread(t *testing.T) {
 
 func TestEpilogFaults(t *testing.T) {
 	t.Run("tracker killed", func(t *testing.T) {
-		h, _ := newHook(t, fakeGood)
-		h.SpoolDir = t.TempDir()
-		if err := h.Prolog(prolog12); err != nil {
-			t.Fatal(err)
-		}
-		state, err := h.State.ReadStateFile(12, "n1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		h, state := startTracker12(t, fakeGood)
 		if err := os.WriteFile(state.lock(), nil, 0o600); err != nil { // its run is not closed
 			t.Fatal(err)
 		}
@@ -543,7 +535,7 @@ func TestEpilogFaults(t *testing.T) {
 		if p, err := findProcess("/proc", state.PID, state.PIDStart); err == nil && !p.waitGone(time.Now().Add(20*time.Second)) {
 			t.Fatal("SIGKILL did not end it")
 		}
-		err = h.Epilog(epilog12, exit7)
+		err := h.Epilog(epilog12, exit7)
 		if err == nil || !strings.Contains(err.Error(), "was gone before the job's Epilog") || !strings.Contains(err.Error(), state.Spool) {
 			t.Errorf("Epilog of a dead tracker: %v", err)
 		}
