@@ -50,6 +50,8 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 		if t.Failed() {
 			out, _ := exec.Command(slurmLab, "logs").CombinedOutput() // for the reader of a failure
 			t.Logf("%s", out)
+			log, _ := os.ReadFile(s.log())
+			t.Logf("the hooks and trackers have logged:\n%s", log)
 		}
 		if out, err := exec.Command(slurmLab, "down", "--reap").CombinedOutput(); err != nil {
 			t.Errorf("slurm-lab down: %v\n%s", err, out)
