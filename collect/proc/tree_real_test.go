@@ -7,15 +7,18 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/resource-tracker/rt"
 )
 
-// shell starts a shell that executes each line that it gets, and prints the answers.
+// shell starts a shell that executes each line that it gets; each line prints one line. When
+// the test ends, all processes of the shell end too.
 func shell(t *testing.T) (run func(line string) string, pid int) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `while read -r line; do eval "$line"; done`)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -28,12 +31,14 @@ func shell(t *testing.T) (run func(line string) string, pid int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.Close()
-		_ = cmd.Wait() // its status is that of its last line
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // it was killed
 	})
 	answers := bufio.NewReader(out)
 	return func(line string) string {
-		if _, err := io.WriteString(in, line+"; echo\n"); err != nil {
+		if _, err := io.WriteString(in, line+"\n"); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := answers.ReadString('\n')
@@ -57,11 +62,11 @@ func TestTreeOfNewProcesses(t *testing.T) {
 	for round := range 3 * searchEvery {
 		switch round % 3 {
 		case 0:
-			list = append(list, run("sleep 1000 >/dev/null & echo -n $!"))
-		case 1: // a child and its child
-			list = append(list, run(`sh -c 'trap "kill \$!" TERM; sleep 1000 & wait' >/dev/null & echo -n $!`))
+			list = append(list, run("sleep 1000 >/dev/null & echo $!"))
+		case 1: // a child and its child; it answers when its trap has the pid of its child
+			list = append(list, run(`sh -c 'sleep 1000 >/dev/null & trap "kill $!" TERM; echo $$; wait' &`))
 		case 2:
-			run("kill " + list[0] + "; wait " + list[0])
+			run("kill " + list[0] + "; wait " + list[0] + "; echo")
 			list = list[1:]
 		}
 		var s, want rt.Snapshot
@@ -93,7 +98,7 @@ func TestTreeOfNewProcesses(t *testing.T) {
 			t.Errorf("round %d: no memory", round)
 		}
 	}
-	run("kill " + strings.Join(list, " ") + "; wait")
+	run("kill " + strings.Join(list, " ") + "; wait; echo")
 	if searches == 3*searchEvery {
 		t.Error("each reading was a complete search")
 	}
