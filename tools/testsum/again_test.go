@@ -69,3 +69,33 @@ func TestAgain(t *testing.T) {
 		})
 	}
 }
+
+// Each of maxAgain failed tests runs again. One failure more, and none does.
+func TestAgainLimit(t *testing.T) {
+	for _, failed := range []int{maxAgain, maxAgain + 1} {
+		var first strings.Builder
+		for n := range failed {
+			first.WriteString(strings.ReplaceAll(unitTest, "TestWrite", "TestWrite"+string(rune('A'+n))))
+		}
+		file := filepath.Join(t.TempDir(), "second")
+		err := os.WriteFile(file, []byte(passedTest), 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		s := &summary{out: &out, output: map[string][]string{}}
+		err = s.read(strings.NewReader(first.String() + "exit 1\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.again([]string{"sh", "-c", "cat " + file, "sh"}, []string{"false"})
+		want := 0
+		if failed == maxAgain {
+			want = failed
+		}
+		runs := strings.Count(out.String(), "== again: ")
+		if left := len(s.failures); runs != want || left != failed-want {
+			t.Errorf("%d failed tests: %d ran again, %d still fail, want %d and %d\n%s", failed, runs, left, want, failed-want, out.String())
+		}
+	}
+}
