@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,10 +60,7 @@ func newSite(t *testing.T, dir string) *site {
 	}
 	s.script("prolog", "rt-prolog")
 	s.script("epilog", "rt-epilog")
-	if _, err := user.Lookup("rt"); err != nil {
-		command(t, "useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin",
-			"--comment", "made by the tests of rt", "rt") // contrib/lab/clean-system looks for the comment
-	}
+	makeUser(t)
 	s.own("spool")
 	if err := os.WriteFile(s.log(), nil, 0o666); err != nil {
 		t.Fatal(err)
@@ -74,6 +70,16 @@ func newSite(t *testing.T, dir string) *site {
 	}
 	s.configure(nil)
 	return s
+}
+
+// makeUser makes the user of the trackers, if it is missing. It has a lock, as in contrib/lab/slurm-lab: a second
+// useradd of the name at the same time succeeds too and replaces the ids, to which the spool of the first test
+// then no longer belongs.
+func makeUser(t *testing.T) {
+	t.Helper()
+	const add = "useradd --system --user-group --no-create-home --shell /usr/sbin/nologin" +
+		" --comment 'made by the tests of rt' rt" // contrib/lab/clean-system looks for the comment
+	command(t, "flock", "/etc", "sh", "-c", "id -u rt >/dev/null 2>&1 || "+add)
 }
 
 func (s *site) path(elem ...string) string { return filepath.Join(append([]string{s.dir}, elem...)...) }
