@@ -173,15 +173,18 @@ func (c *cluster) leaveBehind(t *testing.T, node string, id int64) (left []strin
 	return left
 }
 
-// removeAll removes directories of leaveBehind and those of the job.
+// removeAll removes directories of leaveBehind and those of the job. On a slow node a slurmstepd of the job may still be
+// ending: the directory of the job is then not empty, or slurmstepd removes it.
 func removeAll(t *testing.T, left []string) {
 	t.Helper()
 	for _, dir := range left {
-		for _, d := range []string{dir, filepath.Dir(dir)} {
-			if err := os.Remove(d); err != nil {
-				t.Error(err)
-			}
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
 		}
+		until(t, filepath.Dir(dir)+" to be removed", func() bool {
+			err := os.Remove(filepath.Dir(dir))
+			return err == nil || errors.Is(err, fs.ErrNotExist)
+		})
 	}
 }
 

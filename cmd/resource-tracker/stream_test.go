@@ -333,8 +333,8 @@ func TestT_CLD_01(t *testing.T) {
 		if b, err := os.ReadFile(samples); err == nil && bytes.Contains(b, []byte("\n")) {
 			break
 		}
-		if time.Since(began) > 5*time.Second {
-			t.Error("no sample after 5 s")
+		if time.Since(began) > time.Minute {
+			t.Error("no sample after a minute")
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
