@@ -123,10 +123,49 @@ func replay(t *testing.T, output []byte) {
 	}
 	for _, m := range results {
 		t.Run(string(m[2]), func(t *testing.T) {
-			if !bytes.Equal(m[1], []byte("PASS")) {
-				t.Errorf("%s failed in the machine, see its output", m[1])
+			if bytes.Equal(m[1], []byte("PASS")) {
+				return
 			}
+			for _, message := range messagesOf(string(m[2]), output) {
+				t.Log(message)
+			}
+			t.Errorf("%s failed in the machine, see its output", m[1])
 		})
+	}
+}
+
+var message = regexp.MustCompile(`^ +[a-z0-9_]+_test\.go:[0-9]+: `)
+
+// messagesOf returns the first lines of the messages of a test that ran in the machine, named without its
+// top-level test. testsum prints only some messages of a test, and those of all tests in the machine are too many.
+func messagesOf(name string, output []byte) (messages []string) {
+	isIts := false
+	for line := range strings.Lines(string(output)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "===" {
+			_, running, _ := strings.Cut(fields[2], "/")
+			isIts = running == name
+		}
+		if isIts && message.MatchString(line) {
+			messages = append(messages, strings.TrimSpace(line))
+		}
+	}
+	return messages
+}
+
+// The messages of a test in the machine are those after its name, and not those of its subtests.
+func TestMessagesOf(t *testing.T) {
+	const output = `=== RUN   TestCgroupV2/lifecycle/requeue
+    lifecycle_test.go:115: job 6 on n1: 9 snapshots
+        and more
+=== RUN   TestCgroupV2/lifecycle/requeue/sub
+    lifecycle_test.go:117: of another
+=== NAME  TestCgroupV2/lifecycle/requeue
+    lifecycle_test.go:116: it is late
+--- FAIL: TestCgroupV2/lifecycle/requeue (1.00s)
+`
+	want := []string{"lifecycle_test.go:115: job 6 on n1: 9 snapshots", "lifecycle_test.go:116: it is late"}
+	if got := messagesOf("lifecycle/requeue", []byte(output)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
