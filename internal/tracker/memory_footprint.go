@@ -28,10 +28,12 @@ func LimitMemory() {
 // maxHeap is the heap at which the runtime makes collections by itself, in bytes.
 const maxHeap = 64 << 20
 
-// DeferGC uses two processors and collects no garbage up to a heap of 64 MiB, ten times that of a
-// start, before NewFootprint: the Prolog waits for the start, and an Epilog may follow at once.
+// DeferGC uses four processors and collects no garbage up to a heap of 64 MiB, ten times that of a
+// start, before NewFootprint: the Prolog waits for the start, and an Epilog may follow at once. With two
+// processors a goroutine could wait for one that another keeps in a system call: the runtime takes it
+// only after the timer slack that rt-prolog sets.
 func DeferGC() {
-	runtime.GOMAXPROCS(2)
+	runtime.GOMAXPROCS(4)
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(maxHeap)
 }
