@@ -8,7 +8,7 @@ import (
 
 // keepScans is the number of scans after which a process is read although it has not run: the kernel can
 // take memory from it. The processes that run, and those in the snapshot, are always read.
-const keepScans = 32
+const keepScans = 128
 
 // hasExactClock reports whether the kernel counts CPU time by the nanosecond. A kernel that counts it by the
 // timer tick, such as user-mode Linux and one without a usable TSC, does not count a process that runs
