@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,6 +77,9 @@ type lab struct {
 
 const slurmLab = "contrib/lab/slurm-lab"
 
+// nodeName is the name of the only node. SLURM_LAB_PREFIX is another one where the machine has a second Slurm.
+func nodeName() string { return cmp.Or(os.Getenv("SLURM_LAB_PREFIX"), "n") + "1" }
+
 func newLab(n node, work string) (*lab, error) {
 	l := &lab{node: n, work: work}
 	for _, h := range []string{"prolog", "epilog"} {
@@ -89,7 +93,7 @@ func newLab(n node, work string) (*lab, error) {
 		}
 	}
 	os.Setenv("SLURM_LAB_DIR", filepath.Join(filepath.Dir(n.dir), "lab"))
-	os.Setenv("SLURM_LAB_PORT", "18800")
+	os.Setenv("SLURM_LAB_PORT", cmp.Or(os.Getenv("SLURM_LAB_PORT"), "18800"))
 	err := l.command(nil, "up", "--fresh", "--no-dbd", "--prolog", filepath.Join(n.dir, "prolog"), "--epilog", filepath.Join(n.dir, "epilog"),
 		"--conf", "PartitionName=many Nodes=ALL OverSubscribe=FORCE:80 MaxTime=INFINITE DefaultTime=60 State=UP")
 	if err == nil {
@@ -128,13 +132,17 @@ func (l *lab) command(out *bytes.Buffer, args ...string) error {
 }
 
 func (l *lab) start(processes int, interval string) (*job, error) {
+	return l.submit("exec "+l.work+" "+strconv.Itoa(processes), processes, interval)
+}
+
+// submit runs a script as a job, and waits until it has so many processes.
+func (l *lab) submit(script string, processes int, interval string) (*job, error) {
 	if err := l.node.configure("", "rt", interval); err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
 	memory := fmt.Sprintf("--mem=%d", max(20, processes))
-	err := l.command(&out, "run", "sbatch", "--parsable", "-p", "many", "-n1", memory, "-o", "/dev/null",
-		"--wrap", "exec "+l.work+" "+strconv.Itoa(processes))
+	err := l.command(&out, "run", "sbatch", "--parsable", "-p", "many", "-n1", memory, "--time=UNLIMITED", "-o", "/dev/null", "--wrap", script)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +223,7 @@ func bareCgroups(id int) []string {
 	}
 	var dirs []string
 	for _, c := range []string{"memory", "cpuacct", "freezer"} {
-		dirs = append(dirs, fmt.Sprintf("%s/%s/slurm_n1/uid_0/job_%d/step_batch", root, c, id))
+		dirs = append(dirs, fmt.Sprintf("%s/%s/slurm_%s/uid_0/job_%d/step_batch", root, c, nodeName(), id))
 	}
 	return dirs
 }
@@ -266,7 +274,7 @@ func (b *bare) close() error {
 // ready waits until all processes of a job run, and finds its tracker and its cgroups.
 func (j *job) ready(n node, processes int) error {
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		text, err := os.ReadFile(filepath.Join(n.state, fmt.Sprintf("%d@n1.json", j.id)))
+		text, err := os.ReadFile(filepath.Join(n.state, fmt.Sprintf("%d@%s.json", j.id, nodeName())))
 		if err != nil {
 			continue // the Prolog has not started
 		}
@@ -288,7 +296,7 @@ func (j *job) ready(n node, processes int) error {
 // gone waits until the tracker of a job has ended.
 func (j *job) gone(n node) error {
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		_, err := os.Stat(filepath.Join(n.state, fmt.Sprintf("%d@n1.json", j.id)))
+		_, err := os.Stat(filepath.Join(n.state, fmt.Sprintf("%d@%s.json", j.id, nodeName())))
 		if errors.Is(err, fs.ErrNotExist) {
 			return n.quiet()
 		}
@@ -299,7 +307,7 @@ func (j *job) gone(n node) error {
 // directories returns the cgroups of a job in all hierarchies, parents first.
 func (j *job) directories() []string {
 	var dirs []string
-	for _, pattern := range []string{"/sys/fs/cgroup/*/slurm_n1/uid_*/job_%d", "/sys/fs/cgroup/system.slice/*slurmstepd.scope/job_%d"} {
+	for _, pattern := range []string{"/sys/fs/cgroup/*/slurm_" + nodeName() + "/uid_*/job_%d", "/sys/fs/cgroup/system.slice/*slurmstepd.scope/job_%d"} {
 		roots, err := filepath.Glob(fmt.Sprintf(pattern, j.id))
 		if err != nil {
 			continue

@@ -67,8 +67,8 @@ func (n node) log() string { return filepath.Join(n.dir, "log") }
 func (n node) hook(program, context string, job int) (float64, error) {
 	cmd := exec.Command(filepath.Join(n.bin, program), "--config", n.config)
 	cmd.Env = []string{
-		"SLURM_JOB_ID=" + strconv.Itoa(job), "SLURMD_NODENAME=n1", "SLURM_CLUSTER_NAME=bench", "SLURM_SCRIPT_CONTEXT=" + context,
-		"SLURM_JOB_UID=0", "SLURM_JOB_GID=0", "SLURM_JOB_USER=root", "SLURM_NODELIST=n1", "SLURM_JOB_NUM_NODES=1",
+		"SLURM_JOB_ID=" + strconv.Itoa(job), "SLURMD_NODENAME=" + nodeName(), "SLURM_CLUSTER_NAME=bench", "SLURM_SCRIPT_CONTEXT=" + context,
+		"SLURM_JOB_UID=0", "SLURM_JOB_GID=0", "SLURM_JOB_USER=root", "SLURM_NODELIST=" + nodeName(), "SLURM_JOB_NUM_NODES=1",
 		"SLURM_JOB_CPUS_PER_NODE=1", "SLURM_JOB_EXIT_CODE=0", "SLURM_JOB_EXIT_CODE2=0:0",
 	}
 	begin := time.Now()

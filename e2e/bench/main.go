@@ -45,7 +45,7 @@ func (r row) within() string {
 }
 
 func main() {
-	soakFor := flag.Duration("soak", 0, "run resource-tracker alone for this long, at least a minute")
+	soakFor := flag.Duration("soak", 0, "run resource-tracker, and the tracker of a job whose steps come and go, for this long, at least a minute")
 	only := flag.String("only", "", "measure these parts alone, with commas: "+strings.Join(slices.Sorted(maps.Keys(parts)), ","))
 	flag.DurationVar(&span, "for", span, "how long the programs are measured at 1 Hz; twice as long at 10 s")
 	flag.BoolVar(&noSlurm, "no-slurm", false, "make the cgroups of the jobs without a Slurm")
@@ -81,13 +81,6 @@ func run(bin string, soakFor time.Duration, only string) error {
 		return err
 	}
 	fmt.Println(machine())
-	if soakFor > 0 {
-		rows, err := soak(bin, max(soakFor, time.Minute))
-		if err != nil {
-			return err
-		}
-		return show(rows)
-	}
 	dir, err := os.MkdirTemp("", "rt-bench-")
 	if err != nil {
 		return err
@@ -100,6 +93,13 @@ func run(bin string, soakFor time.Duration, only string) error {
 	bin, err = install(bin, dir)
 	if err != nil {
 		return err
+	}
+	if soakFor > 0 {
+		rows, err := soak(bin, dir, max(soakFor, time.Minute))
+		if err != nil {
+			return err
+		}
+		return show(rows)
 	}
 	var rows []row
 	for name := range strings.SplitSeq(cmp.Or(only, order), ",") {
