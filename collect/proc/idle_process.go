@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
 )
 
 // keepScans is the number of scans after which a process is read although it has not run: the kernel can
@@ -21,7 +23,8 @@ func hasExactClock() bool {
 // canKeep reports whether p is as it was when it was last read. It is not if its parent has ended, because
 // p then has another parent; this is also so while the ended parent is a zombie. A process to which bytes
 // of an ended child are still to come is read in each scan, so that they are not counted twice.
-func (j *JobProcs) canKeep(p *jobProcess) bool {
+// isRestIdle is that of the job.
+func (j *JobProcs) canKeep(p *jobProcess, isRestIdle bool) bool {
 	isDue := (p.pid+j.scans)%keepScans == 0
 	isSearched := p.looks < maxLooks && p.step != ""
 	isExpectingBytes := p.io.pending != counters{}
@@ -31,7 +34,46 @@ func (j *JobProcs) canKeep(p *jobProcess) bool {
 	}
 	at, isKnown := j.at[p.ppid]
 	isOrphan := isKnown && j.procs[at].hasEnded()
-	return !isOrphan && !p.hasRun()
+	if isOrphan {
+		return false
+	}
+	isKnownIdle := isRestIdle && p.isCurrent() && !j.isActive(p)
+	return isKnownIdle || !p.hasRun()
+}
+
+// activeScans is the number of scans for which a process counts as active after it has run.
+const activeScans = 8
+
+func (j *JobProcs) isActive(p *jobProcess) bool { return j.scans-p.ranAt < activeScans }
+
+// isRestIdle reports whether no processes have run since the last scan but the active ones: their clocks show
+// all CPU time that the job's cgroup has counted. The kernel counts the same nanoseconds in both, so the
+// difference is only what the cgroup's files round: less than it takes to wake a process. If an active
+// process runs just now, the two differ, and the scan asks all processes.
+func (j *JobProcs) isRestIdle(r *rt.JobReading) bool {
+	const rounding = 2 // microseconds; v2: of the job, and of slurmstepd
+	before := j.usage
+	j.usage = r.CPUUsage
+	isKnown := j.hasClock && before.Valid() && r.CPUUsage.Valid()
+	if !isKnown {
+		return false
+	}
+	var ran int64
+	for i := range j.procs {
+		p := &j.procs[i]
+		if !j.isActive(p) {
+			continue
+		}
+		now := cpuClock(p.pid)
+		isClock := p.ranFor != 0 && now != 0
+		if !isClock {
+			return false
+		}
+		ran += now - p.ranFor
+	}
+	counted := int64(r.CPUUsage.Or(0)) - int64(before.Or(0))
+	apart := counted - ran/1000
+	return -rounding <= apart && apart <= rounding
 }
 
 // hasEnded reports whether the process is gone or a zombie.
@@ -46,9 +88,11 @@ func (p *jobProcess) hasEnded() bool {
 // (nohz_full) each second, so a process that began to run less than that ago counts as one that has not
 // run; it has run at a later reading.
 func (p *jobProcess) hasRun() bool {
-	isCurrent := p.alive && p.ranFor != 0 && p.idle == 0 // its status was read too
-	return !isCurrent || cpuClock(p.pid) != p.ranFor
+	return !p.isCurrent() || cpuClock(p.pid) != p.ranFor
 }
+
+// isCurrent reports whether the last reading of the process was complete: its status was read too.
+func (p *jobProcess) isCurrent() bool { return p.alive && p.ranFor != 0 && p.idle == 0 }
 
 // cpuClock returns the CPU time of all threads of a process in nanoseconds; 0 if it cannot be read. It
 // costs a tenth of a reading of /proc/<pid>/stat, has no rounding, and needs no permission.

@@ -59,13 +59,14 @@ func (p idleProcess) run(t *testing.T) {
 // jobScans scans the processes of a job at each call of tick.
 type jobScans struct {
 	*JobProcs
-	s rt.Snapshot
+	s     rt.Snapshot
+	usage rt.Opt[uint64] // of the job's cgroup
 }
 
 func (j *jobScans) read(t *testing.T, why rt.Reason) {
 	t.Helper()
 	j.s.Reason, j.s.Boot = why, j.s.Boot+int64(time.Hour)
-	j.s.Job = rt.JobReading{Phase: rt.JobPresent}
+	j.s.Job = rt.JobReading{Phase: rt.JobPresent, CPUUsage: j.usage}
 	if err := j.Read(&j.s); err != nil {
 		t.Fatal(err)
 	}
@@ -149,5 +150,78 @@ func TestIdleOrphan(t *testing.T) {
 	j.read(t, rt.ReasonTick)
 	if p := last(); len(j.procs) != 1 || p.pid != child || p.ppid == parent.Process.Pid {
 		t.Errorf("after the end of its parent, process %d of %d has the parent %d", p.pid, len(j.procs), p.ppid)
+	}
+}
+
+// If the processes that ran lately have used all CPU time that the cgroup has counted, the others are not
+// asked. If they have used less, or more, all are asked.
+func TestRestIdle(t *testing.T) {
+	active, rest := startIdle(t), startIdle(t)
+	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{active.cmd.Process.Pid, rest.cmd.Process.Pid}, 0)}
+	defer j.Close()
+	j.usage = rt.Some[uint64](1000)
+	of := func(p idleProcess) *jobProcess { return &j.procs[j.at[p.cmd.Process.Pid]] }
+	run := func(p idleProcess) (used uint64) {
+		p.run(t)
+		for used == 0 {
+			used = uint64(cpuClock(p.cmd.Process.Pid)-of(p).ranFor) / 1000
+		}
+		return used
+	}
+	isSettled := func(p *jobProcess) bool {
+		isDueSoon := (p.pid+j.scans)%keepScans >= keepScans-4
+		return p.isKept && !j.isActive(p) && !isDueSoon
+	}
+	settle := func() {
+		j.until(t, "no process is active", func() bool {
+			return len(j.procs) == 2 && isSettled(of(active)) && isSettled(of(rest))
+		})
+	}
+	j.read(t, rt.ReasonFirst)
+	settle()
+
+	run(rest)
+	j.read(t, rt.ReasonTick)
+	if !of(rest).isKept {
+		t.Error("a process was asked although the cgroup has counted no CPU time")
+	}
+	j.usage.Set(j.usage.Or(0) + 1000)
+	j.read(t, rt.ReasonTick)
+	if of(rest).isKept {
+		t.Error("no process was asked although the cgroup has counted a millisecond")
+	}
+	j.usage.Clear()
+	run(rest)
+	j.read(t, rt.ReasonTick)
+	if of(rest).isKept {
+		t.Error("no process was asked although the CPU time of the cgroup is not known")
+	}
+
+	j.usage.Set(2000)
+	// The active process may run a moment longer than until its answer: then the two differ, and all are asked.
+	for start := time.Now(); ; {
+		settle()
+		run(active)
+		j.usage.Set(j.usage.Or(0) + 1000)
+		j.read(t, rt.ReasonTick)
+		if of(active).isKept {
+			t.Fatal("the process is not active")
+		}
+		used := run(active)
+		run(rest)
+		j.usage.Set(j.usage.Or(0) + used)
+		j.read(t, rt.ReasonTick)
+		if of(rest).isKept && !of(active).isKept {
+			break
+		}
+		if time.Since(start) > time.Minute {
+			t.Fatal("the active process has used all CPU time, and the other one is asked")
+		}
+	}
+	used := run(active)
+	j.usage.Set(j.usage.Or(0) + used + 1000)
+	j.read(t, rt.ReasonTick)
+	if of(rest).isKept {
+		t.Error("no process was asked although the active one has not used all CPU time")
 	}
 }

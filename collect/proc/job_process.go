@@ -31,6 +31,7 @@ type jobProcess struct {
 	idle     int            // readings since switches was read, in which it did nothing
 	pss      rt.Opt[uint64] // of this reading
 	ranFor   int64          // its CPU clock before the last complete reading, see hasRun; 0 if it is not known
+	ranAt    int            // the scan that found that it has run
 	isKept   bool           // it has not run, so that the last scan has not read it
 
 	held   bool // the files are open, unless opening them failed

@@ -50,8 +50,9 @@ type JobProcs struct {
 	fresh    []jobProcess // scratch: those found in this scan
 	pids     []int
 	top      topN
-	shown    []int // scratch: indices in procs of the processes in the snapshot
-	hasClock bool  // cpuClock shows whether a process has run, see hasExactClock; the pids are those of this PID namespace
+	shown    []int          // scratch: indices in procs of the processes in the snapshot
+	usage    rt.Opt[uint64] // the job's CPU time at the last scan, microseconds
+	hasClock bool           // cpuClock shows whether a process has run, see hasExactClock; the pids are those of this PID namespace
 	scans    int
 	names    peek
 	reapers  reapers
@@ -101,7 +102,7 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 	}
 	if isDue := j.isDue.Swap(false); isDue || s.Reason != rt.ReasonTick || s.Boot >= j.pace.next {
 		began := j.time()
-		j.scan(s.Reason != rt.ReasonTick)
+		j.scan(&s.Job, s.Reason != rt.ReasonTick)
 		j.show(s)
 		j.publish(&s.Job)
 		if isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop; isEnd {
@@ -172,15 +173,16 @@ func threadTime() time.Duration {
 }
 
 // scan reads the job's processes: all, or those that have run since the last scan and a part of the others.
-func (j *JobProcs) scan(all bool) {
+func (j *JobProcs) scan(r *rt.JobReading, all bool) {
 	j.denied = nil
+	isRestIdle := j.isRestIdle(r)
 	j.scans++
 	j.pids = j.list.Procs(j.pids[:0])
 	j.reapers.begin()
 	for i := range j.procs {
 		p := &j.procs[i]
 		ppid := p.ppid
-		if !all && j.canKeep(p) {
+		if !all && j.canKeep(p, isRestIdle) {
 			p.isKept, p.used = true, 0
 			p.pss.Clear()
 			j.noteDenied(p)
@@ -209,7 +211,11 @@ func (j *JobProcs) refreshKept(p *jobProcess) (alive bool) {
 }
 
 func (j *JobProcs) refresh(p *jobProcess) {
+	ranFor := p.ranFor
 	p.alive = p.refresh(&j.names, j.fs.Proc, j.hasClock)
+	if p.ranFor != ranFor {
+		p.ranAt = j.scans
+	}
 	p.pss.Clear()
 	j.noteDenied(p)
 	j.ioSeen = j.ioSeen || p.ioRead
@@ -331,7 +337,10 @@ func (j *JobProcs) removeEnded() {
 		j.lose(p.io.reconcile())
 		j.io.add(p.io.total())
 		j.switches.add(p.switches)
-		living = append(living, *p)
+		living = living[:len(living)+1]
+		if last := len(living) - 1; last < i {
+			living[last] = *p
+		}
 	}
 	clear(j.procs[len(living):n])
 	j.procs = living
