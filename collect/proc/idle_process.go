@@ -42,7 +42,7 @@ func (j *JobProcs) canKeep(p *jobProcess, isRestIdle bool) bool {
 }
 
 // activeScans is the number of scans for which a process counts as active after it has run.
-const activeScans = 8
+const activeScans = 2
 
 func (j *JobProcs) isActive(p *jobProcess) bool { return j.scans-p.ranAt < activeScans }
 
@@ -59,10 +59,15 @@ func (j *JobProcs) isRestIdle(r *rt.JobReading) bool {
 		return false
 	}
 	var ran int64
+	active := 0
 	for i := range j.procs {
 		p := &j.procs[i]
 		if !j.isActive(p) {
 			continue
+		}
+		active++
+		if active > len(j.procs)/2 { // to ask them all costs less
+			return false
 		}
 		now := cpuClock(p.pid)
 		isClock := p.ranFor != 0 && now != 0
