@@ -133,9 +133,15 @@ const sweepLock = "sweep.lock"
 // maxStale limits the files of other jobs that one Epilog checks, because the node waits for it.
 const maxStale = 32
 
+// hookAge is the age from which on the lock or temporary file of a hook is that of a killed one. No hook
+// works as long.
+const hookAge = 5 * time.Minute
+
 // removeStale removes what killed hooks have left, and the state files and exits of closed runs. A
 // run that is not closed has a lock file next to its spool file. Only one Epilog at a time checks
-// the files of other jobs, because hundreds of them would block each other's job locks.
+// the files of other jobs, because hundreds of them would block each other's job locks. It does not take
+// the lock of a hook that may be working: on a very busy node it could hold it until that hook gives up,
+// and the tracker would get no signal.
 func (h *Hook) removeStale(job uint64, node string) (err error) {
 	files, err := os.ReadDir(h.State.Dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -159,7 +165,7 @@ func (h *Hook) removeStale(job uint64, node string) (err error) {
 		}
 		path := filepath.Join(h.State.Dir, stem)
 		hasData := suffix == "json" || suffix == "exit"
-		isLeft := suffix == "lock" || suffix == "tmp"
+		isLeft := (suffix == "lock" || suffix == "tmp") && isOlder(f, hookAge)
 		switch {
 		case path == own, f.IsDir():
 		case strings.HasPrefix(stem, "breaker@"):
@@ -171,6 +177,11 @@ func (h *Hook) removeStale(job uint64, node string) (err error) {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func isOlder(f fs.DirEntry, age time.Duration) bool {
+	info, err := f.Info()
+	return err == nil && time.Since(info.ModTime()) > age
 }
 
 // cutSuffix splits a name at its last dot: the name of a node may have others.

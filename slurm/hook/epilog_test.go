@@ -187,9 +187,13 @@ func TestLaterEpilogRemovesStaleState(t *testing.T) {
 	}
 	t.Cleanup(func() { held.release() })
 	for _, left := range []string{"7@n1.site.lock", "8@n1.site.json.tmp", "12@n1.exit.tmp", "breaker@n1.json.lock", "breaker@n1.json.tmp"} { // of hooks that were killed
-		if err := os.WriteFile(filepath.Join(h.State.Dir, left), nil, 0o600); err != nil {
+		path, before := filepath.Join(h.State.Dir, left), time.Now().Add(-2*hookAge)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, before, before)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(h.State.Dir, "13@n1.site.lock"), nil, 0o600); err != nil { // of a hook that is working
+		t.Fatal(err)
 	}
 	// One Epilog at a time: another one leaves the files, and takes no lock.
 	sweep, err := tryLock(filepath.Join(h.State.Dir, sweepLock))
@@ -209,7 +213,7 @@ func TestLaterEpilogRemovesStaleState(t *testing.T) {
 	if err := h.Epilog(epilog12, exit7); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2@n1.site.exit", "2@n1.site.json", "4@n1.site.exit", "5@n1.site.json", "6@n1.site.json", "6@n1.site.lock", "9@n1.site.json"}
+	want := []string{"13@n1.site.lock", "2@n1.site.exit", "2@n1.site.json", "4@n1.site.exit", "5@n1.site.json", "6@n1.site.json", "6@n1.site.lock", "9@n1.site.json"}
 	if got := stateFiles(t, h); !slices.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
 	}
