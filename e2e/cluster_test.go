@@ -50,9 +50,6 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 		if t.Failed() {
 			out, _ := exec.Command(slurmLab, "logs").CombinedOutput() // for the reader of a failure
 			t.Logf("%s", out)
-			log, _ := os.ReadFile(s.log())
-			files, _ := exec.Command("ls", "-lanR", s.path("spool"), s.path("state")).CombinedOutput()
-			t.Logf("the hooks and trackers have logged:\n%s\nand there are the files:\n%s", log, files)
 		}
 		if out, err := exec.Command(slurmLab, "down", "--reap").CombinedOutput(); err != nil {
 			t.Errorf("slurm-lab down: %v\n%s", err, out)

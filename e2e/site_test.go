@@ -69,6 +69,13 @@ func newSite(t *testing.T, dir string) *site {
 		t.Fatal(err)
 	}
 	s.configure(nil)
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(s.log()) // for the reader of a failure
+			files, _ := exec.Command("ls", "-lanR", s.path("spool"), s.path("state")).CombinedOutput()
+			t.Logf("the hooks and trackers have logged:\n%s\nand there are the files:\n%s", log, files)
+		}
+	})
 	return s
 }
 
