@@ -76,7 +76,7 @@ help:
 	prose 'Vale over comments, man pages and documents' \
 	bench 'the cost of trackers of real jobs next to other programs, of readings, hooks and lists, each next to its budget (BENCH=-h)' \
 	bench-lake 'samples a second of rt-site lake, bytes a sample, and queries in DuckDB (RT_RUNS=1000000)' \
-	soak 'memory and CPU time of resource-tracker, and of the tracker of a job whose steps come and go, in an hour (SOAK=24h)' \
+	soak 'memory and CPU time of resource-tracker, and of the tracker of a job with steps that come and go, in an hour (SOAK=24h)' \
 	scale 'runs a second and memory of a receiver with SQLite, and with PostgreSQL and MinIO; a registry of a million jobs in both' \
 	install 'into PREFIX=$(PREFIX), below DESTDIR' \
 	packages 'deb and rpm packages of this commit, in build/packages' \

@@ -45,7 +45,7 @@ func (r row) within() string {
 }
 
 func main() {
-	soakFor := flag.Duration("soak", 0, "run resource-tracker, and the tracker of a job whose steps come and go, for this long, at least a minute")
+	soakFor := flag.Duration("soak", 0, "run resource-tracker, and the tracker of a job with steps that come and go, for this long, at least a minute")
 	only := flag.String("only", "", "measure these parts alone, with commas: "+strings.Join(slices.Sorted(maps.Keys(parts)), ","))
 	flag.DurationVar(&span, "for", span, "how long the programs are measured at 1 Hz; twice as long at 10 s")
 	flag.BoolVar(&noSlurm, "no-slurm", false, "make the cgroups of the jobs without a Slurm")

@@ -14,7 +14,7 @@ import (
 )
 
 // soak runs resource-tracker, which samples once a second as on an idle machine, and at the same time the
-// tracker of a job whose steps come and go. It shows their memory after a tenth of the time and at the
+// tracker of a job with steps that come and go. It shows their memory after a tenth of the time and at the
 // end. The activity of the rest of the machine is shown next to it, because the figures depend on it.
 func soak(bin, dir string, span time.Duration) ([]row, error) {
 	alone, err := startAlone(bin)
