@@ -198,6 +198,26 @@ func TestLockDir(t *testing.T) {
 	}
 }
 
+// A process that has inherited the lock of a run keeps the run live after the death of its tracker.
+func TestLockFile(t *testing.T) {
+	w := mustCreate(t, Options{})
+	inherited, err := w.LockFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.lock.file.Close(); err != nil { // as at the death of the tracker
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		if is, err := Live(w.Path()); is != want || err != nil {
+			t.Errorf("live: %v, %v; want %v", is, err, want)
+		}
+		if err := inherited.Close(); want && err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestFindJob(t *testing.T) {
 	dir := t.TempDir()
 	some := rt.Some[uint64]

@@ -3,6 +3,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -56,6 +57,19 @@ type Writer struct {
 
 // Path returns the path of the run's file.
 func (w *Writer) Path() string { return w.path }
+
+// LockFile returns a duplicate of the descriptor of the run's lock. A process that inherits it keeps the run live
+// until it exits, also after the death of the tracker. The lock file is removed when the run ends. Call it before
+// End and Close.
+func (w *Writer) LockFile() (*os.File, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fd, err := unix.FcntlInt(w.lock.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("duplicate the descriptor of %s: %w", w.lock.path, err)
+	}
+	return os.NewFile(uintptr(fd), w.lock.path), nil
+}
 
 func (w *Writer) prepare() error {
 	if err := w.db.exec(pragma("wal_autocheckpoint", logPages(filepath.Dir(w.path), w.opts.QuotaNode))); err != nil {

@@ -17,13 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/internal/telemetry"
-	"github.com/resource-tracker/rt/upload"
 )
 
 // maxInterval is a year: more is a mistake, and far more overflows a clock.
 const maxInterval = 365 * 24 * 60 * 60 // seconds
+
+// The values of --dialect.
+const (
+	dialectSpec = "spec"
+	dialectLive = "live"
+)
 
 // pidVariable is the environment variable of --pid.
 const pidVariable = "RESOURCE_TRACKER_PID"
@@ -43,9 +48,9 @@ type settings struct {
 	spoolDir string   // empty for no spool
 	anySpool bool     // spoolDir is a default and may be empty or replaced
 
-	streaming *streaming         // nil: nothing is sent
-	listen    *telemetry.Address // nil: no telemetry
-	connect   *telemetry.Address // of a GemPBA program; nil for none
+	uploads *uploads           // nil: nothing is sent
+	listen  *telemetry.Address // nil: no telemetry
+	connect *telemetry.Address // of a GemPBA program; nil for none
 
 	gpu                     bool
 	procfs, sysfs, cgroupfs string // cgroupfs: empty for the kernel's mounts
@@ -56,12 +61,12 @@ func newSettings(c *commandLine) (settings, error) {
 	s := settings{
 		interval: c.interval(file.interval), pid: c.pid(file.pid),
 		csv: c.choose("format", "json", "csv"), gpu: c.choose("gpu", "off", "auto"), scope: c.scope(),
-		meta: c.metadata(file.jobName), command: c.command, live: c.dialect() == upload.DialectLive,
+		meta: c.metadata(file.jobName), command: c.command, live: c.dialect() == dialectLive,
 		output: c.text("output"), spoolDir: c.text("spool"), connect: file.connect,
 		procfs: c.text("path.procfs"), sysfs: c.text("path.sysfs"), cgroupfs: c.text("path.cgroupfs"),
 	}
 	if c.err == nil {
-		s.streaming, c.err = newStreaming(os.Getenv, c.dialect())
+		s.uploads, c.err = newUploads(os.Getenv, c.dialect())
 	}
 	if text := c.text("listen"); text != "" {
 		a, err := telemetry.ParseAddress(text)
@@ -79,7 +84,7 @@ func newSettings(c *commandLine) (settings, error) {
 func (c *commandLine) dialect() string {
 	dialect := c.text("dialect")
 	if dialect != "" {
-		c.choose("dialect", upload.DialectSpec, upload.DialectLive)
+		c.choose("dialect", dialectSpec, dialectLive)
 	}
 	return dialect
 }
@@ -295,7 +300,7 @@ func privateIn(temp string, check func(dir string) error) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	if !delivery.IsPrivate(dir) {
+	if !streaming.IsPrivate(dir) {
 		return "", fmt.Errorf("%s is not a directory that only this user can write to: see who created it", dir)
 	}
 	return dir, usable(dir, check)

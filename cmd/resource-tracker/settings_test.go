@@ -187,8 +187,8 @@ func TestDialectOfTheAPI(t *testing.T) {
 	for _, dialect := range []string{"", "spec", "live"} {
 		t.Setenv("TRACKER_DIALECT", dialect)
 		s, err := parse(t)
-		if err != nil || s.streaming.to.Dialect != dialect || s.live != (dialect == "live") {
-			t.Errorf("%q: %+v, %v", dialect, s.streaming, err)
+		if err != nil || s.uploads.dialect != dialect || s.live != (dialect == "live") {
+			t.Errorf("%q: %+v, %v", dialect, s.uploads, err)
 		}
 	}
 }
@@ -343,14 +343,14 @@ func TestDashesWithoutCommand(t *testing.T) {
 // none without a token.
 func TestUploadInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": time.Minute, "5": 5 * time.Second} {
-		s, err := newStreaming(func(name string) string {
+		s, err := newUploads(func(name string) string {
 			return map[string]string{"SENTINEL_API_TOKEN": "t", "TRACKER_UPLOAD_INTERVAL": text}[name]
 		}, "")
 		if err != nil || s.every != want {
 			t.Errorf("of %q: %+v, %v", text, s, err)
 		}
 	}
-	if s, err := newStreaming(func(string) string { return "" }, "live"); s != nil || err != nil {
+	if s, err := newUploads(func(string) string { return "" }, "live"); s != nil || err != nil {
 		t.Errorf("without a token: %+v, %v", s, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -32,7 +32,7 @@ func TestFindSpoolAmongTemporaryFiles(t *testing.T) {
 			for range 2 { // the second run finds it there
 				s := settings{spoolDir: usual, anySpool: true}
 				dir, err := s.findSpool(check)
-				if err != nil || dir != filepath.Join(temp, private) || !delivery.IsPrivate(dir) {
+				if err != nil || dir != filepath.Join(temp, private) || !streaming.IsPrivate(dir) {
 					t.Errorf("%q, %v", dir, err)
 				}
 			}

@@ -201,7 +201,7 @@ func (s *station) streaming(args ...string) *exec.Cmd {
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		s.t.Fatal(err)
 	}
-	cmd.Env = append(cmd.Env, "TMPDIR="+temp, "SENTINEL_API_TOKEN="+testToken, "SENTINEL_API_URL="+s.url,
+	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(rtSpool(s.t))+":"+os.Getenv("PATH"), "TMPDIR="+temp, "SENTINEL_API_TOKEN="+testToken, "SENTINEL_API_URL="+s.url,
 		"AWS_ENDPOINT_URL="+s.url, "TRACKER_UPLOAD_INTERVAL=1", "NO_PROXY=127.0.0.1")
 	for _, fact := range []string{"VENDOR_ID", "ACCOUNT_ID", "REGION_ID", "ZONE_ID", "INSTANCE_TYPE"} {
 		cmd.Env = append(cmd.Env, "TRACKER_CLOUD_"+fact+"=0") // no request to the network
@@ -268,7 +268,7 @@ func (s *station) later(cmd *exec.Cmd, stderr string) outcome {
 	line, _, _ = strings.Cut(line, "\n")
 	sh := exec.Command("sh", "-c", line)
 	sh.Dir = cmd.Dir
-	sh.Env = append(slices.Clone(cmd.Env), "PATH="+filepath.Dir(rtSpool(s.t))+":"+os.Getenv("PATH"))
+	sh.Env = cmd.Env
 	return s.run(sh)
 }
 

@@ -11,12 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cloud"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/internal/hostfacts"
+	"github.com/resource-tracker/rt/internal/streaming"
 )
 
 // shutdownTimeout is how long the end of a run may wait for the network; the rest stays in
@@ -36,68 +34,51 @@ func shutdownContext() (context.Context, context.CancelFunc) {
 	return end, cancel
 }
 
-// streaming is the receiver that the environment names.
-type streaming struct {
-	to    delivery.Receiver
-	every time.Duration
+// errOpenRecord: the end of the run cannot be written.
+var errOpenRecord = errors.New("its record is not closed")
+
+// uploads are what the environment says of the receiver.
+type uploads struct {
+	endpoint string // the value of SENTINEL_API_URL
+	dialect  string // of the API; if it is empty, the API determines it
+	every    time.Duration
 }
 
-// newStreaming returns nil if there is no token: then nothing is sent (section 9). dialect is the
-// dialect of the API; if it is empty, the API determines it.
-func newStreaming(getenv func(string) string, dialect string) (*streaming, error) {
-	token := strings.TrimSpace(getenv(delivery.EnvToken))
-	if token == "" {
+// newUploads returns nil if there is no token: then nothing is sent (section 9).
+func newUploads(getenv func(string) string, dialect string) (*uploads, error) {
+	if strings.TrimSpace(getenv(streaming.EnvToken)) == "" {
 		return nil, nil
 	}
-	s := &streaming{every: time.Minute, to: delivery.Receiver{
-		Endpoint: getenv(delivery.EnvEndpoint), Token: token, Dialect: dialect, S3Endpoint: delivery.S3Endpoint(getenv),
-	}}
+	u := &uploads{endpoint: getenv(streaming.EnvEndpoint), dialect: dialect, every: time.Minute}
 	if text := getenv("TRACKER_UPLOAD_INTERVAL"); text != "" {
 		seconds, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || seconds < 1 || seconds > maxInterval {
 			return nil, cli.Usage("TRACKER_UPLOAD_INTERVAL %q: give a whole number of seconds from 1 to %d", text, maxInterval)
 		}
-		s.every = time.Duration(seconds) * time.Second
+		u.every = time.Duration(seconds) * time.Second
 	}
-	return s, nil
+	return u, nil
 }
 
-// openStream creates a spool for a run that has none, and begins to send it.
-func (t *tracking) openStream(s settings, warn func(error)) (err error) {
-	stream, err := s.streaming.to.NewStream(s.scope)
-	if err != nil {
-		return err
-	}
-	for _, what := range s.streaming.to.ClearText() {
-		warn(fmt.Errorf("%s: use https where others may listen", what))
-	}
-	local := hostfacts.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv)
+// openStream creates a spool for a run that has none, and starts rt-spool, which sends it.
+func (t *tracking) openStream(s settings, warn func(error)) error {
 	private := t.writer == nil
 	if private {
-		dir, err := os.MkdirTemp("", delivery.PrivatePrefix)
+		dir, err := os.MkdirTemp("", streaming.PrivatePrefix)
 		if err != nil {
 			return fmt.Errorf("make a directory for what waits to be sent (TMPDIR names another place): %w", err)
 		}
+		local := hostfacts.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv)
 		if err := t.openSpool(s, dir, local, warn); err != nil {
 			return errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	stream.Start(delivery.StreamOptions{
-		Path: t.writer.Path(), Private: private, Temp: os.TempDir(), Every: s.streaming.every, Warn: warn,
-		Host: func(ctx context.Context, firstGPUs func() []rt.GPUReading) (rt.Host, bool) {
-			prober := cloud.Prober{Endpoints: cloud.DefaultEndpoints()}
-			facts := hostfacts.Start(ctx, local, os.LookupEnv, func(ctx context.Context) rt.Host {
-				return prober.Probe(ctx, cloud.Suspects(s.sysfs))
-			})
-			select {
-			case h := <-facts:
-				hostfacts.AddGPUs(&h, firstGPUs())
-				return hostfacts.Drop(h, hostfacts.Suppressed(os.LookupEnv)), true
-			case <-ctx.Done():
-				return rt.Host{}, false
-			}
-		},
-	})
-	t.stream = stream
+	lock, err := t.writer.LockFile()
+	if err != nil {
+		return err
+	}
+	t.stream = streaming.Start(streaming.Order{
+		Path: t.writer.Path(), Private: private, Every: s.uploads.every, Scope: s.scope, Dialect: s.uploads.dialect, Sysfs: s.sysfs,
+	}, s.uploads.endpoint, lock, warn)
 	return nil
 }

@@ -273,6 +273,7 @@ func TestKilledWhileStreaming(t *testing.T) {
 			o := s.end(cmd, out)
 			var entries []spool.Entry
 			if len(o.kept) == 1 {
+				awaitDead(t, o.kept[0])
 				var err error
 				if entries, err = spool.List(o.kept[0]); err != nil {
 					t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/internal/hostfacts"
+	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
@@ -34,7 +34,7 @@ type tracking struct {
 	job     *cgroup.Job // the Slurm job that this process is in; nil if its cgroup is not read
 	sinks   []collect.Sink
 	writer  *spool.Writer         // nil without a spool
-	stream  *delivery.Stream      // nil if nothing is sent
+	stream  *streaming.Process    // nil if nothing is sent
 	live    *broadcast            // nil without --listen
 	frames  *telemetry.Frames     // nil without gempba.connect
 	out     *tracker.SampleWriter // nil if no samples are printed
@@ -84,6 +84,9 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close())
+			if t.stream != nil {
+				t.stream.Kill()
+			}
 		}
 	}()
 	if err := t.openSources(s, warn); err != nil {
@@ -92,7 +95,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	if err := t.openNamedSpool(s, warn); err != nil {
 		return nil, err
 	}
-	if s.streaming != nil {
+	if s.uploads != nil {
 		if err := t.openStream(s, warn); err != nil {
 			warn(fmt.Errorf("nothing is sent: %w", err))
 		}
@@ -231,7 +234,7 @@ func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
 	}
 	if dir != s.spoolDir {
 		job, _, _ := strings.Cut(t.run.Label(), ".")
-		printMessage(fmt.Sprintf("resource-tracker: the readings are in %s; rt-spool --spool %s report %s\n", dir, delivery.ShellWord(dir), job))
+		printMessage(fmt.Sprintf("resource-tracker: the readings are in %s; rt-spool --spool %s report %s\n", dir, streaming.ShellWord(dir), job))
 	}
 	return nil
 }
@@ -244,8 +247,8 @@ func (t *tracking) openSpool(s settings, dir string, facts rt.Host, warn func(er
 			}
 		},
 	}
-	if s.streaming != nil {
-		options.CommitInterval = min(s.streaming.every, 10*time.Second) // only committed rows are sent
+	if s.uploads != nil {
+		options.CommitInterval = min(s.uploads.every, 10*time.Second) // only committed rows are sent
 	}
 	w, err := spool.Create(dir, t.run, facts, options)
 	for tries := 0; errors.Is(err, spool.ErrExists) && tries < 10; tries++ { // two commands of a batch script may start in the same millisecond
@@ -286,7 +289,7 @@ func (t *tracking) deliver(ctx context.Context) {
 // abandon stops the stream of a run that cannot be ended because a source or a disk hangs.
 func (t *tracking) abandon() {
 	if t.stream != nil {
-		t.stream.Abandon()
+		t.stream.Abandon(errOpenRecord)
 	}
 }
 
@@ -302,9 +305,6 @@ func (t *tracking) print(ctx context.Context) {
 
 func (t *tracking) close() error {
 	var err error
-	if t.stream != nil {
-		t.stream.Cancel()
-	}
 	if t.frames != nil {
 		t.frames.Stop()
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/resource-tracker/rt/internal/doctor"
 	"github.com/resource-tracker/rt/internal/hook"
 	"github.com/resource-tracker/rt/internal/nodestate"
+	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/site/client"
 	slurmhook "github.com/resource-tracker/rt/slurm/hook"
@@ -100,7 +101,7 @@ func newDoctor(c *cli.Context) *doctor.Doctor {
 	cfg.Sentinel.S3Endpoint = cmp.Or(cfg.Sentinel.S3Endpoint, delivery.S3Endpoint(os.Getenv)) // as drain does
 	d := &doctor.Doctor{
 		Root: "/", ConfigFile: cmp.Or(c.String("config"), config.DefaultPath), ConfigErr: err, Config: cfg,
-		SlurmConf: os.Getenv("SLURM_CONF"), EnvToken: os.Getenv(delivery.EnvToken), Version: rt.VersionLine("rt-spool"),
+		SlurmConf: os.Getenv("SLURM_CONF"), EnvToken: os.Getenv(streaming.EnvToken), Version: rt.VersionLine("rt-spool"),
 		Command: doctor.Command, Space: doctor.ReadSpace, Munge: client.ByMunge, HTTP: serviceClient, Local: localClient, GPUs: readGPUs,
 		Wait: wait.For, Now: time.Now,
 		Breaker: func(dir string) (doctor.Breaker, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -28,15 +29,15 @@ func connect(cfg config.Sentinel) (to delivery.Receiver, client upload.Client, p
 // destination returns where to send. A receiver that the environment names replaces the
 // configured one as a whole, with its token. The error says what is not configured.
 func destination(cfg config.Sentinel) (delivery.Receiver, error) {
-	if endpoint := os.Getenv(delivery.EnvEndpoint); endpoint != "" {
-		token := os.Getenv(delivery.EnvToken)
+	if endpoint := os.Getenv(streaming.EnvEndpoint); endpoint != "" {
+		token := os.Getenv(streaming.EnvToken)
 		if token == "" {
-			return delivery.Receiver{}, fmt.Errorf("nothing is sent because %s is set without a token: set %s too", delivery.EnvEndpoint, delivery.EnvToken)
+			return delivery.Receiver{}, fmt.Errorf("nothing is sent because %s is set without a token: set %s too", streaming.EnvEndpoint, streaming.EnvToken)
 		}
 		return delivery.Receiver{Endpoint: endpoint, Token: token, S3Endpoint: delivery.S3Endpoint(os.Getenv)}, nil
 	}
 	if cfg.Endpoint == "" {
-		return delivery.Receiver{}, fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", delivery.EnvEndpoint)
+		return delivery.Receiver{}, fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", streaming.EnvEndpoint)
 	}
 	token, err := readToken(cfg.TokenFile)
 	if err != nil {
@@ -51,7 +52,7 @@ func destination(cfg config.Sentinel) (delivery.Receiver, error) {
 // dialectOf returns the dialect of the registration. That of the configured receiver is not for one that
 // the environment names.
 func dialectOf(cfg config.Sentinel) string {
-	if os.Getenv(delivery.EnvEndpoint) != "" {
+	if os.Getenv(streaming.EnvEndpoint) != "" {
 		return ""
 	}
 	return cfg.Dialect
@@ -61,7 +62,7 @@ func dialectOf(cfg config.Sentinel) string {
 // part in the section of the configured one.
 func privacyOf(cfg config.Config) (delivery.Privacy, error) {
 	p := cfg.Privacy
-	if os.Getenv(delivery.EnvEndpoint) == "" {
+	if os.Getenv(streaming.EnvEndpoint) == "" {
 		p = p.For(cfg.Sentinel)
 	}
 	out := delivery.Privacy{
@@ -83,7 +84,7 @@ func privacyOf(cfg config.Config) (delivery.Privacy, error) {
 func readToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		if token := strings.TrimSpace(os.Getenv(delivery.EnvToken)); token != "" {
+		if token := strings.TrimSpace(os.Getenv(streaming.EnvToken)); token != "" {
 			return token, nil
 		}
 		return "", fmt.Errorf("nothing is sent because there is no token: put it into %s (sentinel.token_file of rt.toml), or set SENTINEL_API_TOKEN", file)

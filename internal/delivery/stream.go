@@ -7,13 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
@@ -37,9 +38,9 @@ type StreamOptions struct {
 	Private bool          // remove the spool once the run is delivered
 	Temp    string        // where private spools of earlier runs may be
 	Every   time.Duration // between two uploads
-	// Host completes the facts about the host before the registration; false if
+	// Host completes the known facts about the host before the registration; false if
 	// ctx is done first. firstGPUs returns the GPUs of the first reading.
-	Host func(ctx context.Context, firstGPUs func() []rt.GPUReading) (rt.Host, bool)
+	Host func(ctx context.Context, known rt.Host, firstGPUs func() []rt.GPUReading) (rt.Host, bool)
 	Warn func(error)
 }
 
@@ -75,9 +76,9 @@ func (s *Stream) run(ctx context.Context) {
 	}
 	defer r.Close() // what was written through it is durable
 	for _, dir := range undelivered(s.Temp, filepath.Dir(s.Path)) {
-		s.Warn(fmt.Errorf("an earlier run was not delivered; this sends it: %s", s.command(dir)))
+		s.Warn(fmt.Errorf("an earlier run was not delivered; this sends it: %s", streaming.DrainCommand(s.client.Endpoint(), dir)))
 	}
-	host, ok := s.Host(ctx, func() []rt.GPUReading { return firstGPUs(ctx, r) })
+	host, ok := s.Host(ctx, r.Host(), func() []rt.GPUReading { return firstGPUs(ctx, r) })
 	if !ok {
 		return
 	}
@@ -104,9 +105,6 @@ func firstGPUs(ctx context.Context, r *spool.Reader) []rt.GPUReading {
 	}
 }
 
-// Cancel ends the background sending.
-func (s *Stream) Cancel() { s.cancel() }
-
 // Leave ends the background sending before the run ends. It locks the spool, where no
 // other process has the lock, so that no drain takes the run before Finish.
 func (s *Stream) Leave() {
@@ -126,26 +124,11 @@ func (s *Stream) lock(ctx context.Context) error {
 	return err
 }
 
-// Finish delivers the rest of the ended run until ctx is done, or warns how to send it later.
-func (s *Stream) Finish(ctx context.Context) {
-	result := make(chan error, 1)
-	go func() {
-		defer recovery.Handle(func(err error) { result <- err })
-		result <- s.deliver(ctx)
-	}()
-	var err error
-	select {
-	case err = <-result:
-	case <-ctx.Done():
-		select {
-		case err = <-result:
-		case <-time.After(time.Second): // a disk that hangs, or a pending answer
-			err = context.Cause(ctx)
-		}
-	}
-	if err != nil {
-		s.warnKept(err)
-		return
+// Finish delivers the rest of the ended run until ctx is done. After an error the run waits in its spool for a
+// drain.
+func (s *Stream) Finish(ctx context.Context) error {
+	if err := s.deliver(ctx); err != nil {
+		return err
 	}
 	for _, p := range s.stream.Problems() {
 		s.Warn(errors.New(p.Error))
@@ -155,17 +138,7 @@ func (s *Stream) Finish(ctx context.Context) {
 			s.Warn(fmt.Errorf("the run is delivered, its spool stays: %w", err))
 		}
 	}
-}
-
-// Abandon sends nothing more, because the end of the run cannot be written.
-func (s *Stream) Abandon() {
-	s.cancel()
-	s.warnKept(errOpenRecord)
-}
-
-// warnKept reports why the run is not delivered, and how to send it.
-func (s *Stream) warnKept(cause error) {
-	s.Warn(fmt.Errorf("the run is not delivered: %w; it is kept, and this sends it later: %s", cause, s.command(filepath.Dir(s.Path))))
+	return nil
 }
 
 // errOpenRecord: the end of the run is not in its spool.
@@ -195,53 +168,39 @@ func (s *Stream) deliver(ctx context.Context) error {
 	case rt.StateRunning:
 		err = errOpenRecord
 	default:
+		s.cost(r)
 		err = s.stream.Finish(ctx, spooled{r, &Privacy{}})
 	}
 	return errors.Join(err, r.Close())
 }
 
-// command is the shell command that sends what is in dir; the token is in the environment.
-func (s *Stream) command(dir string) string {
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
+// cost records what this process has used until the end of the run: the tracker records only its own use.
+func (s *Stream) cost(r *spool.Reader) {
+	var u unix.Rusage
+	err := unix.Getrusage(unix.RUSAGE_SELF, &u)
+	if err == nil {
+		err = r.AddEvent(rt.Event{
+			Time: time.Now(), Kind: "tracker", Name: "stream", Status: "ok",
+			Detail: fmt.Sprintf("cpu_user_secs=%.3f cpu_system_secs=%.3f max_rss_kib=%d", float64(u.Utime.Nano())/1e9, float64(u.Stime.Nano())/1e9, u.Maxrss),
+		})
 	}
-	return EnvEndpoint + "=" + ShellWord(s.client.Endpoint()) + " rt-spool --spool " + ShellWord(dir) + " drain"
-}
-
-// ShellWord quotes text, where necessary, as one word of a shell's command line.
-func ShellWord(text string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:"
-	if text != "" && strings.Trim(text, plain) == "" {
-		return text
+	if err != nil {
+		s.Warn(fmt.Errorf("what the sending has used is not recorded: %w", err))
 	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
-
-// PrivatePrefix begins the names of the private spool directories of streams.
-const PrivatePrefix = "resource-tracker-"
 
 // undelivered lists the private spools below temp, but one, that killed trackers have left.
 func undelivered(temp, but string) (list []string) {
-	dirs, err := filepath.Glob(filepath.Join(temp, PrivatePrefix+"*"))
+	dirs, err := filepath.Glob(filepath.Join(temp, streaming.PrivatePrefix+"*"))
 	if err != nil {
 		return nil // the name of the temporary directory has brackets
 	}
 	for _, dir := range dirs {
-		if dir != but && IsPrivate(dir) && hasUndelivered(dir) {
+		if dir != but && streaming.IsPrivate(dir) && hasUndelivered(dir) {
 			list = append(list, dir)
 		}
 	}
 	return list
-}
-
-// IsPrivate reports whether only our user can write into a directory.
-func IsPrivate(dir string) bool {
-	info, err := os.Lstat(dir)
-	if err != nil || info.Mode()&^os.ModeSetgid != os.ModeDir|0o700 { // a directory may inherit its parent's group
-		return false
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(st.Uid) == os.Getuid()
 }
 
 func hasUndelivered(dir string) bool {

@@ -20,9 +20,6 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// DefaultEndpoint is the public service (section 9.2.1).
-const DefaultEndpoint = "https://api.sentinel.sparecores.net"
-
 // DialectAuto registers as specified and, when the fields are refused, once more in the
 // dialect of the public service.
 const DialectAuto = "auto"
@@ -33,7 +30,7 @@ const maxAnswer = 1 << 20
 // Config of a Client.
 type Config struct {
 	HTTP     *http.Client // see upload.NewHTTPClient
-	Endpoint string       // base URL; empty for DefaultEndpoint
+	Endpoint string       // base URL
 	Token    string       // of section 9.1
 	Dialect  string       // DialectAuto (also when empty), upload.DialectSpec or upload.DialectLive
 }
@@ -53,7 +50,6 @@ type Client struct {
 
 // New checks the configuration and returns a Client.
 func New(c Config) (*Client, error) {
-	c.Endpoint = cmp.Or(c.Endpoint, DefaultEndpoint)
 	base, err := url.Parse(c.Endpoint)
 	if err != nil {
 		return nil, errors.New("the Sentinel endpoint is not a URL")

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cloud"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/hostfacts"
+	"github.com/resource-tracker/rt/internal/streaming"
+)
+
+// streamCommand is for resource-tracker alone: its help does not list it.
+func streamCommand() *cli.Command {
+	return &cli.Command{
+		Name:   streaming.Verb,
+		Hidden: true,
+		Usage:  "send a run while resource-tracker records it; resource-tracker starts this",
+		Action: runStream,
+	}
+}
+
+// runStream ignores the signals that resource-tracker handles: they may reach all processes of a job. It ends
+// when resource-tracker commands it or has died.
+func runStream(c *cli.Context) error {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGPIPE)
+	debug.SetGCPercent(drainGCPercent)
+	tracker := streaming.NewTracker(os.Stdin, c.App.Writer)
+	order, err := tracker.Order()
+	if err != nil {
+		return rtcli.Usage("%w; resource-tracker starts %s, it is no verb for users", err, streaming.Verb)
+	}
+	to := delivery.Receiver{
+		Endpoint: os.Getenv(streaming.EnvEndpoint), Token: strings.TrimSpace(os.Getenv(streaming.EnvToken)),
+		Dialect: order.Dialect, S3Endpoint: delivery.S3Endpoint(os.Getenv),
+	}
+	stream, err := to.NewStream(order.Scope)
+	if err != nil {
+		tracker.Warn(fmt.Errorf("nothing is sent: %w", err))
+		tracker.Serve(refusal(order))
+		return nil
+	}
+	for _, what := range to.ClearText() {
+		tracker.Warn(fmt.Errorf("%s: use https where others may listen", what))
+	}
+	stream.Start(delivery.StreamOptions{
+		Path: order.Path, Private: order.Private, Temp: os.TempDir(), Every: order.Every, Warn: tracker.Warn,
+		Host: func(ctx context.Context, known rt.Host, firstGPUs func() []rt.GPUReading) (rt.Host, bool) {
+			prober := cloud.Prober{Endpoints: cloud.DefaultEndpoints()}
+			facts := hostfacts.Start(ctx, known, os.LookupEnv, func(ctx context.Context) rt.Host {
+				return prober.Probe(ctx, cloud.Suspects(order.Sysfs))
+			})
+			select {
+			case h := <-facts:
+				hostfacts.AddGPUs(&h, firstGPUs())
+				return hostfacts.Drop(h, hostfacts.Suppressed(os.LookupEnv)), true
+			case <-ctx.Done():
+				return rt.Host{}, false
+			}
+		},
+	})
+	tracker.Serve(stream)
+	return nil
+}
+
+// refusal is a run that is not sent, because the receiver is not configured as it must be. Only a spool that is
+// the user's own keeps it.
+type refusal streaming.Order
+
+// Leave implements streaming.Sender.
+func (refusal) Leave() {}
+
+// Finish implements streaming.Sender.
+func (r refusal) Finish(context.Context) error {
+	if !r.Private {
+		return nil
+	}
+	return os.RemoveAll(filepath.Dir(r.Path))
+}

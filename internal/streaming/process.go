@@ -1,0 +1,199 @@
+package streaming
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/resource-tracker/rt/internal/recovery"
+)
+
+// Process is rt-spool, which sends a run while this program records it. No method waits for the network
+// but Finish.
+type Process struct {
+	order    Order
+	endpoint string   // the value of EnvEndpoint
+	lock     *os.File // of the run
+	warn     func(error)
+	commands *os.File // nil if there is no pipe
+	kill     context.CancelFunc
+	ended    chan struct{} // closed after the last message of the process, when it has exited
+	settled  sync.Once     // the run is sent, or a warning says that it is kept
+}
+
+var errEarly = errors.New("it exited before the run was sent")
+
+// killTimeout is how long a process that hangs may take to stop.
+const killTimeout = time.Second
+
+// Start starts rt-spool in the background. The process inherits lock, the lock of the run, so that no drain
+// takes the run before the process has exited. Start closes it here. warn gets the warnings of the process, and one
+// if it cannot be started or exits before the run is sent.
+func Start(o Order, endpoint string, lock *os.File, warn func(error)) *Process {
+	ctx, kill := context.WithCancel(context.Background())
+	p := &Process{order: o, endpoint: endpoint, lock: lock, warn: warn, kill: kill, ended: make(chan struct{})}
+	in, commands, pipeErr := os.Pipe()
+	p.commands = commands
+	text, err := json.Marshal(o)
+	if err = errors.Join(pipeErr, err); err == nil {
+		p.command(string(text))
+	}
+	go func() {
+		defer close(p.ended)
+		defer recovery.Handle(p.keep)
+		if err == nil {
+			err = p.run(ctx, in)
+		}
+		if err != nil {
+			p.keep(err)
+		}
+	}()
+	return p
+}
+
+// run starts the process, and returns when it has exited. It returns an error if the process has not
+// settled the run.
+func (p *Process) run(ctx context.Context, in *os.File) error {
+	defer in.Close()
+	defer p.lock.Close()
+	path, err := find()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, path, Verb)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal from the terminal ends our command first
+	cmd.WaitDelay = killTimeout
+	var stderr head
+	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = in, &stderr, []*os.File{p.lock}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("start %s, which sends it: %w", path, err)
+	}
+	_ = in.Close() // from here on a write fails if the process has died
+	_ = p.lock.Close()
+	settled, err := p.read(out)
+	if err != nil {
+		p.kill()
+	}
+	exit := cmd.Wait()
+	if settled {
+		return nil
+	}
+	err = cmp.Or(err, exit, errEarly)
+	if text := strings.TrimSpace(string(stderr)); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return fmt.Errorf("%s, which sends it: %w", path, err)
+}
+
+// read handles the messages of the process until its last one or until it dies.
+func (p *Process) read(from io.Reader) (settled bool, err error) {
+	decoder := json.NewDecoder(from)
+	for {
+		var m message
+		err := decoder.Decode(&m)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("its output is not that of %s %s: %w", Program, Verb, err)
+		case m.Warning != "":
+			p.warn(errors.New(m.Warning))
+		case m.Kept != "":
+			p.keep(errors.New(m.Kept))
+			return true, nil
+		case m.Settled:
+			p.settled.Do(func() {})
+			return true, nil
+		}
+	}
+}
+
+// keep warns that the run is not sent and how to send it, once.
+func (p *Process) keep(cause error) {
+	p.settled.Do(func() {
+		p.warn(fmt.Errorf("the run is not delivered: %w; it is kept, and this sends it later: %s", cause, DrainCommand(p.endpoint, filepath.Dir(p.order.Path))))
+	})
+}
+
+// command writes a line for the process. It does not wait: all lines together fit into the pipe.
+func (p *Process) command(line string) {
+	_, _ = p.commands.WriteString(line + "\n") // run reports a process that has died
+}
+
+// Leave ends the uploads before the run ends. The process locks the spool, where no other process has the
+// lock, so that no drain takes the run before Finish.
+func (p *Process) Leave() { p.command(cmdLeave) }
+
+// Finish delivers the rest of the ended run until ctx is done, or warns how to send it later.
+func (p *Process) Finish(ctx context.Context) {
+	p.command(cmdFinish)
+	select {
+	case <-p.ended:
+		return
+	case <-ctx.Done():
+	}
+	p.command(cmdStop + " " + context.Cause(ctx).Error())
+	select {
+	case <-p.ended:
+	case <-time.After(killTimeout): // a disk that hangs
+		p.Abandon(context.Cause(ctx))
+	}
+}
+
+// Abandon sends nothing more, and warns how to send the run later.
+func (p *Process) Abandon(cause error) {
+	p.keep(cause)
+	p.Kill()
+}
+
+// Kill ends the process without a message. What it has not sent stays in the spool.
+func (p *Process) Kill() {
+	p.settled.Do(func() {})
+	p.kill()
+	select {
+	case <-p.ended:
+	case <-time.After(killTimeout):
+	}
+}
+
+// find returns the path of rt-spool: next to this program, or else in PATH.
+func find() (string, error) {
+	place := "next to this program"
+	if own, err := os.Executable(); err == nil {
+		place = "in " + filepath.Dir(own)
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(own), Program)); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(Program)
+	if err != nil {
+		return "", fmt.Errorf("%s, which sends it, is neither %s nor in PATH: install it there, it is in the same package and archive as resource-tracker", Program, place)
+	}
+	return path, nil
+}
+
+// head keeps the beginning of a text.
+type head []byte
+
+// maxHead is its longest text, in bytes.
+const maxHead = 1 << 10
+
+// Write implements io.Writer.
+func (h *head) Write(text []byte) (int, error) {
+	*h = append(*h, text[:min(len(text), maxHead-len(*h))]...)
+	return len(text), nil
+}

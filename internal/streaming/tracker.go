@@ -1,0 +1,113 @@
+package streaming
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/resource-tracker/rt/internal/recovery"
+)
+
+// Tracker is resource-tracker, as rt-spool sees it.
+type Tracker struct {
+	in  *bufio.Reader
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// NewTracker reads commands from in and writes messages to out.
+func NewTracker(in io.Reader, out io.Writer) *Tracker {
+	return &Tracker{in: bufio.NewReader(in), out: out}
+}
+
+// Order reads what to send. An order with an unknown field is refused, because it is from another release.
+func (t *Tracker) Order() (Order, error) {
+	var o Order
+	line, err := t.in.ReadBytes('\n')
+	if err != nil {
+		return o, fmt.Errorf("read the order on standard input: %w", err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&o); err != nil {
+		return o, fmt.Errorf("the order on standard input: %w", err)
+	}
+	if o.Path == "" || o.Every <= 0 {
+		return o, errors.New("the order on standard input: it has no path or no interval")
+	}
+	return o, nil
+}
+
+// Warn sends a warning, which resource-tracker prints.
+func (t *Tracker) Warn(err error) { t.send(message{Warning: err.Error()}) }
+
+func (t *Tracker) send(m message) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return // a struct of texts can always be encoded
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, _ = t.out.Write(append(text, '\n')) // it fails if the tracker has died, which Serve notices
+}
+
+// Sender sends one run.
+type Sender interface {
+	Leave()                           // ends the uploads until Finish
+	Finish(ctx context.Context) error // delivers the rest of the ended run
+}
+
+// Serve does what resource-tracker commands, until the run is settled or resource-tracker has died. The caller
+// exits then: whatever still runs may end at any moment.
+func (t *Tracker) Serve(s Sender) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	commands := make(chan string)
+	go t.read(commands)
+	finished := make(chan error, 1)
+	for {
+		select {
+		case line, ok := <-commands:
+			if !ok {
+				return
+			}
+			switch word, cause, _ := strings.Cut(line, " "); word {
+			case cmdLeave:
+				s.Leave()
+			case cmdFinish:
+				go func() {
+					defer recovery.Handle(func(err error) { finished <- err })
+					finished <- s.Finish(ctx)
+				}()
+			case cmdStop:
+				cancel(errors.New(cause))
+			}
+		case err := <-finished:
+			if err != nil {
+				t.send(message{Kept: err.Error()})
+			} else {
+				t.send(message{Settled: true})
+			}
+			return
+		}
+	}
+}
+
+// read sends the lines of the input until its end, and closes the channel.
+func (t *Tracker) read(commands chan<- string) {
+	defer close(commands)
+	defer recovery.Handle(t.Warn)
+	for {
+		line, err := t.in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		commands <- strings.TrimSuffix(line, "\n")
+	}
+}
