@@ -42,14 +42,14 @@ const killTimeout = time.Second
 func Start(o Order, endpoint string, lock *os.File, warn func(error)) *Process {
 	ctx, kill := context.WithCancel(context.Background())
 	p := &Process{order: o, endpoint: endpoint, lock: lock, warn: warn, kill: kill, ended: make(chan struct{})}
+	text, err := json.Marshal(o)
 	in, commands, pipeErr := os.Pipe()
 	p.commands = commands
-	text, err := json.Marshal(o)
-	if err = errors.Join(pipeErr, err); err == nil {
-		p.command(string(text))
-	}
+	p.command(string(text))
+	err = errors.Join(err, pipeErr)
 	go func() {
 		defer close(p.ended)
+		defer lock.Close()
 		defer recovery.Handle(p.keep)
 		if err == nil {
 			err = p.run(ctx, in)
@@ -65,7 +65,6 @@ func Start(o Order, endpoint string, lock *os.File, warn func(error)) *Process {
 // settled the run.
 func (p *Process) run(ctx context.Context, in *os.File) error {
 	defer in.Close()
-	defer p.lock.Close()
 	path, err := find()
 	if err != nil {
 		return err
