@@ -285,6 +285,9 @@ type Event struct {
 // the state of this delivery, so they are no part of a record of the run.
 const EventDelivery = "delivery"
 
+// DefaultEndpoint is the base URL of the public receiver (section 9.2.1 of the specification).
+const DefaultEndpoint = "https://api.sentinel.sparecores.net"
+
 // Registration is the state of a run at a receiver. It contains no secret: a process that
 // resumes an upload requests new credentials.
 type Registration struct {

@@ -12,7 +12,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/internal/hostport"
-	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/s3"
 	"github.com/resource-tracker/rt/upload/sentinel"
@@ -47,7 +46,7 @@ func (r Receiver) Connect() (*sentinel.Client, *s3.Uploader, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("sentinel.ca_file %s: %w", r.CAFile, err)
 	}
-	client, err := sentinel.New(sentinel.Config{HTTP: httpClient, Endpoint: cmp.Or(r.Endpoint, streaming.DefaultEndpoint), Token: r.Token, Dialect: r.Dialect})
+	client, err := sentinel.New(sentinel.Config{HTTP: httpClient, Endpoint: r.Endpoint, Token: r.Token, Dialect: r.Dialect})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/resource-tracker/rt"
 )
 
 // The variables of the environment that name a receiver.
@@ -13,9 +15,6 @@ const (
 	EnvToken    = "SENTINEL_API_TOKEN"
 	EnvEndpoint = "SENTINEL_API_URL"
 )
-
-// DefaultEndpoint is the public service (section 9.2.1).
-const DefaultEndpoint = "https://api.sentinel.sparecores.net"
 
 // PrivatePrefix begins the names of the private spool directories of streams.
 const PrivatePrefix = "resource-tracker-"
@@ -36,7 +35,7 @@ func DrainCommand(endpoint, dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
-	endpoint = strings.TrimRight(cmp.Or(endpoint, DefaultEndpoint), "/")
+	endpoint = strings.TrimRight(cmp.Or(endpoint, rt.DefaultEndpoint), "/")
 	return EnvEndpoint + "=" + ShellWord(endpoint) + " " + Program + " --spool " + ShellWord(dir) + " drain"
 }
 

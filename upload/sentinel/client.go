@@ -30,7 +30,7 @@ const maxAnswer = 1 << 20
 // Config of a Client.
 type Config struct {
 	HTTP     *http.Client // see upload.NewHTTPClient
-	Endpoint string       // base URL
+	Endpoint string       // base URL; empty for rt.DefaultEndpoint
 	Token    string       // of section 9.1
 	Dialect  string       // DialectAuto (also when empty), upload.DialectSpec or upload.DialectLive
 }
@@ -50,6 +50,7 @@ type Client struct {
 
 // New checks the configuration and returns a Client.
 func New(c Config) (*Client, error) {
+	c.Endpoint = cmp.Or(c.Endpoint, rt.DefaultEndpoint)
 	base, err := url.Parse(c.Endpoint)
 	if err != nil {
 		return nil, errors.New("the Sentinel endpoint is not a URL")
