@@ -31,6 +31,7 @@ func TestSrun(t *testing.T) {
 	t.Run("bad-exit", func(t *testing.T) { runBadExit(t, c, s) })
 	t.Run("as-if-not-there", func(t *testing.T) { runTransparent(t, c, s) })
 	t.Run("oom", func(t *testing.T) { runStepOOM(t, c, s) })
+	t.Run("streaming", func(t *testing.T) { runStreaming(t, c, s) })
 	c.healthy(t)
 }
 
@@ -129,6 +130,43 @@ func trackerCost(t *testing.T, r spooled) (used time.Duration) {
 		}
 	}
 	return used
+}
+
+// runStreaming sends the runs of a step while they are recorded. The rt-spool of each tracker is no task, and
+// no process remains when the step has ended.
+func runStreaming(t *testing.T, c *cluster, s *site) {
+	to := serve(t, s, s.path("streamed"))
+	id, spool := c.step(t, s, `export SENTINEL_API_TOKEN=`+to.token+` SENTINEL_API_URL=`+to.url+` AWS_ENDPOINT_URL=`+to.url+` TRACKER_UPLOAD_INTERVAL=1
+for fact in VENDOR_ID ACCOUNT_ID REGION_ID ZONE_ID INSTANCE_TYPE; do export TRACKER_CLOUD_$fact=0; done
+srun -O -n4 --ntasks-per-node=2 RT sleep 5; echo srun said $?`, "-N2", "--ntasks-per-node=1", "--mem=300")
+	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" || s.output(t, id) != "srun said 0\n" {
+		t.Errorf("the job ended %s and printed %q", j["JobState"], s.output(t, id))
+	}
+	mine := stepRuns(t, spool, id, "0")
+	if len(mine) != 2 {
+		t.Errorf("%d runs, want 2", len(mine))
+	}
+	for _, r := range mine {
+		if r.State != "delivered" || r.Outcome != "finished" {
+			t.Errorf("%s is %s, %s", r.path, r.State, r.Outcome)
+		}
+		// The other task may end a moment later. The rt-spool is no third one.
+		if n := query(t, r.path, "SELECT count(*) FROM event WHERE kind = 'job' AND name = 'tasks' AND detail NOT LIKE '1 other task of %'"); n != "0" {
+			t.Errorf("%s has %s events of other tasks than the second", r.path, n)
+		}
+		if n := query(t, r.path, "SELECT count(*) FROM event WHERE kind = 'tracker' AND name = 'stream' AND detail LIKE 'cpu_user_secs=%'"); n != "1" {
+			t.Errorf("%s has %s events of what the sending has used", r.path, n)
+		}
+	}
+	received := to.runs(t)
+	for _, r := range received {
+		if r.Status != "finished" || r.Rows < 3 {
+			t.Errorf("received %+v", r)
+		}
+	}
+	if len(received) != 2 {
+		t.Errorf("%d runs were received, want 2", len(received))
+	}
 }
 
 // runBadExit makes one of 16 tasks fail while the others run, so that srun ends them: srun

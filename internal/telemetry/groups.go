@@ -80,7 +80,10 @@ func (t *Tasks) Groups() ([]Group, error) {
 	return out, err
 }
 
-// sort finds the task of each process, and the tasks with another program than rt-spool.
+// sender is the program that uploads for resource-tracker.
+const sender = "rt-spool"
+
+// sort finds the task of each process, and the tasks with another program than ours.
 func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 	known := make(map[int]taskKey, len(t.pids))
 	byKey, others = map[taskKey][]int{}, map[taskKey]bool{}
@@ -96,7 +99,7 @@ func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 			if !ok {
 				continue // it has just ended
 			}
-			ours = name == t.self // for now: it may be about to execute another program
+			ours = name == t.self || name == sender // for now: it may be about to execute another program
 		}
 		byKey[key] = append(byKey[key], pid)
 		if !ours {
