@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,7 +18,9 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/internal/hostfacts"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/streaming"
+	"github.com/resource-tracker/rt/internal/tracker"
 )
 
 // streamCommand is for resource-tracker alone: its help does not list it.
@@ -35,8 +38,8 @@ func streamCommand() *cli.Command {
 func runStream(c *cli.Context) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGPIPE)
 	debug.SetGCPercent(drainGCPercent)
-	tracker := streaming.NewTracker(os.Stdin, c.App.Writer)
-	order, err := tracker.Order()
+	parent := streaming.NewTracker(os.Stdin, c.App.Writer)
+	order, err := parent.Order()
 	if err != nil {
 		return rtcli.Usage("%w; resource-tracker starts %s, it is no verb for users", err, streaming.Verb)
 	}
@@ -46,15 +49,15 @@ func runStream(c *cli.Context) error {
 	}
 	stream, err := to.NewStream(order.Scope)
 	if err != nil {
-		tracker.Warn(fmt.Errorf("nothing is sent: %w", err))
-		tracker.Serve(refusal(order))
+		parent.Warn(fmt.Errorf("nothing is sent: %w", err))
+		parent.Serve(refusal(order))
 		return nil
 	}
 	for _, what := range to.ClearText() {
-		tracker.Warn(fmt.Errorf("%s: use https where others may listen", what))
+		parent.Warn(fmt.Errorf("%s: use https where others may listen", what))
 	}
 	stream.Start(delivery.StreamOptions{
-		Path: order.Path, Private: order.Private, Temp: os.TempDir(), Every: order.Every, Warn: tracker.Warn,
+		Path: order.Path, Private: order.Private, Temp: os.TempDir(), Every: order.Every, Warn: parent.Warn,
 		Host: func(ctx context.Context, known rt.Host, firstGPUs func() []rt.GPUReading) (rt.Host, bool) {
 			prober := cloud.Prober{Endpoints: cloud.DefaultEndpoints()}
 			facts := hostfacts.Start(ctx, known, os.LookupEnv, func(ctx context.Context) rt.Host {
@@ -69,8 +72,19 @@ func runStream(c *cli.Context) error {
 			}
 		},
 	})
-	tracker.Serve(stream)
+	time.AfterFunc(startTime, releaseStart)
+	parent.Serve(stream)
 	return nil
+}
+
+// startTime is when a run is registered, in most cases.
+const startTime = 10 * time.Second
+
+// releaseStart releases the memory that only the start needed, as trackers do: it is the job's.
+func releaseStart() {
+	defer recovery.Handle(func(error) {}) // only the saving is lost
+	debug.FreeOSMemory()
+	tracker.NewProgramPages(0)
 }
 
 // refusal is a run that is not sent, because the receiver is not configured as it must be. Only a spool that is

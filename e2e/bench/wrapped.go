@@ -22,10 +22,15 @@ func wrapped(bin, dir string) ([]row, error) {
 		return nil, err
 	}
 	defer stray.stop()
-	cmd := exec.Command(filepath.Join(bin, "resource-tracker"), "--interval", "1", "-o", filepath.Join(dir, "samples"), "--", work, processes)
+	program := filepath.Join(bin, "resource-tracker")
+	info, err := os.Stat(program)
+	if err != nil {
+		return nil, fmt.Errorf("%w; run make build first", err)
+	}
+	cmd := exec.Command(program, "--interval", "1", "-o", filepath.Join(dir, "samples"), "--", work, processes)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%w; run make build first", err)
+		return nil, err
 	}
 	defer func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -54,6 +59,7 @@ func wrapped(bin, dir string) ([]row, error) {
 		{what: "resource-tracker around 1,000 of 2,000 processes, per sample", figure: u.perSecond() / 1000, unit: "ms", budget: 10},
 		{what: "  context switches", figure: u.switchesPerSecond(), unit: "/s"},
 		{what: "  resident", figure: u.resident, unit: "MiB", budget: 7},
+		{what: "  program", figure: float64(info.Size()) / 1e6, unit: "MB", budget: 9},
 		{what: floor.name + " of the node, of 2,000 processes", figure: least / 1000, unit: "ms"},
 	}, nil
 }
