@@ -57,7 +57,8 @@ func awaitExit(t *testing.T, pid int) {
 func TestSenderIsSeparate(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, testsite.Config{})
-	cmd := s.streaming("sleep", "2.6")
+	cmd := s.streaming("cat")
+	endCommand := commandInput(t, cmd)
 	out := s.start(cmd)
 	pid := s.sender(cmd)
 	s.awaitUpload()
@@ -85,6 +86,7 @@ func TestSenderIsSeparate(t *testing.T) {
 			t.Errorf("%s: %v", signal, err)
 		}
 	}
+	endCommand()
 	o := s.end(cmd, out)
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("rt-spool is there after its tracker: %v", err)
@@ -96,7 +98,22 @@ func TestSenderIsSeparate(t *testing.T) {
 	for line := range strings.Lines(o.stdout) {
 		sample, _, err := resourcetracker.DecodeJSON([]byte(line))
 		if err != nil || sample.CPU.ProcessChildCount.Or(99) != 0 {
-			t.Errorf("%d processes below sleep, %v", sample.CPU.ProcessChildCount.Or(99), err)
+			t.Errorf("%d processes below cat, %v", sample.CPU.ProcessChildCount.Or(99), err)
+		}
+	}
+}
+
+// commandInput makes a pipe the standard input of a command, and returns a function that closes it.
+func commandInput(t *testing.T, cmd *exec.Cmd) (end func()) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := in.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -144,13 +161,15 @@ func openFiles(t *testing.T, pid int) map[int]string {
 func TestSenderIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, testsite.Config{})
-	cmd := s.streaming("-o", "samples", "sh", "-c", "sleep 3.2; echo mine; exit 7")
+	cmd := s.streaming("-o", "samples", "sh", "-c", "cat; echo mine; exit 7")
+	endCommand := commandInput(t, cmd)
 	out := s.start(cmd)
 	pid := s.sender(cmd)
 	s.awaitUpload()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	endCommand()
 	o := s.end(cmd, out)
 	if o.status != 7 || o.stdout != "mine\n" || len(o.kept) != 1 || strings.Count(o.stderr, "warning: ") != 1 || !strings.Contains(o.stderr, "rt-spool, which sends it: signal: killed; it is kept, and this sends it later: ") {
 		t.Fatalf("%+v", o)
