@@ -174,18 +174,26 @@ func (c *cluster) leaveBehind(t *testing.T, node string, id int64) (left []strin
 }
 
 // removeAll removes directories of leaveBehind and those of the job. On a slow node a slurmstepd of the job may still be
-// ending: the directory of the job is then not empty, or slurmstepd removes it.
+// ending, or Slurm has left more directories behind.
 func removeAll(t *testing.T, left []string) {
 	t.Helper()
 	for _, dir := range left {
-		if err := os.Remove(dir); err != nil {
-			t.Error(err)
-		}
-		until(t, filepath.Dir(dir)+" to be removed", func() bool {
-			err := os.Remove(filepath.Dir(dir))
-			return err == nil || errors.Is(err, fs.ErrNotExist)
-		})
+		until(t, filepath.Dir(dir)+" to be removed", func() bool { return removeCgroup(filepath.Dir(dir)) })
 	}
+}
+
+// removeCgroup removes a cgroup and those below it, and reports whether it is gone.
+func removeCgroup(dir string) bool {
+	files, err := os.ReadDir(dir)
+	for _, f := range files {
+		if f.IsDir() {
+			removeCgroup(filepath.Join(dir, f.Name()))
+		}
+	}
+	if err == nil {
+		err = os.Remove(dir)
+	}
+	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
 // requeue requeues a running job, starts it again three seconds after its Epilogs have ended, and waits until

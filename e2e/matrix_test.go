@@ -189,8 +189,8 @@ func expandHosts(list string) string {
 	return strings.Join(names, ",")
 }
 
-// checkCase returns two messages: apart if a run has more CPU time than its job's processes, and
-// late, the ledger's message, if a task was read too late.
+// checkCase returns two messages: apart if a run has more CPU time than its job's processes or lacks the step of an
+// OOM kill, and late, the ledger's message, if a task was read too late.
 func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job, all []spooled) (apart, late string) {
 	want := expectedRuns(t, c, jobs)
 	if len(want) != k.runs {
@@ -219,13 +219,23 @@ func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job,
 			}
 		}
 		if k.name == "oom" {
-			if events := query(t, found[0].path, "SELECT count(*) FROM event WHERE name = 'oom_kill' AND detail LIKE '%in step batch%limit_bytes=%'"); events != "1" {
-				t.Errorf("%s: the ledger has %s events of an OOM kill, want 1", found[0].path, events)
-			}
+			apart += checkKill(t, found[0])
 		}
 		apart += checkFigures(t, s, e, found[0])
 	}
 	return apart, late
+}
+
+// checkKill returns a message if the ledger does not have one OOM kill with its step. A virtual machine may stop between
+// the kill and the end of the step, and then the count of the step is gone before it is read: the job may run again,
+// see cluster.tries.
+func checkKill(t *testing.T, r spooled) string {
+	t.Helper()
+	const kills = " FROM event WHERE name = 'oom_kill'"
+	if query(t, r.path, "SELECT count(*)"+kills+" AND detail LIKE '%in step batch%limit_bytes=%'") == "1" {
+		return ""
+	}
+	return fmt.Sprintf("%s: the ledger has these OOM kills, want one in step batch: %q\n", r.path, query(t, r.path, "SELECT group_concat(detail, '; ')"+kills))
 }
 
 func checkMetadata(t *testing.T, c *cluster, k jobCase, e expected, r spooled) {
