@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -513,6 +514,49 @@ func TestJobProcsStepEnds(t *testing.T) {
 	read(500)
 	if v, i := s.Job.VoluntarySwitches.Or(0), s.Job.InvoluntarySwitches.Or(0); v != 4 || i != 12 {
 		t.Errorf("%d and %d switches, want 4 and 12", v, i)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A tracker over its budget makes no scans while steps come and go: their daemons do not accumulate, and the bytes
+// of their tasks are in the next scan.
+func TestJobProcsStepsWithoutScans(t *testing.T) {
+	const steps = 200
+	c := newCrowd(t)
+	c.pids = nil
+	src := NewJobProcs(c.root, c, 10)
+	for i := range steps {
+		step := strconv.Itoa(i)
+		c.put(one{pid: 50 + i, parent: 1, read: 1000, own: 1000, comm: stepd, step: step})
+		src.StepBegins([]int{50 + i})
+		c.put(one{pid: 50 + i, parent: 1, read: 1003, own: 1000, comm: stepd, step: step})
+		src.StepEnds(step, nil)
+		if i%2 == 0 { // the others end later
+			c.end(50 + i)
+		}
+		if i > 0 {
+			c.end(50 + i - 1)
+		}
+		if n := len(src.reapers.list); n > 3 {
+			t.Fatalf("%d daemons after %d steps", n, i+1)
+		}
+	}
+	c.end(50 + steps - 1)
+	for range 2 {
+		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobGone, CPUUsage: u64(0)}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Job.ProcReadBytes; got != u64(3*steps) {
+			t.Errorf("%v bytes, want %d", got, 3*steps)
+		}
+	}
+	for _, e := range src.Notes() {
+		if e.Name == "bytes" {
+			t.Errorf("%+v", e)
+		}
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)

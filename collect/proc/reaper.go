@@ -44,6 +44,7 @@ type reapers struct {
 	ended int        // number of steps that ended
 	notes []rt.Event
 
+	past      counters  // the bytes of reapers that ended since the last scan, see settle
 	endedCPU  waitedCPU // of the processes that the ended reapers had waited for
 	endedList uint64    // number of ended reapers
 	isBound   bool      // a process ended that its reaper has not waited for
@@ -68,6 +69,7 @@ func (r *reapers) track(pid int, root string, isInJob bool) (isStepd bool) {
 	if !r.isDaemon(pid, root) {
 		return false
 	}
+	r.settle()
 	p := reaper{pid: pid, step: r.title(pid, root), alive: true, isInJob: isInJob}
 	p.all, _ = r.peek.path(root).num(pid).str("/io").open(0)
 	p.own, _ = r.peek.path(root).num(pid).str("/task").num(pid).str("/io").open(0)
@@ -107,8 +109,37 @@ func (r *reapers) look(p *reaper) bool {
 		for k := range all {
 			p.late[k] = max(p.late[k], all[k]-min(own[k], all[k]))
 		}
+	} else {
+		p.close()
 	}
 	return p.alive
+}
+
+// settle drops the reapers that have begun and ended since the last scan, after their final readings: no
+// process that a scan knows is a child of one. A tracker over its budget makes no scans, and a job can have
+// thousands of steps.
+func (r *reapers) settle() {
+	r.list = slices.DeleteFunc(r.list, func(p reaper) bool {
+		isCandidate := p.final && !p.isOld
+		isSettled := isCandidate && !r.look(&p)
+		if isSettled {
+			p.io.update(p.late)
+			r.end(&p)
+		}
+		return isSettled
+	})
+}
+
+// end adds the figures of an ended reaper to the sums.
+func (r *reapers) end(p *reaper) {
+	r.past.add(p.io.total())
+	r.isBound = r.isBound || p.io.pending != counters{}
+	r.endedCPU.add(p)
+	r.endedList++
+	if !p.final {
+		r.noteBound(p.step)
+	}
+	p.close()
 }
 
 // lookCPU reads the CPU time of p and of the processes that it has waited for.
@@ -299,27 +330,22 @@ func (r *reapers) of(pid int) *processCounter {
 func (r *reapers) endScan() (past, present counters, any bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	any = len(r.list) > 0
+	any = len(r.list) > 0 || r.endedList > 0
 	living := r.list[:0]
 	for _, p := range r.list {
 		lost := p.io.reconcile()
-		past.add(lost)
+		r.past.add(lost)
 		r.isBound = r.isBound || lost != counters{}
 		p.before = p.cpu
-		if !p.gone {
-			present.add(p.io.total())
-			living = append(living, p)
+		if p.gone {
+			r.end(&p)
 			continue
 		}
-		past.add(p.io.total())
-		r.isBound = r.isBound || p.io.pending != counters{}
-		r.endedCPU.add(&p)
-		r.endedList++
-		if !p.final {
-			r.noteBound(p.step)
-		}
-		p.close()
+		present.add(p.io.total())
+		living = append(living, p)
 	}
+	past, r.past = r.past, counters{}
+	clear(r.list[len(living):])
 	r.list = living
 	return past, present, any
 }

@@ -74,7 +74,8 @@ func (a *alone) stop() error {
 	return errors.Join(a.cmd.Process.Signal(syscall.SIGTERM), a.cmd.Wait())
 }
 
-// stepsJob is a job that runs one step after the other, most of one second, each tenth of a moment.
+// stepsJob is a job that runs one step after the other, most of three seconds, each tenth of a moment: a thousand
+// in an hour.
 type stepsJob struct {
 	cluster *lab
 	job     *job
@@ -92,7 +93,7 @@ func startSteps(bin, dir string) (*stepsJob, error) {
 	}
 	ended := filepath.Join(dir, "ended-steps")
 	err = errors.Join(os.WriteFile(ended, nil, 0o600), os.Chmod(ended, 0o666)) // the job has another user
-	script := "while :; do for t in 1 1 1 1 1 1 1 1 1 0; do srun -n1 sleep $t; printf . >>" + ended + "; done; done"
+	script := "while :; do for t in 3 3 3 3 3 3 3 3 3 0; do srun -n1 sleep $t; printf . >>" + ended + "; done; done"
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}
