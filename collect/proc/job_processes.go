@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -101,21 +102,30 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 		return nil
 	}
 	if isDue := j.isDue.Swap(false); isDue || s.Reason != rt.ReasonTick || s.Boot >= j.pace.next {
-		began := j.time()
-		j.scan(&s.Job, s.Reason != rt.ReasonTick)
-		j.show(s)
-		j.publish(&s.Job)
-		if isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop; isEnd {
-			j.lowerBound(&s.Job)
-		}
-		if detail := j.pace.scanned(s.Boot, j.time()-began, len(j.procs)); detail != "" {
-			j.reapers.add(rt.Event{Time: time.Now(), Kind: "tracker", Name: "budget", Status: "over", Detail: detail})
-		}
+		j.measureScan(s)
 	} else {
 		j.dropEndedDaemons()
 	}
 	j.leaveOutDaemons(s)
 	return errors.Join(j.denied, j.slow.failed())
+}
+
+// measureScan makes a scan and sets when the next one is due. It stays on one thread, the CPU time of which is measured.
+func (j *JobProcs) measureScan(s *rt.Snapshot) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := j.time()
+	j.scan(&s.Job, s.Reason != rt.ReasonTick)
+	j.show(s)
+	j.publish(&s.Job)
+	isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop
+	if isEnd {
+		j.lowerBound(&s.Job)
+	}
+	detail := j.pace.scanned(s.Boot, j.time()-began, len(j.procs))
+	if detail != "" {
+		j.reapers.add(rt.Event{Time: time.Now(), Kind: "tracker", Name: "budget", Status: "over", Detail: detail})
+	}
 }
 
 // StepBegins adds the slurmstepds of new steps; other processes among pids are ignored.
@@ -162,8 +172,7 @@ func (j *JobProcs) Close() error {
 	return nil
 }
 
-// threadTime returns the CPU time of the calling thread. If the goroutine moves to another
-// thread during a scan, the cost of this scan is wrong.
+// threadTime returns the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
