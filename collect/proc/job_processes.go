@@ -279,7 +279,7 @@ func older(a, b jobProcess) int {
 // trackReaper adds the parent of p if it is the step's slurmstepd.
 func (j *JobProcs) trackReaper(p *jobProcess) {
 	if _, ok := j.at[p.ppid]; !ok && p.ppid > 1 {
-		j.reapers.track(p.ppid, j.fs.Proc, false)
+		j.reapers.trackParent(p.ppid, j.fs.Proc)
 	}
 }
 

@@ -563,6 +563,39 @@ func TestJobProcsStepsWithoutScans(t *testing.T) {
 	}
 }
 
+// A scan finds the daemon by its task. Both have ended when the next daemon is found before the next scan: the bytes
+// and the CPU time of the task count once.
+func TestJobProcsParentEnds(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd, step: "0"})
+	c.put(one{pid: 100, parent: 50, read: 10, ticks: 3})
+	src := NewJobProcs(c.root, c, 10)
+	read := func(want uint64) {
+		t.Helper()
+		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobPresent}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Job.ProcReadBytes; got != u64(want) {
+			t.Errorf("%v bytes, want %d", got, want)
+		}
+	}
+	read(10)
+	c.end(100)
+	c.put(one{pid: 50, parent: 1, read: 1015, own: 1000, waited: 4, comm: stepd, step: "0"})
+	src.StepEnds("0", nil)
+	c.end(50)
+	c.put(one{pid: 60, parent: 1, read: 1000, own: 1000, comm: stepd, step: "1"})
+	src.StepBegins([]int{60})
+	read(15)
+	if src.lostCPU != 0 || src.isBound {
+		t.Errorf("%d ticks of the task count also as those of no daemon; a lower bound: %v", src.lostCPU, src.isBound)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestJobProcsShown(t *testing.T) {
 	c := newCrowd(t)
 	c.put(one{pid: 50, parent: 1, comm: stepd})

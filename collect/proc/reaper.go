@@ -32,6 +32,7 @@ type reaper struct {
 	ownCPU      uint64 // ticks
 	isInJob     bool   // see track
 	isOld       bool   // it was known when the last scan began
+	isParent    bool   // of a process that a scan has found
 }
 
 // reapers has the slurmstepds of the job. They are also read between two scans, because a
@@ -56,6 +57,21 @@ type reapers struct {
 func (r *reapers) track(pid int, root string, isInJob bool) (isStepd bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.trackLocked(pid, root, isInJob)
+}
+
+// trackParent is track for the parent of a process that a scan has found.
+func (r *reapers) trackParent(pid int, root string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.trackLocked(pid, root, false)
+	for i := range r.list {
+		p := &r.list[i]
+		p.isParent = p.isParent || p.pid == pid
+	}
+}
+
+func (r *reapers) trackLocked(pid int, root string, isInJob bool) (isStepd bool) {
 	if isInJob && !r.isSlurms(pid, root) {
 		return false
 	}
@@ -115,12 +131,13 @@ func (r *reapers) look(p *reaper) bool {
 	return p.alive
 }
 
-// settle drops the reapers that have begun and ended since the last scan, after their final readings: no
-// process that a scan knows is a child of one. A tracker over its budget makes no scans, and a job can have
+// settle drops the reapers that have begun and ended since the last scan, after their final readings, unless a
+// scan knows a child of one: the next scan subtracts what the child had read and written from the reaper's bytes. A tracker over its budget makes no scans, and a job can have
 // thousands of steps.
 func (r *reapers) settle() {
 	r.list = slices.DeleteFunc(r.list, func(p reaper) bool {
-		isCandidate := p.final && !p.isOld
+		isKnown := p.isOld || p.isParent
+		isCandidate := p.final && !isKnown
 		isSettled := isCandidate && !r.look(&p)
 		if isSettled {
 			p.io.update(p.late)
