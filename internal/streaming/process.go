@@ -18,8 +18,7 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// Process is rt-spool, which sends a run while this program records it. No method waits for the network
-// but Finish.
+// Process is rt-spool, which sends a run while this program records it. Only Finish waits for the network.
 type Process struct {
 	order    Order
 	endpoint string   // the value of EnvEndpoint
@@ -27,21 +26,25 @@ type Process struct {
 	warn     func(error)
 	commands *os.File // nil if there is no pipe
 	kill     context.CancelFunc
+	left     chan struct{} // gets a value when the process confirms Leave
 	ended    chan struct{} // closed after the last message of the process, when it has exited
 	settled  sync.Once     // the run is sent, or a warning says that it is kept
 }
 
 var errEarly = errors.New("it exited before the run was sent")
 
+// leaveTimeout is how long Leave may wait for a process that is just starting or hangs.
+const leaveTimeout = time.Second
+
 // killTimeout is how long a process that hangs may take to stop.
 const killTimeout = time.Second
 
 // Start starts rt-spool in the background. The process inherits lock, the lock of the run, so that no drain
-// takes the run before the process has exited. Start closes it here. warn gets the warnings of the process, and one
+// takes the run before Leave, even if this program dies while the process runs. Start closes it here. warn gets the warnings of the process, and one
 // if it cannot be started or exits before the run is sent.
 func Start(o Order, endpoint string, lock *os.File, warn func(error)) *Process {
 	ctx, kill := context.WithCancel(context.Background())
-	p := &Process{order: o, endpoint: endpoint, lock: lock, warn: warn, kill: kill, ended: make(chan struct{})}
+	p := &Process{order: o, endpoint: endpoint, lock: lock, warn: warn, kill: kill, left: make(chan struct{}, 1), ended: make(chan struct{})}
 	text, err := json.Marshal(o)
 	in, commands, pipeErr := os.Pipe()
 	p.commands = commands
@@ -111,6 +114,11 @@ func (p *Process) read(from io.Reader) (settled bool, err error) {
 			return false, fmt.Errorf("its output is not that of %s %s: %w", Program, Verb, err)
 		case m.Warning != "":
 			p.warn(errors.New(m.Warning))
+		case m.Left:
+			select {
+			case p.left <- struct{}{}:
+			default: // Leave no longer waits
+			}
 		case m.Kept != "":
 			p.keep(errors.New(m.Kept))
 			return true, nil
@@ -134,8 +142,16 @@ func (p *Process) command(line string) {
 }
 
 // Leave ends the uploads before the run ends. The process locks the spool, where no other process has the
-// lock, so that no drain takes the run before Finish.
-func (p *Process) Leave() { p.command(cmdLeave) }
+// lock, so that no drain takes the run before Finish. Leave waits for this, because the run ends without
+// the lock of the run: at most leaveTimeout.
+func (p *Process) Leave() {
+	p.command(cmdLeave)
+	select {
+	case <-p.left:
+	case <-p.ended:
+	case <-time.After(leaveTimeout):
+	}
+}
 
 // Finish delivers the rest of the ended run until ctx is done, or warns how to send it later.
 func (p *Process) Finish(ctx context.Context) {

@@ -3,6 +3,7 @@ package streaming
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,7 +72,7 @@ func TestProcessThatDies(t *testing.T) {
 // The process gets the order and the commands, and its messages are printed.
 func TestProcessThatSends(t *testing.T) {
 	s := startScript(t, `
-read -r order; read -r leave; read -r finish
+read -r order; read -r leave; echo '{"left":true}'; read -r finish
 printf '{"warning":"%s, %s"}\n' "$leave" "$finish"
 case $order in '{"path":"/spool/run.db","private":false,"every_ns":1000000000,'*) echo '{"settled":true}' ;; esac
 `)
@@ -80,6 +81,32 @@ case $order in '{"path":"/spool/run.db","private":false,"every_ns":1000000000,'*
 	if len(s.warnings) != 1 || s.warnings[0] != "leave, finish" {
 		t.Errorf("%q", s.warnings)
 	}
+}
+
+// The run ends after the process has locked the spool, so that no drain takes it in between.
+func TestProcessLeaves(t *testing.T) {
+	dir := t.TempDir()
+	s := startScript(t, `cd `+dir+`; read -r order; : >begun; read -r leave; sleep 0.05; : >locked; echo '{"left":true}'; read -r finish; echo '{"settled":true}'`)
+	for !isThere(t, filepath.Join(dir, "begun")) {
+		time.Sleep(time.Millisecond)
+	}
+	s.Leave()
+	if !isThere(t, filepath.Join(dir, "locked")) {
+		t.Error("Leave did not wait until the process has locked the spool")
+	}
+	s.Finish(t.Context())
+	if len(s.warnings) != 0 {
+		t.Errorf("%q", s.warnings)
+	}
+}
+
+func isThere(t *testing.T, path string) bool {
+	t.Helper()
+	_, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return err == nil
 }
 
 // At the end of the time the process gets the reason. If it hangs, it is killed.

@@ -29,7 +29,7 @@ type Order struct {
 // The commands that follow the order, one a line. If the input ends, the tracker has died: rt-spool exits and
 // leaves the run to a drain.
 const (
-	cmdLeave  = "leave"  // the run is about to end: upload nothing more before finish, and lock the spool
+	cmdLeave  = "leave"  // the run is about to end: upload nothing more before finish, lock the spool, and confirm it
 	cmdFinish = "finish" // the run has ended: deliver the rest
 	cmdStop   = "stop"   // finish takes too long; the rest of the line says what the limit was
 )
@@ -37,6 +37,7 @@ const (
 // message is a line that rt-spool writes, one JSON object with one of these.
 type message struct {
 	Warning string `json:"warning,omitempty"`
+	Left    bool   `json:"left,omitempty"`    // confirms leave
 	Kept    string `json:"kept,omitempty"`    // why the run is not delivered; the last message
 	Settled bool   `json:"settled,omitempty"` // nothing remains to be sent; the last message
 }

@@ -80,6 +80,7 @@ func (t *Tracker) Serve(s Sender) {
 			switch word, cause, _ := strings.Cut(line, " "); word {
 			case cmdLeave:
 				s.Leave()
+				t.send(message{Left: true})
 			case cmdFinish:
 				go func() {
 					defer recovery.Handle(func(err error) { finished <- err })
