@@ -84,8 +84,8 @@ func NewProgramPages(boot int64) *ProgramPages {
 
 // partPages is the number of pages of the parts in which the kernel maps a file. With a page that is read it maps
 // those around it, 64 KiB, of which a tracker needs a third. It maps none beyond the end of a mapping. The kernel
-// needs 200 bytes of memory for each part: 0.1 MiB for a tracker, which maps 1.5 MiB less.
-const partPages = 4
+// needs 200 bytes of memory for each part: 0.2 MiB for a tracker, which maps 2.5 MiB less.
+const partPages = 2
 
 // split splits m in parts. The kernel splits a mapping where the flags differ, and MADV_DONTDUMP sets a flag without
 // another effect: a core dump has no page of a file except the first, which is in no such part.
