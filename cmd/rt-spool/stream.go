@@ -36,6 +36,9 @@ func streamCommand() *cli.Command {
 // runStream ignores the signals that resource-tracker handles: they may reach all processes of a job. It ends
 // when resource-tracker commands it or has died.
 func runStream(c *cli.Context) error {
+	if rtcli.IsTerminal(os.Stdin) { // Ctrl-C would have no effect
+		return rtcli.Usage("resource-tracker starts %s, it is no verb for users: with SENTINEL_API_TOKEN set, resource-tracker sends its run", streaming.Verb)
+	}
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGPIPE)
 	debug.SetGCPercent(drainGCPercent)
 	parent := streaming.NewTracker(os.Stdin, c.App.Writer)
