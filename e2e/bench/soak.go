@@ -28,8 +28,8 @@ func soak(bin, dir string, span time.Duration) ([]row, error) {
 	}
 	ofAlone, ofSteps := &course{pid: alone.cmd.Process.Pid}, &course{pid: steps.job.tracker}
 	time.Sleep(warm)
-	seen := alone.samples.Load()
-	err = follow(span, ofAlone, ofSteps)
+	var seen int64
+	err = follow(span, func() { seen = alone.samples.Load() }, ofAlone, ofSteps)
 	n := float64(alone.samples.Load() - seen)
 	err = errors.Join(err, alone.stop())
 	more, stepsErr := steps.end(ofSteps, span)
@@ -127,8 +127,8 @@ type course struct {
 	most               float64 // MiB resident
 }
 
-// follow looks at the processes each ten seconds.
-func follow(span time.Duration, all ...*course) error {
+// follow looks at the processes each ten seconds. It calls begun with the first look.
+func follow(span time.Duration, begun func(), all ...*course) error {
 	begin := time.Now()
 	for tick := range time.Tick(min(10*time.Second, span/10)) {
 		for _, c := range all {
@@ -138,6 +138,7 @@ func follow(span time.Duration, all ...*course) error {
 			}
 			if c.first.at.IsZero() {
 				c.first = l
+				begun()
 			}
 			if tick.Sub(begin) < span/10+time.Second {
 				c.early = l
