@@ -20,10 +20,13 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
+// senderLimit limits the wait for a process to start or to exit; no test measures how long it takes.
+const senderLimit = 2 * time.Minute
+
 // sender returns the pid of the rt-spool that a tracker has started.
 func (s *station) sender(tracker *exec.Cmd) int {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(senderLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		dirs, err := filepath.Glob("/proc/[0-9]*")
 		if err != nil {
 			s.t.Fatal(err)
@@ -43,13 +46,16 @@ func (s *station) sender(tracker *exec.Cmd) int {
 // awaitExit waits until a process that is not our child has exited.
 func awaitExit(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(senderLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		stat, err := procfile.ReadStat("/proc", pid)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (stat.State == 'Z' || string(stat.Comm) != "rt-spool") {
+		isGone := errors.Is(err, fs.ErrNotExist)
+		isReplaced := err == nil && string(stat.Comm) != "rt-spool"
+		isZombie := err == nil && stat.State == 'Z'
+		if isGone || isReplaced || isZombie {
 			return
 		}
 	}
-	t.Fatalf("rt-spool %d runs 20 s after its tracker", pid)
+	t.Fatalf("rt-spool %d runs %v after its tracker", pid, senderLimit)
 }
 
 // The process that sends is no part of the tracked tree, holds none of the tracker's streams, shows no token in its
@@ -223,7 +229,7 @@ func TestTrackerIsKilledBeforeItsSender(t *testing.T) {
 // awaitDead waits until no process keeps a run live: the one that sends exits after its tracker.
 func awaitDead(t *testing.T, dir string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(senderLimit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		entries, err := spool.List(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -232,7 +238,7 @@ func awaitDead(t *testing.T, dir string) {
 			return
 		}
 	}
-	t.Fatalf("a run in %s is live 20 s after its tracker", dir)
+	t.Fatalf("a run in %s is live %v after its tracker", dir, senderLimit)
 }
 
 // Without rt-spool the command runs as usual, one warning says where it was expected, and the run is kept.

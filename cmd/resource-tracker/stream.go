@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -75,7 +76,8 @@ func (t *tracking) openStream(s settings, warn func(error)) error {
 	}
 	lock, err := t.writer.LockFile()
 	if err != nil {
-		return err
+		later := streaming.DrainCommand(s.uploads.endpoint, filepath.Dir(t.writer.Path()))
+		return fmt.Errorf("%w; the run is kept, and this sends it later: %s", err, later)
 	}
 	t.stream = streaming.Start(streaming.Order{
 		Path: t.writer.Path(), Private: private, Every: s.uploads.every, Scope: s.scope, Dialect: s.uploads.dialect, Sysfs: s.sysfs,

@@ -39,9 +39,9 @@ const leaveTimeout = time.Second
 // killTimeout is how long a process that hangs may take to stop.
 const killTimeout = time.Second
 
-// Start starts rt-spool in the background. The process inherits lock, the lock of the run, so that no drain
-// takes the run before Leave, even if this program dies while the process runs. Start closes it here. warn gets the warnings of the process, and one
-// if it cannot be started or exits before the run is sent.
+// Start starts rt-spool in the background. The process inherits lock, the lock of the run, so that no drain takes
+// the run before Leave, even if this program dies while the process runs. Start closes lock in this program. warn
+// gets the warnings of the process, and one if it cannot be started or exits before the run is sent.
 func Start(o Order, endpoint string, lock *os.File, warn func(error)) *Process {
 	ctx, kill := context.WithCancel(context.Background())
 	p := &Process{order: o, endpoint: endpoint, lock: lock, warn: warn, kill: kill, left: make(chan struct{}, 1), ended: make(chan struct{})}

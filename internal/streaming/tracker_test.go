@@ -21,7 +21,9 @@ func TestOrder(t *testing.T) {
 		`{"path":"a.db","every_ns":1,"of_a_later_release":true}` + "\n": false,
 	} {
 		o, err := NewTracker(strings.NewReader(text), io.Discard).Order()
-		if (err == nil) != ok || ok && (o.Path != "a.db" || o.Every != time.Second) {
+		isOrder := o.Path == "a.db" && o.Every == time.Second
+		isWrong := ok && !isOrder
+		if (err == nil) != ok || isWrong {
 			t.Errorf("%q: %+v, %v", text, o, err)
 		}
 	}
@@ -71,7 +73,9 @@ func TestServe(t *testing.T) {
 			}()
 			var out bytes.Buffer
 			NewTracker(in, &out).Serve(&c.sender)
-			if got := strings.TrimSpace(out.String()); !strings.HasPrefix(got, c.out) || c.eof && got != c.out {
+			got := strings.TrimSpace(out.String())
+			hasMore := c.eof && got != c.out
+			if !strings.HasPrefix(got, c.out) || hasMore {
 				t.Errorf("%s, want %s", got, c.out)
 			}
 			if want := strings.Count(c.in, "leave"); c.sender.left != want {
