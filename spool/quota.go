@@ -17,7 +17,9 @@ import (
 const (
 	quotaFloor = 128 << 10   // bytes of content; QuotaNode does not thin a tracked run below this size
 	endedFloor = 96 << 10    // bytes; the file of a run that has ended is not thinned below this size
-	nodeEvery  = time.Minute // between two checks of the whole directory
+	nodeEvery  = time.Minute // between two checks of the whole directory if little room is left
+	nodeSeldom = 10          // times nodeEvery at most between two checks
+	nodeGrowth = 64 << 20    // bytes by which the directory is assumed to grow in nodeEvery
 	thinAtOnce = 4           // maximum number of stretches that are thinned per commit
 	recent     = 2           // number of newest complete stretches, which are not thinned
 	logReserve = 480 << 10   // bytes for the log and its index (-wal, -shm); both are largest after a stretch was thinned
@@ -30,7 +32,7 @@ type quota struct {
 	limit   int64 // bytes of content, 0: none
 	forced  bool  // the limit comes from QuotaNode
 	looked  bool  // updateLimit was called
-	at      int64 // time of the last check of the directory, as Snapshot.Boot
+	next    int64 // time of the next check of the directory, as Snapshot.Boot
 	thin    *thinner
 	plan    []stretch
 	stuck   map[stretch]bool // stretches from which no snapshot can be dropped
@@ -152,17 +154,18 @@ func (w *Writer) limitName() string {
 	return "spool.quota_run"
 }
 
-// updateLimit updates the limit, at most once a minute. At first the limit is the content that
+// updateLimit updates the limit, at most once in nodeEvery: a check reads the size of each file of the directory,
+// and on a node with many jobs each tracker does so. At first the limit is the content that
 // QuotaRun permits. If the files of the directory are larger than nodeBound, updateLimit sets the
 // limit to three quarters of the current content, at least quotaFloor, and marks it as forced. If
 // the files are smaller than three quarters of nodeBound, it raises a forced limit by a quarter, but
 // not above the limit of QuotaRun.
 func (w *Writer) updateLimit() error {
 	q := &w.quota
-	if q.looked && w.notified.now-q.at < int64(nodeEvery) {
+	if q.looked && w.notified.now < q.next {
 		return nil
 	}
-	q.looked, q.at = true, w.notified.now
+	q.looked, q.next = true, w.notified.now+int64(nodeEvery)
 	if q.limit == 0 && w.opts.QuotaRun > 0 {
 		q.limit = contentBound(w.opts.QuotaRun)
 	}
@@ -191,7 +194,15 @@ func (w *Writer) updateLimit() error {
 			q.limit, q.forced = run, false
 		}
 	}
+	if !q.forced {
+		q.next = w.notified.now + int64(nextCheck(bound-total))
+	}
 	return nil
+}
+
+// nextCheck returns the time until the next check of a directory that may grow by room bytes.
+func nextCheck(room int64) time.Duration {
+	return nodeEvery * time.Duration(min(max(room/nodeGrowth, 1), nodeSeldom))
 }
 
 // nodeBound returns the quota of the node, but at most three quarters of its file system.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/random"
@@ -238,5 +239,16 @@ func TestQuotaThatFailsIsSaid(t *testing.T) {
 	}
 	if strings.Join(said, " ") != "failed ok" {
 		t.Errorf("the ledger says of the quota: %q; %+v", said, events)
+	}
+}
+
+// The directory is read again before it can have grown by the room that is left, and at least every ten minutes.
+func TestNextCheck(t *testing.T) {
+	for room, want := range map[int64]time.Duration{
+		-1: time.Minute, 0: time.Minute, 127 << 20: time.Minute, 128 << 20: 2 * time.Minute, 1 << 30: 10 * time.Minute, 1 << 50: 10 * time.Minute,
+	} {
+		if got := nextCheck(room); got != want {
+			t.Errorf("with room for %d bytes the next check is after %s, want %s", room, got, want)
+		}
 	}
 }
