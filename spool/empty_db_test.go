@@ -1,18 +1,23 @@
 package spool
 
 import (
+	"bytes"
 	"database/sql/driver"
+	"errors"
 	"flag"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
 )
 
-var update = flag.Bool("update", false, "write schema/new.db again")
+var update = flag.Bool("update", false, "write schema/new.db and schema/fill.page again")
 
 // schemaOf lists what a database is, without its rows, and how many those are.
 func schemaOf(t *testing.T, path string) (list []string) {
@@ -79,18 +84,70 @@ func fromSQL(t *testing.T) ([]byte, string) {
 
 // A new file is what schema/spool.sql makes, with the program's SQLite to the byte.
 func TestTemplate(t *testing.T) {
-	const kept = "schema/new.db"
+	const kept, keptPage = "schema/new.db", "schema/fill.page"
 	made, path := fromSQL(t)
+	page := withoutViews(t, made)
 	if *update {
-		if err := os.WriteFile(kept, made, 0o644); err != nil {
+		if err := errors.Join(os.WriteFile(kept, made, 0o644), os.WriteFile(keptPage, page, 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		emptyDB = string(made)
+		emptyDB, fillPage = string(made), string(page)
+	}
+	if string(page) != fillPage {
+		t.Errorf("%s is not the first page of a database with the tables run and host only: run the test with -update", keptPage)
 	}
 	if diff := cmp.Diff(schemaOf(t, path), schemaOf(t, kept)); diff != "" {
 		t.Errorf("%s is not what schema/spool.sql makes (-), run the test with -update: %s", kept, diff)
 	}
 	if string(made) != emptyDB {
 		t.Errorf("the bytes of %s, %d, are not those that schema/spool.sql makes, %d: run the test with -update", kept, len(emptyDB), len(made))
+	}
+}
+
+// withoutViews returns the first page of the database after all entries of the schema but those of the tables
+// run and host are deleted.
+func withoutViews(t *testing.T, db []byte) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fill.db")
+	if err := os.WriteFile(path, db, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := openConn(path, url.Values{"mode": {"rw"}})
+	if err == nil {
+		err = c.exec("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name NOT IN ('run', 'host')")
+	}
+	if err == nil {
+		err = c.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(db[:headerBytes:headerBytes], data[headerBytes:pageSize]...)
+}
+
+// A file that is filled with fillPage as its first page is, to the byte, the one that is filled with the whole
+// schema, also if the rows need more pages.
+func TestFillPage(t *testing.T) {
+	run, host := testRun(), rt.Host{HostName: "n1"}
+	for _, name := range []string{"train", strings.Repeat("a long name ", 500)} {
+		run.Meta.JobName, host.CPUModel = name, name
+		dir := t.TempDir()
+		whole, made := filepath.Join(dir, "whole.db"), filepath.Join(dir, "made.db")
+		err := os.WriteFile(whole, []byte(emptyDB), 0o600)
+		if err == nil {
+			err = errors.Join(fillFile(whole, run, host), makeFile(made, run, host))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err1 := os.ReadFile(whole)
+		b, err2 := os.ReadFile(made)
+		if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
+			t.Errorf("%d bytes with the whole schema and %d with fillPage differ, %v, %v", len(a), len(b), err1, err2)
+		}
 	}
 }
