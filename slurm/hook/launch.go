@@ -158,10 +158,9 @@ func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err
 	defer runtime.KeepAlive(files)
 	closeOnExec()
 	allowNiceZero()
-	// The child inherits the mask and the timer slack of the thread that forks.
+	// The child inherits the mask of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	setTimerSlack()
 	restore, err := blockStop()
 	if err != nil {
 		return 0, err
@@ -273,18 +272,6 @@ func closeOnExec() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOE
 func allowNiceZero() {
 	const zero = 20 // the nice value 0, see getrlimit(2)
 	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: zero, Max: zero})
-}
-
-// timerSlack is how late the tracker's timers may be. While a goroutine runs, a thread of the Go runtime
-// sleeps 20 us again and again. With the default slack of 50 us these wake-ups are a third of the CPU time
-// of a reading. The thread has work only if all goroutines that may run at the same time wait in system
-// calls; another goroutine then waits for a processor up to timerSlack longer.
-const timerSlack = time.Millisecond
-
-// setTimerSlack sets the slack of the calling thread, which must be locked: another process may set
-// that of a thread only with CAP_SYS_NICE. Without it the tracker only uses more CPU time.
-func setTimerSlack() {
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack.Nanoseconds()), 0, 0, 0)
 }
 
 // blockStop makes SIGUSR1 the only blocked signal of the calling thread, which must be locked.

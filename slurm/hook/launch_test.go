@@ -107,19 +107,6 @@ func TestTrackerSignalMask(t *testing.T) {
 	}
 }
 
-// The runtime of the tracker inherits the timer slack: it cannot set that of its own threads.
-func TestTrackerTimerSlack(t *testing.T) {
-	h, _ := newHook(t, "")
-	fake := "#!/usr/bin/awk -f\nBEGIN { getline < \"/proc/self/timerslack_ns\"; print \"error: \" $0 \" ns\" >\"/dev/fd/3\" }\n"
-	if err := os.WriteFile(h.Tracker, []byte(fake), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	want := fmt.Sprintf(" %d ns", timerSlack.Nanoseconds())
-	if err := h.Prolog(prolog12); err == nil || !strings.HasSuffix(err.Error(), want) {
-		t.Errorf("the tracker reports %v, want %s", err, want)
-	}
-}
-
 // strangeDescriptors returns the descriptors of a tracker that it should not have.
 func strangeDescriptors(t *testing.T, h *Hook, pid int, log string) []string {
 	t.Helper()

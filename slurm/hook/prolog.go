@@ -97,6 +97,9 @@ func (h *Hook) track(run *rt.Run, a *attempt) (err error) {
 		return err
 	}
 	running, err := t.waitReady(deadline)
+	if running {
+		setTimerSlack(h.ProcRoot, t.pid)
+	}
 	switch {
 	case !running:
 		err = errors.Join(err, h.State.removeStateFile(run.JobID.Or(0), run.Node))
