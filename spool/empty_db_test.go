@@ -86,7 +86,7 @@ func fromSQL(t *testing.T) ([]byte, string) {
 func TestTemplate(t *testing.T) {
 	const kept, keptPage = "schema/new.db", "schema/fill.page"
 	made, path := fromSQL(t)
-	page := withoutViews(t, made)
+	page := fillPageOf(t, made)
 	if *update {
 		if err := errors.Join(os.WriteFile(kept, made, 0o644), os.WriteFile(keptPage, page, 0o644)); err != nil {
 			t.Fatal(err)
@@ -104,9 +104,9 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// withoutViews returns the first page of the database after all entries of the schema but those of the tables
+// fillPageOf returns the first page of the database after all entries of the schema but those of the tables
 // run and host are deleted.
-func withoutViews(t *testing.T, db []byte) []byte {
+func fillPageOf(t *testing.T, db []byte) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fill.db")
 	if err := os.WriteFile(path, db, 0o644); err != nil {

@@ -18,8 +18,8 @@ const (
 	quotaFloor = 128 << 10   // bytes of content; QuotaNode does not thin a tracked run below this size
 	endedFloor = 96 << 10    // bytes; the file of a run that has ended is not thinned below this size
 	nodeEvery  = time.Minute // between two checks of the whole directory if little room is left
-	nodeSeldom = 10          // times nodeEvery at most between two checks
-	nodeGrowth = 64 << 20    // bytes by which the directory is assumed to grow in nodeEvery
+	nodeSeldom = 5           // times nodeEvery at most between two checks
+	nodeGrowth = 128 << 20   // bytes by which the directory is assumed to grow in nodeEvery: 1,000 new runs
 	thinAtOnce = 4           // maximum number of stretches that are thinned per commit
 	recent     = 2           // number of newest complete stretches, which are not thinned
 	logReserve = 480 << 10   // bytes for the log and its index (-wal, -shm); both are largest after a stretch was thinned
@@ -31,7 +31,6 @@ const (
 type quota struct {
 	limit   int64 // bytes of content, 0: none
 	forced  bool  // the limit comes from QuotaNode
-	looked  bool  // updateLimit was called
 	next    int64 // time of the next check of the directory, as Snapshot.Boot
 	thin    *thinner
 	plan    []stretch
@@ -154,18 +153,18 @@ func (w *Writer) limitName() string {
 	return "spool.quota_run"
 }
 
-// updateLimit updates the limit, at most once in nodeEvery: a check reads the size of each file of the directory,
-// and on a node with many jobs each tracker does so. At first the limit is the content that
+// updateLimit updates the limit, at most once a minute, and if there is room less often, see nextCheck: it reads the
+// size of each file of the directory, and on a node with many jobs each tracker does so. At first the limit is the content that
 // QuotaRun permits. If the files of the directory are larger than nodeBound, updateLimit sets the
 // limit to three quarters of the current content, at least quotaFloor, and marks it as forced. If
 // the files are smaller than three quarters of nodeBound, it raises a forced limit by a quarter, but
 // not above the limit of QuotaRun.
 func (w *Writer) updateLimit() error {
 	q := &w.quota
-	if q.looked && w.notified.now < q.next {
+	if w.notified.now < q.next {
 		return nil
 	}
-	q.looked, q.next = true, w.notified.now+int64(nodeEvery)
+	q.next = w.notified.now + int64(nodeEvery)
 	if q.limit == 0 && w.opts.QuotaRun > 0 {
 		q.limit = contentBound(w.opts.QuotaRun)
 	}

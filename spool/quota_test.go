@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -242,13 +243,33 @@ func TestQuotaThatFailsIsSaid(t *testing.T) {
 	}
 }
 
-// The directory is read again before it can have grown by the room that is left, and at least every ten minutes.
+// The directory is read again before it can have grown by the room that is left, and at least every five minutes.
 func TestNextCheck(t *testing.T) {
 	for room, want := range map[int64]time.Duration{
-		-1: time.Minute, 0: time.Minute, 127 << 20: time.Minute, 128 << 20: 2 * time.Minute, 1 << 30: 10 * time.Minute, 1 << 50: 10 * time.Minute,
+		-1: time.Minute, 0: time.Minute, 255 << 20: time.Minute, 256 << 20: 2 * time.Minute, 1 << 30: 5 * time.Minute, 1 << 50: 5 * time.Minute,
 	} {
 		if got := nextCheck(room); got != want {
 			t.Errorf("with room for %d bytes the next check is after %s, want %s", room, got, want)
 		}
+	}
+}
+
+// A file that QuotaNode limits is checked each minute, so that its limit rises as soon as there is room.
+func TestNextCheckOfALimitedFile(t *testing.T) {
+	w := mustCreate(t, Options{QuotaNode: 1 << 40})
+	defer w.Close()
+	if err := w.updateLimit(); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := nodeBound(filepath.Dir(w.Path()), 1<<40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := int64(nextCheck(bound - 1<<20)); w.quota.next != want {
+		t.Errorf("the next check is after %s, want %s", time.Duration(w.quota.next), time.Duration(want))
+	}
+	w.quota.forced, w.quota.limit, w.quota.next = true, 4096, 0
+	if err := w.updateLimit(); err != nil || w.quota.limit != 5120 || w.quota.next != int64(nodeEvery) {
+		t.Errorf("limit %d, next check after %s, %v; want 5120 and 1m", w.quota.limit, time.Duration(w.quota.next), err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 var emptyDB string
 
 // fillPage is a first page that lists only the tables run and host of emptyDB. To insert their rows, SQLite
-// parses the schema, and the views are nine tenths of the time for that: see makeFile. TestTemplate makes it.
+// parses the schema, and the views are nine tenths of the time for that: see makeFile. TestTemplate writes it with
+// -update.
 //
 //go:embed schema/fill.page
 var fillPage string
