@@ -158,9 +158,13 @@ func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err
 	defer runtime.KeepAlive(files)
 	closeOnExec()
 	allowNiceZero()
-	// The child inherits the mask of the thread that forks.
+	// The child inherits the mask and the timer slack of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if delay > 0 || !maySetTimerSlack(h.ProcRoot) { // else the Prolog sets the slack when the tracker is ready
+		resetSlack := inheritTimerSlack()
+		defer resetSlack()
+	}
 	restore, err := blockStop()
 	if err != nil {
 		return 0, err

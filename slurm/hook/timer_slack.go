@@ -6,29 +6,65 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// timerSlack is how late the timers of a ready tracker may be. While a goroutine runs, a thread of the Go runtime
+// timerSlack is how late the timers of a tracker may be. While a goroutine runs, a thread of the Go runtime
 // sleeps 20 us again and again. With the default slack of 50 us these wake-ups are a third of the CPU time of a
-// reading. Before the tracker is ready the slack would delay it by half a millisecond: a thread that takes a
-// goroutine from another first sleeps 3 us.
+// reading. Before the tracker is ready the slack delays it by half a millisecond, because a thread that takes a
+// goroutine from another sleeps 3 us before. Therefore the Prolog sets it after its wait, if it may.
 const timerSlack = time.Millisecond
 
-// setTimerSlack sets the timer slack of all threads of a process; a thread inherits that of the one that creates
-// it. It needs CAP_SYS_NICE and Linux 4.6. Without them the tracker only uses more CPU time.
+// setTimerSlack sets the timer slack of all threads of a process, which this process has started and not waited
+// for; a thread inherits that of the one that creates it. It needs CAP_SYS_NICE and Linux 4.6, see
+// maySetTimerSlack. A thread that fails keeps its slack and uses more CPU time.
 func setTimerSlack(procRoot string, pid int) {
-	threads, err := os.ReadDir(filepath.Join(procRoot, strconv.Itoa(pid), "task"))
+	text := strconv.AppendInt(nil, timerSlack.Nanoseconds(), 10)
+	isSet := make(map[string]bool)
+	for isNew := true; isNew; { // a thread that was not set yet may have created another
+		threads, err := os.ReadDir(filepath.Join(procRoot, strconv.Itoa(pid), "task"))
+		if err != nil {
+			return
+		}
+		isNew = false
+		for _, t := range threads {
+			if isSet[t.Name()] {
+				continue
+			}
+			isSet[t.Name()], isNew = true, true
+			writeSlack(procRoot, t.Name(), text)
+		}
+	}
+}
+
+// writeSlack sets the slack of one thread. /proc lists only processes, but has a directory of each thread.
+// os.File would call the kernel five times more.
+func writeSlack(procRoot, thread string, text []byte) {
+	fd, err := syscall.Open(filepath.Join(procRoot, thread, "timerslack_ns"), syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
-	text := strconv.AppendInt(nil, timerSlack.Nanoseconds(), 10)
-	for _, t := range threads {
-		// /proc lists only processes, but has a directory of each thread. os.File would call the kernel five times more.
-		fd, err := syscall.Open(filepath.Join(procRoot, t.Name(), "timerslack_ns"), syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		_, _ = syscall.Write(fd, text)
-		_ = syscall.Close(fd)
+	_, _ = syscall.Write(fd, text)
+	_ = syscall.Close(fd)
+}
+
+// maySetTimerSlack reports whether the calling thread, which must be locked, may set the slack of other processes.
+func maySetTimerSlack(procRoot string) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	err := unix.Capget(&header, &sets[0])
+	mayNice := err == nil && sets[0].Effective&(1<<unix.CAP_SYS_NICE) != 0
+	return mayNice && unix.Access(filepath.Join(procRoot, "self/timerslack_ns"), unix.W_OK) == nil
+}
+
+// inheritTimerSlack sets the slack of the calling thread, which must be locked, so that a child inherits it. It
+// needs no capability. restore reverts it.
+func inheritTimerSlack() (restore func()) {
+	old, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	if err != nil {
+		return func() {}
 	}
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack.Nanoseconds()), 0, 0, 0)
+	return func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(old), 0, 0, 0) }
 }
