@@ -1,12 +1,9 @@
 package hook
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -54,40 +51,26 @@ func TestInheritedTimerSlack(t *testing.T) {
 	}
 }
 
-// All threads of a process get the slack.
+// All threads of a process get the slack: here those of the test.
 func TestTimerSlackOfThreads(t *testing.T) {
-	if os.Getenv("RT_WAITS") != "" { // the process
-		fmt.Println("waits")
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		return
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestTimerSlackOfThreads$")
-	cmd.Env = append(os.Environ(), "RT_WAITS=1", "GORACE=atexit_sleep_ms=0")
-	stdin, err1 := cmd.StdinPipe()
-	stdout, err2 := cmd.StdoutPipe()
-	err := errors.Join(err1, err2, cmd.Start())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _, _ = stdin.Close(), cmd.Wait() }()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil || line != "waits\n" {
-		t.Fatalf("the process prints %q, %v", line, err)
-	}
+	self := os.Getpid()
+	defer func() {
+		for _, tid := range threadsOf(t) {
+			writeSlack("/proc", tid, []byte("50000")) // Linux's default
+		}
+	}()
 	// A thread that ends, or that another has created meanwhile, is in one of the lists only: wait for it.
 	for end := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
-		setTimerSlack("/proc", cmd.Process.Pid)
-		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", cmd.Process.Pid))
-		if err != nil || len(threads) < 2 {
-			t.Fatalf("%d threads, %v", len(threads), err)
-		}
+		setTimerSlack("/proc", self)
 		without := ""
-		for _, e := range threads {
-			tid, err := strconv.Atoi(e.Name())
+		for _, name := range threadsOf(t) {
+			tid, err := strconv.Atoi(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := slackOf(t, tid); maySetTimerSlack("/proc") && got != timerSlack {
+			got := slackOf(t, tid)
+			isOther := got != 0 && got != timerSlack
+			if isOther && maySetTimerSlack("/proc") {
 				without += fmt.Sprintf("thread %d has a timer slack of %s, want %s; ", tid, got, timerSlack)
 			}
 		}
@@ -98,6 +81,19 @@ func TestTimerSlackOfThreads(t *testing.T) {
 			t.Fatal(without)
 		}
 	}
+}
+
+// threadsOf lists the threads of the test; the Go runtime has at least two.
+func threadsOf(t *testing.T) (names []string) {
+	t.Helper()
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("%d threads, %v", len(threads), err)
+	}
+	for _, e := range threads {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
 // slackOf returns the timer slack of a thread, 0 if this process may not read it or the thread has ended.
