@@ -151,7 +151,10 @@ func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err
 		argv = append(argv, "--delay", delay.String())
 	}
 	// One arena of malloc(3) instead of one for each thread that SQLite has run on, and no cache in each thread: 0.4 MiB less.
-	attr := &syscall.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0"}}
+	// With GOMAXPROCS the runtime has from its start the processors that tracker.DeferGC sets: to change their number stops all threads.
+	attr := &syscall.ProcAttr{Dir: "/", Env: []string{
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0", "GOMAXPROCS=4",
+	}}
 	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd())
 	}
