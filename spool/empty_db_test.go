@@ -69,6 +69,12 @@ func fromSQL(t *testing.T) ([]byte, string) {
 	if err == nil {
 		err = c.exec("VACUUM")
 	}
+	return closedBytes(t, c, err, path), path
+}
+
+// closedBytes closes a database and returns its bytes. err is that of the statements before.
+func closedBytes(t *testing.T, c *conn, err error, path string) []byte {
+	t.Helper()
 	if err == nil {
 		err = c.Close()
 	}
@@ -79,7 +85,7 @@ func fromSQL(t *testing.T) ([]byte, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data, path
+	return data
 }
 
 // A new file is what schema/spool.sql makes, with the program's SQLite to the byte.
@@ -116,16 +122,7 @@ func fillPageOf(t *testing.T, db []byte) []byte {
 	if err == nil {
 		err = c.exec("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name NOT IN ('run', 'host')")
 	}
-	if err == nil {
-		err = c.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := closedBytes(t, c, err, path)
 	return append(db[:headerBytes:headerBytes], data[headerBytes:pageSize]...)
 }
 

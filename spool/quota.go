@@ -153,9 +153,10 @@ func (w *Writer) limitName() string {
 	return "spool.quota_run"
 }
 
-// updateLimit updates the limit, at most once a minute, and if there is room less often, see nextCheck: it reads the
-// size of each file of the directory, and on a node with many jobs each tracker does so. At first the limit is the content that
-// QuotaRun permits. If the files of the directory are larger than nodeBound, updateLimit sets the
+// updateLimit updates the limit, at most once a minute, and less often if there is room, see nextCheck:
+// it reads the size of each file of the directory, and so does each tracker of the node.
+//
+// At first the limit is the content that QuotaRun permits. If the files of the directory are larger than nodeBound, updateLimit sets the
 // limit to three quarters of the current content, at least quotaFloor, and marks it as forced. If
 // the files are smaller than three quarters of nodeBound, it raises a forced limit by a quarter, but
 // not above the limit of QuotaRun.
