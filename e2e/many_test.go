@@ -61,6 +61,11 @@ func runManyJobs(t *testing.T, c *cluster, s *site) {
 	if n := trackers(t, s); n != manyJobs {
 		t.Errorf("%d trackers of %d jobs", n, manyJobs)
 	}
+	for _, pid := range trackerPIDs(t, s) {
+		if slack := monitorSlack(t, pid); slack != "1000000" {
+			t.Errorf("the monitor thread of tracker %d has a timer slack of %s ns, which rt-prolog sets to 1000000", pid, slack)
+		}
+	}
 	before := trackerTime(t, s)
 	until(t, "two readings of each job", func() bool { return time.Since(since) > 21*time.Second })
 	cost := (trackerTime(t, s) - before).Seconds() / time.Since(since).Seconds() / manyJobs * 100
@@ -138,6 +143,20 @@ func trackerTime(t *testing.T, s *site) (sum time.Duration) {
 		sum += cpuOf(pid)
 	}
 	return sum
+}
+
+// monitorSlack returns the timer slack of the monitor thread of a tracker's Go runtime, its second thread.
+func monitorSlack(t *testing.T, pid int) string {
+	t.Helper()
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("tracker %d has %d threads, %v", pid, len(threads), err)
+	}
+	text, err := os.ReadFile("/proc/" + threads[1].Name() + "/timerslack_ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
 }
 
 func trackerPIDs(t *testing.T, s *site) (pids []int) {

@@ -178,12 +178,29 @@ func shellTimes(runs int) (times, error) {
 	return t, nil
 }
 
-// instantTracker compiles a tracker that is ready at once: the remaining time is that of
-// the hook.
+// instantTracker compiles a tracker that is ready at once: the remaining time is that of the hook. It has no C
+// library, whose start takes 0.3 ms where the hypervisor emulates CPUID.
 func instantTracker(dir string) (string, error) {
-	const source = "#include <unistd.h>\nint main(void) { return write(3, \"ready\\n\", 6) != 6; }\n"
+	const source = `
+static long call(long number, long a, long b, long c) {
+#if defined __x86_64__
+	long result;
+	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+	return result;
+#elif defined __aarch64__
+	register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c;
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+	return x0;
+#endif
+}
+#include <sys/syscall.h>
+void _start(void) {
+	long written = call(SYS_write, 3, (long)"ready\n", 6);
+	call(SYS_exit_group, written != 6, 0, 0);
+}
+`
 	path := filepath.Join(dir, "instant-tracker")
-	cmd := exec.Command("gcc", "-O2", "-static", "-x", "c", "-o", path, "-")
+	cmd := exec.Command("gcc", "-O2", "-static", "-nostdlib", "-x", "c", "-o", path, "-")
 	cmd.Stdin = strings.NewReader(source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("gcc: %w\n%s", err, out)

@@ -10,32 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timerSlack is how late the timers of a tracker may be. While a goroutine runs, a thread of the Go runtime
-// sleeps 20 us again and again. With the default slack of 50 us these wake-ups are a third of the CPU time of a
-// reading. Before the tracker is ready the slack delays it by half a millisecond, because a thread that takes a
-// goroutine from another sleeps 3 us before. Therefore the Prolog sets it after its wait, if it may.
+// timerSlack is how late the monitor thread of a tracker's Go runtime (sysmon) may wake up. While a goroutine runs,
+// it sleeps 20 us again and again. With the default slack of 50 us these wake-ups are a third of the CPU time of a
+// reading. The other threads keep the default, because a thread that takes a goroutine from another sleeps 3 us
+// before: if a tracker inherits the slack, it is ready half a millisecond later. Therefore the Prolog sets it after
+// its wait, if it may.
 const timerSlack = time.Millisecond
 
-// setTimerSlack sets the timer slack of all threads of a process, which this process has started and not waited
-// for; a thread inherits that of the one that creates it. It needs CAP_SYS_NICE and Linux 4.6, see
-// maySetTimerSlack. A thread that fails keeps its slack and uses more CPU time.
+// setTimerSlack sets the timer slack of the monitor thread of a process, which this process has started and not
+// waited for. The Go runtime starts this thread first: it is the second thread. To set it needs CAP_SYS_NICE and
+// Linux 4.6, see maySetTimerSlack; without the slack the tracker uses more CPU time.
 func setTimerSlack(procRoot string, pid int) {
-	text := strconv.AppendInt(nil, timerSlack.Nanoseconds(), 10)
-	isSet := make(map[string]bool)
-	for isNew := true; isNew; { // a thread that was not set yet may have created another
-		threads, err := os.ReadDir(filepath.Join(procRoot, strconv.Itoa(pid), "task"))
-		if err != nil {
-			return
-		}
-		isNew = false
-		for _, t := range threads {
-			if isSet[t.Name()] {
-				continue
-			}
-			isSet[t.Name()], isNew = true, true
-			writeSlack(procRoot, t.Name(), text)
-		}
+	task, err := os.Open(filepath.Join(procRoot, strconv.Itoa(pid), "task"))
+	if err != nil {
+		return
 	}
+	defer task.Close()
+	threads, err := task.Readdirnames(2)
+	if err != nil || len(threads) < 2 {
+		return
+	}
+	writeSlack(procRoot, threads[1], strconv.AppendInt(nil, timerSlack.Nanoseconds(), 10))
 }
 
 // writeSlack sets the slack of one thread. /proc lists only processes, but has a directory of each thread.

@@ -14,21 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tracker has the slack when its Prolog ends. Only with CAP_SYS_NICE this process may read it.
-func TestTrackerTimerSlack(t *testing.T) {
-	h, _ := newHook(t, "echo ready >&3; exec sleep 1000")
-	if err := h.Prolog(prolog12); err != nil {
-		t.Fatal(err)
-	}
-	state, err := h.State.ReadStateFile(12, "n1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := slackOf(t, state.PID); maySetTimerSlack("/proc") && got != timerSlack {
-		t.Errorf("a tracker has a timer slack of %s, want %s", got, timerSlack)
-	}
-}
-
 // A tracker inherits the slack from a Prolog without CAP_SYS_NICE.
 func TestInheritedTimerSlack(t *testing.T) {
 	runtime.LockOSThread() // without the capability, this thread ends with the test
@@ -51,49 +36,28 @@ func TestInheritedTimerSlack(t *testing.T) {
 	}
 }
 
-// All threads of a process get the slack: here those of the test.
-func TestTimerSlackOfThreads(t *testing.T) {
-	self := os.Getpid()
-	defer func() {
-		for _, tid := range threadsOf(t) {
-			writeSlack("/proc", tid, []byte("50000")) // Linux's default
-		}
-	}()
-	// A thread that ends, or that another has created meanwhile, is in one of the lists only: wait for it.
-	for end := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
-		setTimerSlack("/proc", self)
-		without := ""
-		for _, name := range threadsOf(t) {
-			tid, err := strconv.Atoi(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := slackOf(t, tid)
-			isOther := got != 0 && got != timerSlack
-			if isOther && maySetTimerSlack("/proc") {
-				without += fmt.Sprintf("thread %d has a timer slack of %s, want %s; ", tid, got, timerSlack)
-			}
-		}
-		if without == "" {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(without)
-		}
-	}
-}
-
-// threadsOf lists the threads of the test; the Go runtime has at least two.
-func threadsOf(t *testing.T) (names []string) {
-	t.Helper()
+// The second thread of a process gets the slack and the others do not: here those of this test. Only with CAP_SYS_NICE
+// this process may set and read it.
+func TestTimerSlack(t *testing.T) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil || len(threads) < 2 {
 		t.Fatalf("%d threads, %v", len(threads), err)
 	}
-	for _, e := range threads {
-		names = append(names, e.Name())
+	defer writeSlack("/proc", threads[1].Name(), []byte("50000")) // Linux's default
+	setTimerSlack("/proc", os.Getpid())
+	if !maySetTimerSlack("/proc") {
+		return
 	}
-	return names
+	for i, e := range threads {
+		tid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slackOf(t, tid); (got == timerSlack) != (i == 1) {
+			t.Errorf("thread %d of %d has a timer slack of %s, and the second should have %s", i+1, len(threads), got, timerSlack)
+		}
+	}
+	setTimerSlack("/proc", 1<<30) // a process that has ended
 }
 
 // slackOf returns the timer slack of a thread, 0 if this process may not read it or the thread has ended.
