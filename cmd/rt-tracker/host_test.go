@@ -18,7 +18,7 @@ import (
 // tracked runs a tracker to its end and returns what its file says of the host.
 func (s *site) tracked(t *testing.T) (rt.Host, []rt.Event) {
 	t.Helper()
-	cmd, said := s.start(t, s.stdin(t))
+	cmd, said := s.start(t, s.stdin())
 	if said != "ready" {
 		t.Fatalf("the tracker said %q", said)
 	}

@@ -3,12 +3,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +21,8 @@ import (
 	"github.com/resource-tracker/rt/internal/logging"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/tracker"
+	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
 )
 
 // about is for a user who starts rt-tracker by hand: it would wait for its standard input.
@@ -126,13 +128,25 @@ func readRun(r io.Reader) (rt.Run, error) {
 	if len(text) == 0 {
 		return out, errors.New("there is no run on standard input: rt-prolog was stopped before it sent it")
 	}
-	if err := json.Unmarshal(text, &out); err != nil {
-		return out, fmt.Errorf("the run on standard input is not what rt-prolog writes: %w", err)
+	out, err = environ.ParsePrologText(text)
+	if err != nil {
+		return out, fmt.Errorf("the run on standard input is not what rt-prolog writes: %w; rt-tracker is started by rt-prolog, not by hand", err)
 	}
-	if !out.JobID.Valid() || out.Node == "" || out.Start.IsZero() {
-		return out, errors.New("the run on standard input lacks its job id, node or start; rt-tracker is started by rt-prolog, not by hand")
+	if gid, ok := out.GID.Get(); ok && out.Group == "" {
+		out.Group = groupName("/etc/group", gid)
 	}
+	slurm.Describe(&out)
 	return out, nil
+}
+
+// groupName returns a group's name from a file in the form of group(5), empty for none. It reads a local file,
+// because a directory service can be slow.
+func groupName(file string, gid uint64) string {
+	group := config.Account(file, 2, strconv.FormatUint(gid, 10))
+	if group == nil {
+		return ""
+	}
+	return group[0]
 }
 
 // readyFD is where rt-prolog waits for one line: "ready", or "error: ...".

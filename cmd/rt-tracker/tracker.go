@@ -62,11 +62,9 @@ func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slo
 	t := &jobTracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}, hasBegun: hasBegun}
 	run.State, run.TrackerVersion = rt.StateRunning, rt.Version
 	run.Interval = cfg.Tracker.Interval.Seconds()
-	if run.BootID == "" {
-		run.BootID, err = host.BootID(procRoot)
-		if err != nil {
-			return nil, err
-		}
+	run.BootID, err = host.BootID(procRoot)
+	if err != nil {
+		return nil, err
 	}
 	t.id = run
 	t.writer = tracker.NewRunFile()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/tracker"
+	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -102,14 +102,16 @@ func (s *site) start(t *testing.T, stdin string) (*exec.Cmd, string) {
 	return cmd, strings.TrimSuffix(said, "\n")
 }
 
-func (s *site) stdin(t *testing.T) string {
-	t.Helper()
-	text, err := json.Marshal(&s.run)
-	if err != nil {
-		t.Fatal(err)
+// environ is the environment of the job's Prolog.
+func (s *site) environ() environ.Env {
+	return environ.Env{
+		"SLURM_CLUSTER_NAME": s.run.Cluster, "SLURM_JOB_ID": fmt.Sprint(s.run.JobID.Or(0)), "SLURM_JOB_UID": fmt.Sprint(s.run.UID.Or(0)),
+		"SLURM_JOB_GID": "0", "SLURM_SCRIPT_CONTEXT": "prolog_slurmd",
 	}
-	return string(text)
 }
+
+// stdin is what rt-prolog sends.
+func (s *site) stdin() string { return string(environ.PrologText(s.environ(), &s.run)) }
 
 func (s *site) spooled(t *testing.T) (rt.Run, []rt.Reason, []rt.Event) {
 	t.Helper()
@@ -146,7 +148,7 @@ func (s *site) spooled(t *testing.T) (rt.Run, []rt.Reason, []rt.Event) {
 // says how it ended.
 func TestStopWithExit(t *testing.T) {
 	s := newSite(t)
-	cmd, said := s.start(t, s.stdin(t))
+	cmd, said := s.start(t, s.stdin())
 	if said != "ready" {
 		t.Fatalf("the tracker said %q", said)
 	}
@@ -179,7 +181,7 @@ func TestStopWithExit(t *testing.T) {
 // No Epilog reports how the job ended: the outcome is unknown and the ledger has the reason.
 func TestStopWithoutExit(t *testing.T) {
 	s := newSite(t)
-	cmd, said := s.start(t, s.stdin(t))
+	cmd, said := s.start(t, s.stdin())
 	if said != "ready" {
 		t.Fatalf("the tracker said %q", said)
 	}
@@ -226,7 +228,7 @@ func TestStopWhileItStarts(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(stdin, s.stdin(t)); err != nil {
+	if _, err := io.WriteString(stdin, s.stdin()); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
@@ -252,7 +254,7 @@ func TestStopBeforeItBegins(t *testing.T) {
 	// The shell stops itself: the signal is pending when the tracker begins.
 	cmd := exec.Command("env", "--block-signal=USR1", "bash", "-c", `kill -USR1 $$; exec "$0" "$@"`, self, "--config", s.config)
 	cmd.Env = mainEnv
-	cmd.Stdin = strings.NewReader(s.stdin(t))
+	cmd.Stdin = strings.NewReader(s.stdin())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the tracker ended with %v: %s", err, out)
 	}
@@ -280,8 +282,8 @@ func TestCannotTrack(t *testing.T) {
 			}
 		}, want: "spool"},
 		"unknown key": {change: func(t *testing.T, s *site) { s.write(t, "intervall = \"1s\"") }, want: "rt.toml:5: unknown key tracker.intervall"},
-		"no run":      {stdin: "hello", want: "not what rt-prolog writes"},
-		"incomplete":  {stdin: `{"node":"n1"}`, want: "lacks its job id"},
+		"no run":      {stdin: "hello", want: "not what rt-prolog writes: its last variable is not RT_START"},
+		"incomplete":  {stdin: "SLURMD_NODENAME=n1\x00RT_START=1\x00", want: "SLURM_JOB_ID is not set"},
 		"already open": {change: func(t *testing.T, s *site) {
 			s.run.State = rt.StateRunning
 			w, err := spool.Create(filepath.Join(s.dir, "spool"), s.run, rt.Host{}, spool.Options{})
@@ -302,7 +304,7 @@ func TestCannotTrack(t *testing.T) {
 			}
 			stdin := tc.stdin
 			if stdin == "" {
-				stdin = s.stdin(t)
+				stdin = s.stdin()
 			}
 			cmd, said := s.start(t, stdin)
 			err := cmd.Wait()

@@ -71,3 +71,14 @@ func Accounts(path string) (iter.Seq[[]string], error) {
 		}
 	}, err
 }
+
+// Account returns the first account of Accounts with the value in field i, nil for none.
+func Account(path string, i int, value string) []string {
+	all, _ := Accounts(path) // a file that cannot be read has none
+	for fields := range all {
+		if fields[i] == value {
+			return fields
+		}
+	}
+	return nil
+}

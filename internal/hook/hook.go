@@ -95,9 +95,14 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	job := jobOf(env)
 	log := opts.logger(logging.Syslog, job)
 
-	s, err := within(readTime, opts.settings)
+	var s settings
+	read := func() (err error) { s, err = opts.settings(); return err }
+	err := limited(readTime, read, func() {
+		opts.report(log, fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime))
+		opts.Exit(0)
+	})
 	if errors.Is(err, errLate) {
-		err = fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime)
+		return
 	}
 	if s.isBroken && opts.isReported {
 		return
@@ -111,23 +116,57 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	left := limit - time.Since(begin)
 	end.Reset(left + 3*opts.LogTime)
 	h := new(slurmhook.Hook)
-	_, err = within(left, func() (struct{}, error) {
+	err = limited(left, func() error {
 		if disabled(s.cfg.Hooks.DisableFile) {
-			return struct{}{}, nil
+			return nil
 		}
 		if err := build(h, s.cfg, s.path); err != nil && !opts.isReported {
-			return struct{}{}, err
+			return err
 		}
-		return struct{}{}, do(h, env, time.Now())
+		return do(h, env, time.Now())
+	}, func() {
+		opts.giveUp(log, h, limit)
+		opts.Exit(0)
 	})
-	if errors.Is(err, errLate) {
-		late := fmt.Errorf("gave up after %s", limit)
-		_, err = within(opts.LogTime, func() (struct{}, error) { return struct{}{}, h.GaveUp(late) })
-		if errors.Is(err, errLate) {
-			err = late
-		}
+	if !errors.Is(err, errLate) {
+		opts.report(log, err)
 	}
-	opts.report(log, err)
+}
+
+// giveUp counts and logs that the hook's work has taken longer than the limit.
+func (o Options) giveUp(log *slog.Logger, h *slurmhook.Hook, limit time.Duration) {
+	late := fmt.Errorf("gave up after %s", limit)
+	_, err := within(o.LogTime, func() (struct{}, error) { return struct{}{}, h.GaveUp(late) })
+	if errors.Is(err, errLate) {
+		err = late
+	}
+	o.report(log, err)
+}
+
+// limited calls f, whose panic becomes a defect, because slurmd drains the node of a hook that panics. If f takes longer
+// than limit, limited calls late in another goroutine, which ends the process; if it does not, limited returns errLate
+// after both. f is not called in another goroutine, because to start one costs a fortieth of a Prolog's time.
+func limited(limit time.Duration, f func() error, late func()) error {
+	ended := make(chan struct{})
+	timer := time.AfterFunc(limit, func() {
+		defer close(ended)
+		late()
+	})
+	err := guarded(f)
+	if timer.Stop() {
+		return err
+	}
+	<-ended
+	return errLate
+}
+
+func guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = defect{p}
+		}
+	}()
+	return f()
 }
 
 // report logs the error of the hook's work.
@@ -207,14 +246,12 @@ func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 	h.SpoolDir = cfg.Spool.Dir
 	h.State = slurmhook.State{Dir: cfg.Tracker.StateDir}
 	h.Counters = cfg.Perf != config.Perf{}
-	h.Interval = cfg.Tracker.Interval.Duration
 	h.ReadyTimeout = cfg.Hooks.ReadyTimeout.Duration
 	h.StopTimeout = cfg.Hooks.StopTimeout.Duration
 	h.Failures = cfg.Hooks.BreakerFailures
 	h.Reset = cfg.Hooks.BreakerReset.Duration
 	h.ProcRoot = "/proc"
 	h.Prepare = func() error { return leaveJob(h.ProcRoot) }
-	h.GroupName = func(gid uint64) string { return groupName("/etc/group", gid) }
 	if cfg.Log.Target != logging.Syslog {
 		h.OpenLog = func() (*os.File, error) { return logging.OpenFile(cfg.Log.Target) }
 	}
@@ -241,7 +278,7 @@ func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 // trackerUser returns the trackers' user from a file in the form of passwd(5), nil for none.
 // It reads a local file: a directory service can take longer than a Prolog is allowed to.
 func trackerUser(passwd, name string) *slurmhook.User {
-	fields := account(passwd, 0, name)
+	fields := config.Account(passwd, 0, name)
 	if len(fields) < 4 {
 		return nil
 	}
@@ -251,25 +288,6 @@ func trackerUser(passwd, name string) *slurmhook.User {
 		return nil
 	}
 	return &slurmhook.User{UID: uint32(uid), GID: uint32(gid)}
-}
-
-// groupName returns a group's name from a file in the form of group(5), empty for none.
-func groupName(group string, gid uint64) string {
-	if fields := account(group, 2, strconv.FormatUint(gid, 10)); fields != nil {
-		return fields[0]
-	}
-	return ""
-}
-
-// account returns the first account with the value in field i, nil for none.
-func account(path string, i int, value string) []string {
-	all, _ := config.Accounts(path) // a file that cannot be read has none
-	for fields := range all {
-		if fields[i] == value {
-			return fields
-		}
-	}
-	return nil
 }
 
 // errLate means that the limit of within has passed.

@@ -32,6 +32,29 @@ func TestWithin(t *testing.T) {
 	})
 }
 
+func TestLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unexpected := func() { t.Error("it is late") }
+		if err := limited(time.Second, func() error { time.Sleep(time.Second - 1); return os.ErrClosed }, unexpected); err != os.ErrClosed {
+			t.Errorf("in time: %v", err)
+		}
+		err := limited(time.Second, func() error { panic("oops") }, unexpected)
+		if p, ok := errors.AsType[defect](err); !ok || p.value != "oops" {
+			t.Errorf("panic: %v", err)
+		}
+		begin, isLate := time.Now(), false
+		err = limited(time.Second, func() error { time.Sleep(time.Minute); panic("too late to matter") }, func() {
+			if isLate = time.Since(begin) == time.Second; !isLate {
+				t.Errorf("late after %s", time.Since(begin))
+			}
+		})
+		if err != errLate || !isLate {
+			t.Errorf("late: %v, %v", err, isLate)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
 // Work that hangs costs the job its configured time and one line. The timer ends a process
 // that hangs later.
 func TestHangingWork(t *testing.T) {
@@ -41,19 +64,20 @@ func TestHangingWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		exits := 0
+		exits := make(chan time.Duration, 2)
+		begin := time.Now()
 		opts := Options{
 			Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"},
-			LogTime: logTime, Exit: func(status int) { exits += 1 + 10*status },
+			LogTime: logTime, Exit: func(status int) { exits <- time.Since(begin) + time.Duration(status)*time.Hour },
 		}
-		release := make(chan struct{})
-		run(opts, func(*slurmhook.Hook, environ.Env, time.Time) error { <-release; return errors.New("too late") },
+		run(opts, func(*slurmhook.Hook, environ.Env, time.Time) error {
+			time.Sleep(time.Hour)
+			return errors.New("too late")
+		},
 			func(config.Hooks) time.Duration { return time.Minute })
-		close(release)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if exits != 1 {
-			t.Errorf("the timer ended the process %d times, want once with status 0", exits)
+		// The second is that of the timer, if the first one and the log hang too.
+		if first, second := <-exits, <-exits; first != 64*time.Second || second != first+3*logTime {
+			t.Errorf("the process ends with status 0 after %s and %s", first, second)
 		}
 	})
 	text, err := os.ReadFile(log)

@@ -26,6 +26,7 @@ func startTracker(h *slurmhook.Hook, env environ.Env, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	h.Describe = func(run *rt.Run) []byte { return environ.PrologText(env, run) }
 	return h.Prolog(r)
 }
 

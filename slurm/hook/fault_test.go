@@ -84,7 +84,7 @@ func TestLateTrackerGetsItsRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer tracker.feed.Close()
-			if err := tracker.describe(&want, tt.deadline); err != nil {
+			if err := tracker.describe(h.Describe(&want), tt.deadline); err != nil {
 				t.Fatal(err)
 			}
 			tracker.feed.Close()
@@ -149,7 +149,7 @@ func TestBreakerCountsHangs(t *testing.T) {
 	release := make(chan struct{})
 	results := make(chan error, first.Failures)
 	hang := func(job int) *Hook {
-		h := &Hook{Tracker: first.Tracker, State: first.State, ReadyTimeout: 20 * time.Second, Failures: 3, Reset: time.Hour, ProcRoot: "/proc"}
+		h := &Hook{Tracker: first.Tracker, State: first.State, ReadyTimeout: 20 * time.Second, Failures: 3, Reset: time.Hour, ProcRoot: "/proc", Describe: first.Describe}
 		entered := make(chan struct{})
 		h.OpenLog = func() (*os.File, error) { // in the midst of a launch
 			close(entered)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -53,9 +54,15 @@ func newHook(t *testing.T, body string) (*Hook, string) {
 	dir := t.TempDir()
 	h := &Hook{
 		Tracker: filepath.Join(dir, "rt-tracker"), SpoolDir: "/var/spool/rt", State: State{filepath.Join(dir, "state")},
-		Interval: 10 * time.Second, ReadyTimeout: 20 * time.Second, StopTimeout: 20 * time.Second,
+		ReadyTimeout: 20 * time.Second, StopTimeout: 20 * time.Second,
 		Failures: 3, Reset: time.Hour, ProcRoot: "/proc",
-		GroupName: func(gid uint64) string { return fmt.Sprint("group", gid) },
+		Describe: func(run *rt.Run) []byte {
+			text, err := json.Marshal(run)
+			if err != nil {
+				t.Error(err)
+			}
+			return text
+		},
 	}
 	setTracker(t, h, body)
 	t.Cleanup(func() { killTrackers(t, h) })
@@ -148,6 +155,35 @@ func stateFiles(t *testing.T, h *Hook) []string {
 	return names
 }
 
+// A state file has the form that encoding/json reads and writes.
+func TestStateFileText(t *testing.T) {
+	for _, want := range []StateFile{
+		{},
+		{PID: 1 << 22, PIDStart: 1<<64 - 1, Attempt: 3, RunID: stem12, Spool: "/var/spool/rt/" + stem12 + ".db", Started: began.Add(123456789), Stop: syscall.SIGUSR1},
+		{RunID: "a\"b\\c\x01\u2028<&>", Spool: "/sp\n ä", Started: began.In(time.FixedZone("", 3600)), Late: true, Delayed: true},
+	} {
+		var got StateFile
+		if err := json.Unmarshal(want.text(), &got); err != nil {
+			t.Fatalf("%s: %v", want.text(), err)
+		}
+		if !got.Started.Equal(want.Started) {
+			t.Errorf("%s: started %s, want %s", want.text(), got.Started, want.Started)
+		}
+		got.Started = want.Started
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", want.text(), got, want)
+		}
+		names := 0
+		for range reflect.TypeFor[StateFile]().Fields() {
+			names++
+		}
+		var all map[string]any
+		if err := json.Unmarshal(want.text(), &all); err != nil || len(all) != names {
+			t.Errorf("%s has %d of %d fields, %v", want.text(), len(all), names, err)
+		}
+	}
+}
+
 func TestPrologEpilog(t *testing.T) {
 	h, dir := newHook(t, fakeGood)
 	if err := h.Prolog(prolog12); err != nil {
@@ -157,8 +193,7 @@ func TestPrologEpilog(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, dir, "run.json")), &run); err != nil {
 		t.Fatal(err)
 	}
-	boot := strings.TrimSpace(read(t, "/proc/sys/kernel/random/boot_id"))
-	if run.JobID != rt.Some[uint64](12) || run.Node != "n1" || run.Group != "group1001" || run.Meta.Team != "group1001" || run.BootID != boot || run.Interval != 10 || !run.Start.Equal(began) {
+	if !reflect.DeepEqual(run, prolog12) {
 		t.Errorf("the tracker got the run %+v", run)
 	}
 	state, err := h.State.ReadStateFile(12, "n1")

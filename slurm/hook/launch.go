@@ -2,7 +2,6 @@ package hook
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
@@ -97,14 +95,10 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 	return t, nil
 }
 
-// describe sends the tracker the complete Run as JSON. A tracker that gets no run exits.
-func (t *tracker) describe(run *rt.Run, deadline time.Time) error {
-	text, err := json.Marshal(run)
-	if err != nil {
-		return fmt.Errorf("cannot describe the run to the tracker: %w", err)
-	}
+// describe sends the text of the run to the tracker. A tracker that gets no run exits.
+func (t *tracker) describe(text []byte, deadline time.Time) error {
 	// A tracker that has already ended causes EPIPE here; its reason is on ready.
-	err = feedRun(t.feed, text, deadline)
+	err := feedRun(t.feed, text, deadline)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("%s (process %d) does not read its run: %w", t.path, t.pid, err)
 	}

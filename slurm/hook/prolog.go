@@ -8,14 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
-	"github.com/resource-tracker/rt/slurm"
 )
 
 // ErrTracked means that the job already has a tracker: its Prolog ran twice.
@@ -59,19 +57,6 @@ func (h *Hook) Prolog(run rt.Run) error {
 		return errors.Join(err, uncounted, a.withdraw())
 	}
 	return errors.Join(a.failed(err, isFault), uncounted)
-}
-
-// complete adds the fields to the run that the environment does not have.
-func (h *Hook) complete(run *rt.Run) {
-	if gid, ok := run.GID.Get(); ok && run.Group == "" && h.GroupName != nil {
-		run.Group = h.GroupName(gid)
-	}
-	slurm.Describe(run)
-	if id, err := os.ReadFile(filepath.Join(h.ProcRoot, "sys/kernel/random/boot_id")); err == nil {
-		run.BootID = strings.TrimSpace(string(id))
-	}
-	run.Interval = h.Interval.Seconds()
-	run.TrackerVersion = rt.Version
 }
 
 // track starts the tracker and waits, with the job's lock.
@@ -129,8 +114,7 @@ func (h *Hook) start(run *rt.Run, a *attempt, delay time.Duration, deadline time
 	if err := h.State.writeStateFile(job, run.Node, state); err != nil {
 		return nil, state, errors.Join(err, t.stop())
 	}
-	h.complete(run)
-	if err := t.describe(run, deadline); err != nil {
+	if err := t.describe(h.Describe(run), deadline); err != nil {
 		return nil, state, errors.Join(err, t.stop(), h.State.removeStateFile(job, run.Node))
 	}
 	return t, state, nil
@@ -176,16 +160,15 @@ type Hook struct {
 	State        State         // files by which Prolog and Epilog find each other
 	User         *User         // the tracker's user; nil: the user of this process
 	Counters     bool          // the tracker counts hardware events, which needs one more capability
-	Interval     time.Duration // between readings, recorded in the run
 	ReadyTimeout time.Duration // limit of a Prolog's wait for the tracker
 	StopTimeout  time.Duration // limit of an Epilog's wait for it
 	Failures     int           // failures in a row after which no Prolog starts a tracker ...
 	Reset        time.Duration // ... until this has passed
 	ProcRoot     string        // "/proc"
 
-	Prepare   func() error             // prepares this process for starting a tracker; an error is a failure; nil: nothing to do
-	GroupName func(gid uint64) string  // name of a user's group, empty if unknown
-	OpenLog   func() (*os.File, error) // opens the file for what a crashing tracker prints; nil or an error: /dev/null
+	Describe func(*rt.Run) []byte     // returns the text that a tracker reads on its standard input: its run
+	Prepare  func() error             // prepares this process for starting a tracker; an error is a failure; nil: nothing to do
+	OpenLog  func() (*os.File, error) // opens the file for what a crashing tracker prints; nil or an error: /dev/null
 
 	attempt atomic.Pointer[attempt] // of the Prolog, while it runs
 }
