@@ -179,7 +179,7 @@ func shellTimes(runs int) (times, error) {
 }
 
 // instantTracker compiles a tracker that is ready at once: the remaining time is that of the hook. It has no C
-// library, whose start takes 0.3 ms where the hypervisor emulates CPUID.
+// library: the start of one takes 0.3 ms where the hypervisor emulates CPUID.
 func instantTracker(dir string) (string, error) {
 	const source = `
 static long call(long number, long a, long b, long c) {

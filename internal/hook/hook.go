@@ -143,9 +143,9 @@ func (o Options) giveUp(log *slog.Logger, h *slurmhook.Hook, limit time.Duration
 	o.report(log, err)
 }
 
-// limited calls f, whose panic becomes a defect, because slurmd drains the node of a hook that panics. If f takes longer
-// than limit, limited calls late in another goroutine, which ends the process; if it does not, limited returns errLate
-// after both. f is not called in another goroutine, because to start one costs a fortieth of a Prolog's time.
+// limited calls f. A panic of f becomes a defect, because slurmd drains the node of a hook that panics. If f takes
+// longer than limit, limited calls late in another goroutine, which ends the process; if it does not, limited returns
+// errLate after both. It is f that stays in this goroutine, because to start one costs a fortieth of a Prolog's time.
 func limited(limit time.Duration, f func() error, late func()) error {
 	ended := make(chan struct{})
 	timer := time.AfterFunc(limit, func() {
