@@ -1,18 +1,24 @@
 package tracker
 
 import (
+	"sync"
+
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/spool"
 )
 
 // RunFile is the writer of a run's file while another goroutine creates the file: the first reading
-// does not wait for the disk. Each method waits until the file exists. If it could not be created, Put,
-// UpdateRun and Flush return the reason, and Event drops the event.
+// does not wait for the disk. Event keeps the events until the file exists; each other method waits for
+// it. If it could not be created, Put, UpdateRun and Flush return the reason, and the events are dropped.
 type RunFile struct {
 	created chan struct{} // closed when Create has ended
 	writer  *spool.Writer // nil if err is not nil
 	err     error
+
+	mu      sync.Mutex
+	isOpen  bool       // the next event goes to the writer
+	pending []rt.Event // until then
 }
 
 // NewRunFile returns a RunFile without a file. Create must be called once.
@@ -23,6 +29,15 @@ func (f *RunFile) Create(create func() (*spool.Writer, error)) {
 	defer close(f.created)
 	defer recovery.Handle(func(fault error) { f.err = fault })
 	f.writer, f.err = create()
+	if f.err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.pending {
+		f.writer.Event(e)
+	}
+	f.pending, f.isOpen = nil, true
 }
 
 // Wait returns why the file could not be created.
@@ -45,10 +60,14 @@ func (f *RunFile) Put(s *rt.Snapshot) error {
 	return f.writer.Put(s)
 }
 
-// Event implements collect.Ledger.
+// Event implements collect.Ledger. It does not wait for the file.
 func (f *RunFile) Event(e rt.Event) {
-	if f.Wait() == nil {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.isOpen {
 		f.writer.Event(e)
+	} else {
+		f.pending = append(f.pending, e)
 	}
 }
 

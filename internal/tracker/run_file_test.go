@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,6 +41,49 @@ func TestRunFileWaits(t *testing.T) {
 		entries, err := spool.List(dir)
 		if err != nil || len(entries) != 1 || entries[0].Snapshots != 1 {
 			t.Errorf("%s: %+v, %v", path, entries, err)
+		}
+	})
+}
+
+// The reading does not wait to note what a sensor lacks: the events are in the file, in their order.
+func TestRunFileKeepsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, dir := NewRunFile(), t.TempDir()
+		run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](1), Node: "n1", Start: time.Now()}, Ending: rt.Ending{State: rt.StateRunning}}
+		at := time.Now().UTC()
+		f.Event(rt.Event{Kind: "sensor", Name: "cpu frequency", Status: "absent", Time: at})
+		f.Event(rt.Event{Kind: "sensor", Name: "fabric", Status: "absent", Time: at})
+		f.Create(func() (*spool.Writer, error) {
+			w, err := spool.Create(dir, run, rt.Host{}, spool.Options{})
+			f.Event(rt.Event{Kind: "sensor", Name: "lustre", Status: "absent", Time: at})
+			if err == nil {
+				w.Event(rt.Event{Kind: "spool", Name: "access", Status: "failed", Time: at})
+			}
+			return w, err
+		})
+		f.Event(rt.Event{Kind: "sensor", Name: "nfs", Status: "absent", Time: at})
+		path := f.Writer().Path()
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := spool.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		events, err := r.Events()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range events {
+			got = append(got, e.Name)
+			if !e.Time.Equal(at) {
+				t.Errorf("%s: %s, want %s", e.Name, e.Time, at)
+			}
+		}
+		if want := []string{"access", "cpu frequency", "fabric", "lustre", "nfs"}; !slices.Equal(got, want) {
+			t.Errorf("events of %q, want %q", got, want)
 		}
 	})
 }
