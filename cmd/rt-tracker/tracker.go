@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -81,6 +82,7 @@ func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slo
 // fails, the file is deleted.
 func (t *jobTracker) open(openJob func() error) error {
 	go t.writer.Create(t.createSpool)
+	runtime.Gosched() // the file takes longest: it begins on this thread, and openJob when another thread runs
 	err := openJob()
 	if err == nil {
 		return nil
