@@ -13,12 +13,17 @@ func (w *Writer) transaction() error {
 	if err := w.begin.run(); err != nil {
 		return err
 	}
+	addViews := w.viewsAreDue()
 	w.enc.begin()
 	err := w.writePending()
+	if err == nil && addViews {
+		err = w.db.insertViews()
+	}
 	if err == nil {
 		err = w.commit.run()
 	}
 	if err == nil {
+		w.hasViews = w.hasViews || addViews
 		return nil
 	}
 	w.enc.rollback()

@@ -93,8 +93,7 @@ func create(path string, run rt.Run, host rt.Host, opts Options) (*Writer, error
 }
 
 // makeFile writes a complete database under another name, syncs it and then links it to its
-// name: a file that ends in .db always has a schema and a run. While the rows of the run and of the host are
-// inserted, which changes nothing of the schema, the first page is fillPage.
+// name: a file that ends in .db always has its tables and a run.
 func makeFile(path string, run rt.Run, host rt.Host) (err error) {
 	temp := strings.TrimSuffix(path, dbSuffix) + newSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,12 +108,9 @@ func makeFile(path string, run rt.Run, host rt.Host) (err error) {
 			err = errors.Join(err, e)
 		}
 	}()
-	_, err = f.WriteString(emptyDB[:headerBytes] + fillPage[headerBytes:] + emptyDB[pageSize:])
+	_, err = f.WriteString(emptyDB)
 	if err == nil {
 		err = fillFile(temp, run, host)
-	}
-	if err == nil {
-		_, err = f.WriteAt([]byte(emptyDB[headerBytes:pageSize]), headerBytes)
 	}
 	if err == nil {
 		err = f.Sync()

@@ -7,5 +7,6 @@
 // Verify checks.
 //
 // sqlite3(1) opens the files: the view sample has the rates, the view snapshot the counters
-// as they were read.
+// as they were read. A run that is tracked has its views from the second commit of readings on: in its
+// first seconds there are only the tables.
 package spool

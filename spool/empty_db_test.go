@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bytes"
 	"database/sql/driver"
 	"errors"
 	"flag"
@@ -13,11 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/resource-tracker/rt"
 )
 
-var update = flag.Bool("update", false, "write schema/new.db and schema/fill.page again")
+var update = flag.Bool("update", false, "write schema/new.db and schema/views.sql again")
 
 // schemaOf lists what a database is, without its rows, and how many those are.
 func schemaOf(t *testing.T, path string) (list []string) {
@@ -35,7 +32,7 @@ func schemaOf(t *testing.T, path string) (list []string) {
 		list = append(list, fmt.Sprintf("%s %v", name, row))
 	}
 	var tables []string
-	err = c.each("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name", nil, func(row []driver.Value) error {
+	err = c.each("SELECT type, name, tbl_name, sql, iif(type = 'view', rootpage, NULL) FROM sqlite_schema ORDER BY type, name", nil, func(row []driver.Value) error {
 		list = append(list, fmt.Sprintf("%v", row))
 		if row[0] == "table" {
 			tables = append(tables, fmt.Sprint(row[1]))
@@ -55,8 +52,8 @@ func schemaOf(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// fromSQL is the bytes of the database that schema/spool.sql makes, and its path.
-func fromSQL(t *testing.T) ([]byte, string) {
+// fromSQL is the path of the database that schema/spool.sql makes.
+func fromSQL(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "new.db")
 	c, err := openConn(path, url.Values{"mode": {"rwc"}})
@@ -69,7 +66,8 @@ func fromSQL(t *testing.T) ([]byte, string) {
 	if err == nil {
 		err = c.exec("VACUUM")
 	}
-	return closedBytes(t, c, err, path), path
+	closedBytes(t, c, err, path)
+	return path
 }
 
 // closedBytes closes a database and returns its bytes. err is that of the statements before.
@@ -88,63 +86,68 @@ func closedBytes(t *testing.T, c *conn, err error, path string) []byte {
 	return data
 }
 
-// A new file is what schema/spool.sql makes, with the program's SQLite to the byte.
+// A new file and the views that are inserted later are what schema/spool.sql makes, with the program's SQLite to the byte.
 func TestTemplate(t *testing.T) {
-	const kept, keptPage = "schema/new.db", "schema/fill.page"
-	made, path := fromSQL(t)
-	page := fillPageOf(t, made)
+	const kept, keptViews = "schema/new.db", "schema/views.sql"
+	whole := fromSQL(t)
+	made, views := withoutViews(t, whole)
 	if *update {
-		if err := errors.Join(os.WriteFile(kept, made, 0o644), os.WriteFile(keptPage, page, 0o644)); err != nil {
+		if err := errors.Join(os.WriteFile(kept, made, 0o644), os.WriteFile(keptViews, []byte(views), 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		emptyDB, fillPage = string(made), string(page)
+		emptyDB, viewsSQL = string(made), views
 	}
-	if string(page) != fillPage {
-		t.Errorf("%s is not the first page of a database with the tables run and host only: run the test with -update", keptPage)
-	}
-	if diff := cmp.Diff(schemaOf(t, path), schemaOf(t, kept)); diff != "" {
-		t.Errorf("%s is not what schema/spool.sql makes (-), run the test with -update: %s", kept, diff)
+	if diff := cmp.Diff(views, viewsSQL); diff != "" {
+		t.Errorf("%s has not the views that schema/spool.sql makes (-), run the test with -update: %s", keptViews, diff)
 	}
 	if string(made) != emptyDB {
 		t.Errorf("the bytes of %s, %d, are not those that schema/spool.sql makes, %d: run the test with -update", kept, len(emptyDB), len(made))
 	}
-}
-
-// fillPageOf returns the first page of the database after all entries of the schema but those of the tables
-// run and host are deleted.
-func fillPageOf(t *testing.T, db []byte) []byte {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "fill.db")
-	if err := os.WriteFile(path, db, 0o644); err != nil {
+	path := filepath.Join(t.TempDir(), "new.db")
+	if err := os.WriteFile(path, []byte(emptyDB), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := openConn(path, url.Values{"mode": {"rw"}})
 	if err == nil {
-		err = c.exec("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name NOT IN ('run', 'host')")
+		err = errors.Join(c.addViews(), c.Close())
 	}
-	data := closedBytes(t, c, err, path)
-	return append(db[:headerBytes:headerBytes], data[headerBytes:pageSize]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(schemaOf(t, whole), schemaOf(t, path)); diff != "" {
+		t.Errorf("%s with the views is not what schema/spool.sql makes (-), run the test with -update: %s", kept, diff)
+	}
 }
 
-// A file that is filled with fillPage as its first page is, to the byte, the one that is filled with the whole
-// schema, also if the rows need more pages.
-func TestFillPage(t *testing.T) {
-	run, host := testRun(), rt.Host{HostName: "n1"}
-	for _, name := range []string{"train", strings.Repeat("a long name ", 500)} {
-		run.Meta.JobName, host.CPUModel = name, name
-		dir := t.TempDir()
-		whole, made := filepath.Join(dir, "whole.db"), filepath.Join(dir, "made.db")
-		err := os.WriteFile(whole, []byte(emptyDB), 0o600)
-		if err == nil {
-			err = errors.Join(fillFile(whole, run, host), makeFile(made, run, host))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err1 := os.ReadFile(whole)
-		b, err2 := os.ReadFile(made)
-		if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
-			t.Errorf("%d bytes with the whole schema and %d with fillPage differ, %v, %v", len(a), len(b), err1, err2)
-		}
+// withoutViews returns the bytes of a copy of a database without its views, and the statement that inserts them.
+func withoutViews(t *testing.T, whole string) (db []byte, insert string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tables.db")
+	data, err := os.ReadFile(whole)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := openConn(path, url.Values{"mode": {"rw"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	var create, drop string
+	err = c.each("SELECT name, sql, printf('(%Q, %Q, %Q, %d, %Q)', type, name, tbl_name, rootpage, sql) FROM sqlite_schema WHERE type = 'view' ORDER BY length(sql)", nil, func(row []driver.Value) error {
+		drop += fmt.Sprintf("DROP VIEW %s;", row[0])
+		if create == "" {
+			create = fmt.Sprint(row[1])
+			return nil
+		}
+		rows = append(rows, fmt.Sprint(row[2]))
+		return nil
+	})
+	if err == nil {
+		err = c.exec(drop + "VACUUM")
+	}
+	insert = "INSERT INTO sqlite_schema (type, name, tbl_name, rootpage, sql) VALUES\n" + strings.Join(rows, ",\n") + ";\n" + create + ";\n"
+	return closedBytes(t, c, err, path), insert
 }

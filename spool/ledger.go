@@ -202,7 +202,9 @@ func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 	if bootID != "" && bootID != run.BootID {
 		event.Detail = "the machine was rebooted before the run ended"
 	}
-	err = r.changeRun("close the run as lost", run, func() error { return errors.Join(r.addEvent(&event), r.noteNoLog(exit.Time)) })
+	err = r.changeRun("close the run as lost", run, func() error {
+		return errors.Join(r.addEvent(&event), r.noteNoLog(exit.Time), r.db.addViews())
+	})
 	if err != nil {
 		return err
 	}

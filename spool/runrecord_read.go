@@ -328,6 +328,9 @@ func (w *Writer) finishRecord() error {
 	}
 	err := w.db.exec("PRAGMA synchronous = NORMAL")
 	if err == nil {
+		err = w.addViews()
+	}
+	if err == nil {
 		err = w.closeEnded()
 	}
 	return err

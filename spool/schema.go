@@ -5,23 +5,13 @@ import (
 	"fmt"
 )
 
-// emptyDB is a database of the newest version without a row. A file is a copy of it
+// emptyDB is a database of the newest version without a row and without the views, see viewsSQL. A file is a copy of it
 // because running the SQL of the schema takes longer than everything else that a job
 // waits for at its start. TestTemplate compares it with schema/spool.sql, and writes it
 // with -update.
 //
 //go:embed schema/new.db
 var emptyDB string
-
-// fillPage is a first page that lists only the tables run and host of emptyDB. To insert their rows, SQLite
-// parses the schema, and the views are nine tenths of the time for that: see makeFile. TestTemplate writes it with
-// -update.
-//
-//go:embed schema/fill.page
-var fillPage string
-
-// headerBytes is the size of the header that a database has at the start of its first page.
-const headerBytes = 100
 
 // applicationID marks a spool file: "rtsp" in ASCII, in the header of the database.
 const applicationID = 0x72747370
@@ -43,6 +33,9 @@ func migrate(c *conn, from int) error {
 		now, err := c.queryInt("PRAGMA user_version")
 		if err != nil || int(now) > from {
 			return err // another process was faster
+		}
+		if err := c.addViews(); err != nil {
+			return err
 		}
 		for n, sql := range migrations[from-1:] {
 			if err := c.exec(sql); err != nil {

@@ -51,6 +51,7 @@ type Writer struct {
 	granted   bool // Options.Access was applied, for the user grantedTo
 	grantedTo rt.Opt[uint64]
 	quota     quota
+	hasViews  bool // the file has its views, see viewsSQL
 	normal    bool // PRAGMA synchronous is NORMAL, as after the first commit: see open
 	sync      logSync
 }
@@ -244,6 +245,8 @@ func (w *Writer) Close() error {
 	lost := err != nil
 	if lost {
 		err = fmt.Errorf("%d snapshots are lost: %w", len(w.rows.rows), err)
+	} else {
+		_ = w.addViews() // nothing is lost: CloseLost tries it again
 	}
 	return errors.Join(err, w.close(!lost))
 }
