@@ -228,12 +228,16 @@ func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // Default returns the configuration of an empty rt.toml.
 func Default() Config {
 	var c Config
-	for _, k := range c.keys() {
+	setDefaults(c.keys())
+	return c
+}
+
+func setDefaults(keys []key) {
+	for _, k := range keys {
 		if text, has := k.tag.Lookup("default"); has {
 			k.set(text)
 		}
 	}
-	return c
 }
 
 // key is one key of rt.toml.
@@ -246,7 +250,7 @@ type key struct {
 // name is section.key.
 func (k *key) name() string { return k.section.Get("toml") + "." + k.tag.Get("toml") }
 
-// keys lists the keys. It runs twice in each hook and each start of a tracker: names are for errors only.
+// keys lists the keys. It runs in each hook and each start of a tracker: names are for errors only.
 func (c *Config) keys() []key {
 	list := make([]key, 0, 128)
 	for section, value := range reflect.ValueOf(c).Elem().Fields() {

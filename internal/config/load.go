@@ -35,13 +35,15 @@ func Load(path string) (Config, error) {
 
 // parse decodes the text of rt.toml over the defaults; name is for errors.
 func parse(name string, data []byte) (Config, error) {
-	cfg := Default()
+	var cfg Config
+	keys := cfg.keys()
+	setDefaults(keys)
 	dec := toml.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&cfg); err != nil {
 		return Config{}, explain(name, data, err)
 	}
-	if bad := cfg.check(); bad != nil {
+	if bad := cfg.check(keys); bad != nil {
 		return Config{}, bad.in(name, data)
 	}
 	return cfg, nil
@@ -111,9 +113,9 @@ func (e *keyError) in(name string, data []byte) error {
 	return fmt.Errorf("%s: %s: %s", name, e.key, e.problem)
 }
 
-// check returns a value that is out of its range, nil if there is none.
-func (c *Config) check() *keyError {
-	for _, k := range c.keys() {
+// check returns a value that is out of its range, nil if there is none. keys are those of c.
+func (c *Config) check(keys []key) *keyError {
+	for _, k := range keys {
 		for _, problem := range [...]string{k.checkPath(), k.checkRange(), k.checkSize()} {
 			if problem != "" {
 				return &keyError{k.name(), problem}

@@ -92,13 +92,11 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	}
 	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
 	env := environ.NewEnv(opts.Environ)
-	job := jobOf(env)
-	log := opts.logger(logging.Syslog, job)
 
 	var s settings
 	read := func() (err error) { s, err = opts.settings(); return err }
 	err := limited(readTime, read, func() {
-		opts.report(log, fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime))
+		opts.report(env, logging.Syslog, fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime))
 		opts.Exit(0)
 	})
 	if errors.Is(err, errLate) {
@@ -108,10 +106,9 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		return
 	}
 	if err != nil || s.done {
-		opts.report(log, err)
+		opts.report(env, logging.Syslog, err)
 		return
 	}
-	log = opts.logger(s.cfg.Log.Target, job)
 	limit := timing(s.cfg.Hooks) + slack
 	left := limit - time.Since(begin)
 	end.Reset(left + 3*opts.LogTime)
@@ -125,22 +122,22 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		}
 		return do(h, env, time.Now())
 	}, func() {
-		opts.giveUp(log, h, limit)
+		opts.giveUp(env, s.cfg.Log.Target, h, limit)
 		opts.Exit(0)
 	})
 	if !errors.Is(err, errLate) {
-		opts.report(log, err)
+		opts.report(env, s.cfg.Log.Target, err)
 	}
 }
 
 // giveUp counts and logs that the hook's work has taken longer than the limit.
-func (o Options) giveUp(log *slog.Logger, h *slurmhook.Hook, limit time.Duration) {
+func (o Options) giveUp(env environ.Env, target string, h *slurmhook.Hook, limit time.Duration) {
 	late := fmt.Errorf("gave up after %s", limit)
 	_, err := within(o.LogTime, func() (struct{}, error) { return struct{}{}, h.GaveUp(late) })
 	if errors.Is(err, errLate) {
 		err = late
 	}
-	o.report(log, err)
+	o.report(env, target, err)
 }
 
 // limited calls f. A panic of f becomes a defect, because slurmd drains the node of a hook that panics. If f takes
@@ -169,8 +166,8 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// report logs the error of the hook's work.
-func (o Options) report(log *slog.Logger, err error) {
+// report logs the error of the hook's work to target, which is log.target or its default. env names the job.
+func (o Options) report(env environ.Env, target string, err error) {
 	if err == nil {
 		return
 	}
@@ -179,6 +176,7 @@ func (o Options) report(log *slog.Logger, err error) {
 	}
 	// A message that cannot be written in time is lost, so that the job does not wait.
 	_, _ = within(o.LogTime, func() (struct{}, error) {
+		log := o.logger(target, jobOf(env))
 		if errors.Is(err, slurmhook.ErrTracked) || errors.Is(err, slurmhook.ErrLate) {
 			log.Warn(err.Error())
 		} else {
