@@ -31,7 +31,7 @@ const maxHeap = 64 << 20
 // DeferGC uses four processors and collects no garbage up to a heap of 64 MiB, ten times that of a
 // start, before NewFootprint: the Prolog waits for the start, and an Epilog may follow at once. With two
 // processors a goroutine could wait for one that another keeps in a system call: the runtime takes it
-// only after the timer slack, which rt-prolog sets when the tracker is ready.
+// only after the timer slack, which rt-prolog sets when the tracker has started.
 func DeferGC() {
 	runtime.GOMAXPROCS(4)
 	debug.SetGCPercent(-1)

@@ -38,14 +38,17 @@ cat /proc/$$/stat >%[1]s/stat
 echo "ready" >&3
 while :; do sleep 0.02; done`
 	fakeStubborn = `trap '' USR1
+echo "started" >&3
 echo "ready" >&3
 exec 3>&-
 while :; do sleep 0.02; done`
 	fakeHangs = `while :; do sleep 0.02; done`
 	fakeError = `echo "started" >>%[1]s/started
+echo "started" >&3
 echo "error: cannot open the spool %[1]s/spool: no such directory; make it" >&3
 exit 1`
-	fakeDies = `exit 9`
+	fakeDies = `echo "started" >&3
+exit 9`
 )
 
 // newHook makes a hook around a fake tracker.

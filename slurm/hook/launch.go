@@ -28,6 +28,8 @@ type tracker struct {
 	ready   *os.File // reading end of its descriptor 3
 	timeout time.Duration
 	delay   time.Duration // the tracker waits for this time before it does anything
+
+	hasSlack bool // its monitor thread has the timer slack
 }
 
 // spread holds the random waits of one of many Prologs that run at once. Without them the trackers
@@ -211,8 +213,9 @@ func (h *Hook) privileges() []*syscall.SysProcAttr {
 }
 
 // waitReady waits for the tracker's line on its descriptor 3: "ready", or "error: ..." if
-// it cannot track. It also reports whether the tracker is still running.
-func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
+// it cannot track. It also reports whether the tracker is still running. The line "started" comes before,
+// when the tracker's threads exist.
+func (t *tracker) waitReady(procRoot string, deadline time.Time) (running bool, err error) {
 	defer t.ready.Close()
 	if t.delay > 0 {
 		return true, fmt.Errorf("many jobs begin at once: %s (process %d) begins in %s; %w", t.path, t.pid, t.delay.Round(time.Millisecond), ErrLate)
@@ -220,7 +223,12 @@ func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	if err := t.ready.SetReadDeadline(deadline); err != nil {
 		return true, fmt.Errorf("cannot wait for %s (process %d): %w", t.path, t.pid, err)
 	}
-	line, err := bufio.NewReader(io.LimitReader(t.ready, 4096)).ReadString('\n')
+	lines := bufio.NewReader(io.LimitReader(t.ready, 4096))
+	line, err := lines.ReadString('\n')
+	if line == "started\n" {
+		t.hasSlack = setTimerSlack(procRoot, t.pid)
+		line, err = lines.ReadString('\n')
+	}
 	line = strings.TrimSuffix(line, "\n")
 	switch {
 	case line == "ready":

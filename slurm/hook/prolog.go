@@ -81,8 +81,8 @@ func (h *Hook) track(run *rt.Run, a *attempt) (err error) {
 	if err != nil {
 		return err
 	}
-	running, err := t.waitReady(deadline)
-	if running {
+	running, err := t.waitReady(h.ProcRoot, deadline)
+	if running && !t.hasSlack { // it is late
 		setTimerSlack(h.ProcRoot, t.pid)
 	}
 	switch {

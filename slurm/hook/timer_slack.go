@@ -12,36 +12,37 @@ import (
 
 // timerSlack is how late the monitor thread of a tracker's Go runtime (sysmon) may wake up. While a goroutine runs,
 // it sleeps 20 us again and again. With the default slack of 50 us these wake-ups are a third of the CPU time of a
-// reading. The other threads keep the default, because a thread that takes a goroutine from another sleeps 3 us
-// before: if a tracker inherits the slack, it is ready half a millisecond later. Therefore the Prolog sets it after
-// its wait, if it may.
+// reading, and a tenth of a tracker's start. The other threads keep the default, because a thread that takes a
+// goroutine from another sleeps 3 us before: if a tracker inherits the slack, it is ready half a millisecond later.
+// Therefore the Prolog sets it when the tracker has started, if it may.
 const timerSlack = time.Millisecond
 
 // setTimerSlack sets the timer slack of the monitor thread of a process, which this process has started and not
 // waited for. The Go runtime starts this thread first: it is the second thread. To set it needs CAP_SYS_NICE and
-// Linux 4.6, see maySetTimerSlack; without the slack the tracker uses more CPU time.
-func setTimerSlack(procRoot string, pid int) {
+// Linux 4.6, see maySetTimerSlack. ok is false without success: the tracker then uses more CPU time.
+func setTimerSlack(procRoot string, pid int) (ok bool) {
 	task, err := os.Open(filepath.Join(procRoot, strconv.Itoa(pid), "task"))
 	if err != nil {
-		return
+		return false
 	}
 	defer task.Close()
 	threads, err := task.Readdirnames(2)
 	if err != nil || len(threads) < 2 {
-		return
+		return false
 	}
-	writeSlack(procRoot, threads[1], strconv.AppendInt(nil, timerSlack.Nanoseconds(), 10))
+	return writeSlack(procRoot, threads[1], strconv.AppendInt(nil, timerSlack.Nanoseconds(), 10))
 }
 
 // writeSlack sets the slack of one thread. /proc lists only processes, but has a directory of each thread.
 // os.File would call the kernel five times more.
-func writeSlack(procRoot, thread string, text []byte) {
+func writeSlack(procRoot, thread string, text []byte) (ok bool) {
 	fd, err := syscall.Open(filepath.Join(procRoot, thread, "timerslack_ns"), syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return
+		return false
 	}
-	_, _ = syscall.Write(fd, text)
+	_, err = syscall.Write(fd, text)
 	_ = syscall.Close(fd)
+	return err == nil
 }
 
 // maySetTimerSlack reports whether the calling thread, which must be locked, may set the slack of other processes.
