@@ -152,11 +152,16 @@ func trackerTime(t *testing.T, s *site) (sum time.Duration) {
 // monitorSlack returns the timer slack of the monitor thread of a tracker's Go runtime, its second thread.
 func monitorSlack(t *testing.T, pid int) string {
 	t.Helper()
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	threads, err := dir.Readdirnames(2) // in the order of their start
 	if err != nil || len(threads) < 2 {
 		t.Fatalf("tracker %d has %d threads, %v", pid, len(threads), err)
 	}
-	text, err := os.ReadFile("/proc/" + threads[1].Name() + "/timerslack_ns")
+	text, err := os.ReadFile("/proc/" + threads[1] + "/timerslack_ns")
 	if err != nil {
 		t.Fatal(err)
 	}

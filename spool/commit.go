@@ -13,17 +13,16 @@ func (w *Writer) transaction() error {
 	if err := w.begin.run(); err != nil {
 		return err
 	}
-	addViews := w.viewsAreDue()
+	viewsAreDue := w.viewsAreDue()
 	w.enc.begin()
 	err := w.writePending()
-	if err == nil && addViews {
-		err = w.db.insertViews()
-	}
 	if err == nil {
 		err = w.commit.run()
 	}
+	if err == nil && viewsAreDue {
+		_ = w.addViews() // the readings do not wait for them: the next commit or the end tries again
+	}
 	if err == nil {
-		w.hasViews = w.hasViews || addViews
 		return nil
 	}
 	w.enc.rollback()

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -121,7 +122,7 @@ func TestMigrationOfAFileWithoutViews(t *testing.T) {
 	}
 }
 
-// A commit that fails leaves no views, and the next one writes them.
+// Without room for the views a reading is committed, and they come after the next one.
 func TestViewsAfterAFailure(t *testing.T) {
 	w := mustCreate(t, Options{CommitRows: 1})
 	m := newMachine(2, 1)
@@ -129,8 +130,8 @@ func TestViewsAfterAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	limit(t, w, 1)
-	if err := w.Put(m.next()); err != nil || !w.failing {
-		t.Fatalf("put on a full disk: failing is %v, %v", w.failing, err)
+	if err := w.Put(m.next()); err != nil || w.failing {
+		t.Fatalf("put on a nearly full disk: failing is %v, %v", w.failing, err)
 	}
 	hasViews(t, another(t, w.Path()), false)
 	limit(t, w, 1<<20)
@@ -139,6 +140,34 @@ func TestViewsAfterAFailure(t *testing.T) {
 	}
 	hasViews(t, another(t, w.Path()), true)
 	isSound(t, w.Path(), 3)
+}
+
+// A view that another program has made before costs no reading.
+func TestReadingsWithoutViews(t *testing.T) {
+	w := mustCreate(t, Options{CommitRows: 1})
+	m := newMachine(2, 1)
+	if err := w.Put(m.next()); err != nil {
+		t.Fatal(err)
+	}
+	other, err := openConn(w.Path(), url.Values{"mode": {"rw"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(other.exec("CREATE VIEW net_reading AS SELECT 1"), other.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.Put(m.next()); err != nil || w.failing {
+			t.Fatalf("put: failing is %v, %v", w.failing, err)
+		}
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	n, err := another(t, w.Path()).queryInt("SELECT count(*) FROM snapshot_delta")
+	if err != nil || n != 3 {
+		t.Errorf("%d readings, want 3, %v", n, err)
+	}
 }
 
 // A file with a part of the views is not ours, nor is one with a table less, whether it has views or not.

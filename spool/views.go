@@ -16,7 +16,8 @@ import (
 //go:embed schema/views.sql
 var viewsSQL string
 
-// viewsAreDue reports whether the transaction has to insert the views: it is the second one with snapshots, or ends the run.
+// viewsAreDue reports whether the file gets its views after this transaction: it is the second one with snapshots, or ends
+// the run.
 func (w *Writer) viewsAreDue() bool {
 	isSecond := w.enc.state.seq > 0 && len(w.rows.rows) > 0
 	areDue := isSecond || w.run.State != rt.StateRunning
@@ -28,7 +29,13 @@ func (w *Writer) addViews() error {
 	if w.hasViews {
 		return nil
 	}
-	err := w.db.inTx(w.db.insertViews)
+	err := w.db.inTx(func() error {
+		n, err := w.db.countViews()
+		if err != nil || n > 0 {
+			return err
+		}
+		return w.db.insertViews()
+	})
 	w.hasViews = err == nil
 	return err
 }
@@ -42,10 +49,14 @@ func (c *conn) insertViews() error {
 // addViews inserts the views in a transaction, if the file lacks them, and reads the schema again. A tracker that died
 // after its first commit leaves such a file.
 func (c *conn) addViews() error {
-	n, err := c.queryInt("SELECT count(*) FROM sqlite_schema WHERE type = 'view'")
+	n, err := c.countViews()
 	if err != nil || n > 0 {
 		return err
 	}
 	err = c.insertViews()
 	return errors.Join(err, c.exec("PRAGMA writable_schema = RESET"))
+}
+
+func (c *conn) countViews() (int64, error) {
+	return c.queryInt("SELECT count(*) FROM sqlite_schema WHERE type = 'view'")
 }

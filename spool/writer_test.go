@@ -286,7 +286,7 @@ func TestAnEventHasTheTimeOfTheRun(t *testing.T) {
 	}
 }
 
-// The facts of the host are asked for once, and only if the run has no file yet.
+// CreateWithHost calls host once, and only if the run has no file yet.
 func TestCreateWithHost(t *testing.T) {
 	dir, calls := t.TempDir(), 0
 	facts := func() rt.Host {

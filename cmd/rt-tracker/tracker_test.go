@@ -286,7 +286,7 @@ func TestCannotTrack(t *testing.T) {
 			}
 		}, want: "spool"},
 		"unknown key": {change: func(t *testing.T, s *site) { s.write(t, "intervall = \"1s\"") }, want: "rt.toml:5: unknown key tracker.intervall"},
-		"no run":      {stdin: "hello", want: "not what rt-prolog writes: its last variable is not RT_START"},
+		"no run":      {stdin: "hello", want: "not what rt-prolog writes: it is not complete (RT_START is not its last variable)"},
 		"incomplete":  {stdin: "SLURMD_NODENAME=n1\x00RT_START=1\x00", want: "SLURM_JOB_ID is not set"},
 		"already open": {change: func(t *testing.T, s *site) {
 			s.run.State = rt.StateRunning

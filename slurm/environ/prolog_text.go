@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
 )
 
 // startName is the last variable of a PrologText: when tracking begins, in nanoseconds since the epoch. A text
@@ -31,7 +32,8 @@ func PrologText(env Env, run *rt.Run) []byte {
 	}
 	for name, value := range env {
 		isRead := strings.HasPrefix(name, "SLURM") || name == "CUDA_VISIBLE_DEVICES"
-		if isRead && name != nodeName {
+		isUnset := len(value) > slurm.MaxValue // for Env.Text
+		if isRead && !isUnset && name != nodeName {
 			add(name, value)
 		}
 	}
@@ -47,7 +49,7 @@ func ParsePrologText(text []byte) (rt.Run, error) {
 	first := bytes.LastIndexByte(entries, 0) + 1 // of the last entry
 	start, isStart := bytes.CutPrefix(entries[first:], []byte(startName+"="))
 	if !isWhole || !isStart {
-		return rt.Run{}, fmt.Errorf("its last variable is not %s", startName)
+		return rt.Run{}, fmt.Errorf("it is not complete (%s is not its last variable): rt-prolog was stopped while it sent the run, or has another version than this rt-tracker", startName)
 	}
 	ns, err := strconv.ParseInt(string(start), 10, 64)
 	if err != nil {

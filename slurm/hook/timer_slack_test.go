@@ -39,17 +39,22 @@ func TestInheritedTimerSlack(t *testing.T) {
 // The second thread of a process gets the slack and the others do not: here those of this test. Only with CAP_SYS_NICE
 // this process may set and read it.
 func TestTimerSlack(t *testing.T) {
-	threads, err := os.ReadDir("/proc/self/task")
+	dir, err := os.Open("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	threads, err := dir.Readdirnames(0) // in the order of their start
 	if err != nil || len(threads) < 2 {
 		t.Fatalf("%d threads, %v", len(threads), err)
 	}
-	defer writeSlack("/proc", threads[1].Name(), []byte("50000")) // Linux's default
+	defer writeSlack("/proc", threads[1], []byte("50000")) // Linux's default
 	setTimerSlack("/proc", os.Getpid())
 	if !maySetTimerSlack("/proc") {
 		return
 	}
-	for i, e := range threads {
-		tid, err := strconv.Atoi(e.Name())
+	for i, name := range threads {
+		tid, err := strconv.Atoi(name)
 		if err != nil {
 			t.Fatal(err)
 		}
