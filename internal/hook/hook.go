@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -90,7 +91,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		printFewDescriptors(opts.Program)
 		return
 	}
-	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
+	end := time.AfterFunc(slack+3*opts.LogTime, func() { opts.Exit(0) })
 	env := environ.NewEnv(opts.Environ)
 
 	var s settings
@@ -144,13 +145,19 @@ func (o Options) giveUp(env environ.Env, target string, h *slurmhook.Hook, limit
 // longer than limit, limited calls late in another goroutine, which ends the process; if it does not, limited returns
 // errLate after both. It is f that stays in this goroutine, because to start one costs a fortieth of a Prolog's time.
 func limited(limit time.Duration, f func() error, late func()) error {
+	const pause = 100 * time.Millisecond // for an f that ends at once after the whole machine has stopped for a time
+	var isDecided atomic.Bool            // f is in time, or it is late
 	ended := make(chan struct{})
-	timer := time.AfterFunc(limit, func() {
-		defer close(ended)
-		late()
+	timer := time.AfterFunc(limit-pause, func() {
+		time.Sleep(pause)
+		if isDecided.CompareAndSwap(false, true) {
+			late()
+			close(ended)
+		}
 	})
 	err := guarded(f)
-	if timer.Stop() {
+	timer.Stop()
+	if isDecided.CompareAndSwap(false, true) {
 		return err
 	}
 	<-ended
