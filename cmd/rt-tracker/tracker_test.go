@@ -225,14 +225,14 @@ func TestStopWhileItStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, if all went well
-	// More than a pipe holds: once that is written, it is being read.
+	// More than a pipe holds: once that is written, it is being read. It is no variable, because it has no name.
 	if _, err := io.WriteString(stdin, strings.Repeat(" ", 256<<10)); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(stdin, s.stdin()); err != nil {
+	if _, err := io.WriteString(stdin, "\x00"+s.stdin()); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
