@@ -164,6 +164,7 @@ func limited(limit time.Duration, f func() error, late func()) error {
 	return errLate
 }
 
+// guarded returns the error of f. A panic of f is a defect.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

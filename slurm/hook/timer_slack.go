@@ -12,10 +12,9 @@ import (
 
 // timerSlack is how late the monitor thread of a tracker's Go runtime (sysmon) may wake up. While a goroutine runs,
 // it sleeps 20 us again and again. With the default slack of 50 us these wake-ups are a third of the CPU time of a
-// reading, and a tenth of a tracker's start. The threads that exist then keep the default, because a
-// thread that takes a goroutine from another sleeps 3 us before: if a tracker inherits the slack, it is ready half a
-// millisecond later.
-// Therefore the Prolog sets it when the tracker has started, if it may.
+// reading, and a tenth of a tracker's start. Therefore the Prolog sets the slack when the tracker has started, if it may.
+// The other threads that exist then keep the default, because a thread that takes a goroutine from another sleeps 3 us
+// before: a tracker that inherits the slack is ready half a millisecond later.
 const timerSlack = time.Millisecond
 
 // setTimerSlack sets the timer slack of the monitor thread of a process, which this process has started and not
