@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -53,11 +52,8 @@ const (
 	logTime  = 100 * time.Millisecond
 )
 
-// System returns the options of a hook that Slurm started. It also limits the program to one P
-// (GOMAXPROCS): a hook has no parallel work, and waking idle threads costs a tenth of its time.
-// To start a tracker, the hook raises the limit to two.
+// System returns the options of a hook that Slurm started.
 func System(program string) Options {
-	runtime.GOMAXPROCS(1)
 	return Options{
 		Program: program, Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout,
 		DevLog: logging.DevLog, Fallback: logging.FallbackFile,
@@ -121,7 +117,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		if err := build(h, s.cfg, s.path); err != nil && !opts.isReported {
 			return err
 		}
-		return do(h, env, time.Now())
+		return do(h, env, time.Now().UTC()) // local time would load the time zone, a tenth of a Prolog's time
 	}, func() {
 		opts.giveUp(env, s.cfg.Log.Target, h, limit)
 		opts.Exit(0)

@@ -24,8 +24,8 @@ type tracker struct {
 	path    string
 	pid     int      // of our child; it is not reused, because this process does not wait for it
 	start   uint64   // field 22 of /proc/<pid>/stat
-	feed    *os.File // writing end of its standard input
-	ready   *os.File // reading end of its descriptor 3
+	feed    *pipeEnd // writing end of its standard input
+	ready   *pipeEnd // reading end of its descriptor 3
 	timeout time.Duration
 	delay   time.Duration // the tracker waits for this time before it does anything
 
@@ -60,7 +60,7 @@ func newSpread(prologs, cores int) spread {
 // a pipe as its standard input, see describe, and the writing end of a pipe as descriptor 3. It gets
 // no descriptor that keeps slurmd's pipes open.
 func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
-	stdin, feed, err := os.Pipe()
+	stdin, feed, err := newPipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
@@ -70,7 +70,7 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 			feed.Close()
 		}
 	}()
-	ready, report, err := os.Pipe()
+	ready, report, err := newPipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
@@ -86,7 +86,7 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 	}
 	defer output.Close()
 
-	pid, err := h.startProcess([]*os.File{stdin, output, output, report}, delay)
+	pid, err := h.startProcess([]uintptr{uintptr(stdin.fd), output.Fd(), output.Fd(), uintptr(report.fd)}, delay)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
@@ -100,7 +100,7 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 // describe sends the text of the run to the tracker. A tracker that gets no run exits.
 func (t *tracker) describe(text []byte, deadline time.Time) error {
 	// A tracker that has already ended causes EPIPE here; its reason is on ready.
-	err := feedRun(t.feed, text, deadline)
+	err := t.feed.write(text, deadline)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("%s (process %d) does not read its run: %w", t.path, t.pid, err)
 	}
@@ -122,7 +122,7 @@ func (h *Hook) openOutput() (*os.File, error) {
 	return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 }
 
-// startProcess starts the tracker's binary with the files as descriptors 0, 1, 2, ... and
+// startProcess starts the tracker's binary with files as its descriptors 0, 1, 2, ... and
 // only SIGUSR1 blocked: slurmd blocks SIGPIPE in its children, slurmctld more, and a child
 // inherits the mask through exec. The Epilog's SIGUSR1 stays pending until the tracker handles
 // it (signal.Notify unblocks it): on a busy node a short job can end before that, and its tracker
@@ -137,7 +137,7 @@ func (h *Hook) openOutput() (*os.File, error) {
 // A tracker that is one of hundreds must not take the CPU from their Prologs: it begins with a low
 // priority, and has only its own process group, because Linux gives each session the same share of
 // the CPU (sched_autogroup_enabled). slurmd kills no other group than that of the Prolog.
-func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err error) {
+func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err error) {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	argv := []string{h.Tracker}
 	if h.ConfigFile != "" {
@@ -150,11 +150,7 @@ func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err
 	// With GOMAXPROCS the runtime has from its start the processors that tracker.DeferGC sets: to change their number stops all threads.
 	attr := &syscall.ProcAttr{Dir: "/", Env: []string{
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0", "GOMAXPROCS=4",
-	}}
-	for _, f := range files {
-		attr.Files = append(attr.Files, f.Fd())
-	}
-	defer runtime.KeepAlive(files)
+	}, Files: files}
 	closeOnExec()
 	allowNiceZero()
 	// The child inherits the mask and the timer slack of the thread that forks.
@@ -220,9 +216,7 @@ func (t *tracker) waitReady(procRoot string, deadline time.Time) (running bool, 
 	if t.delay > 0 {
 		return true, fmt.Errorf("many jobs begin at once: %s (process %d) begins in %s; %w", t.path, t.pid, t.delay.Round(time.Millisecond), ErrLate)
 	}
-	if err := t.ready.SetReadDeadline(deadline); err != nil {
-		return true, fmt.Errorf("cannot wait for %s (process %d): %w", t.path, t.pid, err)
-	}
+	t.ready.deadline = deadline
 	lines := bufio.NewReader(io.LimitReader(t.ready, 4096))
 	line, err := lines.ReadString('\n')
 	if line == "started\n" {
@@ -291,29 +285,4 @@ func blockStop() (restore func(), err error) {
 		return nil, os.NewSyscallError("rt_sigprocmask", err)
 	}
 	return func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }, nil
-}
-
-// feedRun writes the run to the pipe. The first write does not block and is made even after
-// the deadline, because on a busy node exec alone can take that long, and the Prolog does not
-// stop a slow tracker. Nearly always the pipe takes the whole run. feedRun writes the rest
-// until the deadline.
-func feedRun(feed *os.File, text []byte, deadline time.Time) error {
-	raw, err := feed.SyscallConn()
-	if err != nil {
-		return err
-	}
-	written := 0
-	err = raw.Write(func(fd uintptr) bool {
-		written, _ = syscall.Write(int(fd), text) // an error comes again below
-		return true
-	})
-	written = max(written, 0)
-	if err != nil || written == len(text) {
-		return err
-	}
-	if err := feed.SetWriteDeadline(deadline); err != nil {
-		return err
-	}
-	_, err = feed.Write(text[written:])
-	return err
 }
