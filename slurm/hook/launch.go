@@ -86,15 +86,28 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 	}
 	defer output.Close()
 
+	before := ticks()
 	pid, err := h.startProcess([]uintptr{uintptr(stdin.fd), output.Fd(), output.Fd(), uintptr(report.fd)}, delay)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	t := &tracker{path: h.Tracker, pid: pid, feed: feed, ready: ready, timeout: h.ReadyTimeout, delay: delay}
-	if stat, err := procfile.ReadStat(h.ProcRoot, pid); err == nil {
-		t.start = stat.Start
+	t := &tracker{path: h.Tracker, pid: pid, start: before, feed: feed, ready: ready, timeout: h.ReadyTimeout, delay: delay}
+	if ticks() != before { // else the process was created in the same tick; to read its stat while it loads takes longer
+		t.start = 0
+		stat, err := procfile.ReadStat(h.ProcRoot, pid)
+		if err == nil {
+			t.start = stat.Start
+		}
 	}
 	return t, nil
+}
+
+// ticks returns the time since boot as procfile.Stat.Start has it.
+func ticks() uint64 {
+	const second = 100 // USER_HZ
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails for an unknown clock only
+	return uint64(now.Nano()) / (1e9 / second)
 }
 
 // describe sends the text of the run to the tracker. A tracker that gets no run exits.
