@@ -87,7 +87,7 @@ func (d *Doctor) checkBreaker() {
 	case err != nil:
 		d.unknown(name, err)
 	case b.Until.After(d.Now()):
-		d.fail(name, fmt.Sprintf("open until %s after %d failures in a row", b.Until.Format(time.RFC3339), b.Failures), "the Prologs start no tracker", remove)
+		d.fail(name, fmt.Sprintf("open until %s after %d failures in a row", b.Until.Local().Format(time.RFC3339), b.Failures), "the Prologs start no tracker", remove)
 	case b.Failures > 0:
 		d.warn(name, fmt.Sprintf("%d failures in a row", b.Failures), fmt.Sprintf("trackers do not start; after %d failures the Prologs pause", d.Config.Hooks.BreakerFailures), remove)
 	default:

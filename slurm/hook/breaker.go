@@ -137,7 +137,7 @@ func (b breaker) count(failures int, cause error, now time.Time, afterHang bool)
 		}
 		st.Until = now.Add(b.pause(st.Failures, afterHang))
 		opened = fmt.Errorf("%w; that was failure %d in a row: jobs on this node run untracked until %s, remove %s to try sooner",
-			cause, st.Failures, st.Until.Format(time.RFC3339), b.path)
+			cause, st.Failures, st.Until.Local().Format(time.RFC3339), b.path)
 	})
 	return opened, err
 }

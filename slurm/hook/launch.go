@@ -86,28 +86,15 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 	}
 	defer output.Close()
 
-	before := ticks()
 	pid, err := h.startProcess([]uintptr{uintptr(stdin.fd), output.Fd(), output.Fd(), uintptr(report.fd)}, delay)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	t := &tracker{path: h.Tracker, pid: pid, start: before, feed: feed, ready: ready, timeout: h.ReadyTimeout, delay: delay}
-	if ticks() != before { // else the process was created in the same tick; to read its stat while it loads takes longer
-		t.start = 0
-		stat, err := procfile.ReadStat(h.ProcRoot, pid)
-		if err == nil {
-			t.start = stat.Start
-		}
+	t := &tracker{path: h.Tracker, pid: pid, feed: feed, ready: ready, timeout: h.ReadyTimeout, delay: delay}
+	if stat, err := procfile.ReadStat(h.ProcRoot, pid); err == nil {
+		t.start = stat.Start
 	}
 	return t, nil
-}
-
-// ticks returns the time since boot as procfile.Stat.Start has it.
-func ticks() uint64 {
-	const second = 100 // USER_HZ
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails for an unknown clock only
-	return uint64(now.Nano()) / (1e9 / second)
 }
 
 // describe sends the text of the run to the tracker. A tracker that gets no run exits.
@@ -151,7 +138,7 @@ func (h *Hook) openOutput() (*os.File, error) {
 // priority, and has only its own process group, because Linux gives each session the same share of
 // the CPU (sched_autogroup_enabled). slurmd kills no other group than that of the Prolog.
 func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err error) {
-	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // a hook that limits itself to one P from its start is slower
 	argv := []string{h.Tracker}
 	if h.ConfigFile != "" {
 		argv = append(argv, "--config", h.ConfigFile)

@@ -13,8 +13,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // A tracker has its own session, none of slurmd's descriptors, no ignored signal, and no variables
@@ -72,7 +70,7 @@ func TestTrackerProcess(t *testing.T) {
 			}
 		}
 	}
-	fields := strings.Fields(read(t, dir, "stat")) // the name of the shell has no blank
+	fields := strings.Fields(read(t, dir, "stat"))
 	if pid, session := fields[0], fields[5]; pid != session {
 		t.Errorf("process %s is in session %s", pid, session)
 	}
@@ -165,23 +163,5 @@ echo "error: $got" >&3`)
 	}
 	if !strings.Contains(got, "CapEff: "+capabilities+";") && !strings.Contains(got, "CapEff: 0000000000000000;") {
 		t.Errorf("the tracker is %q: other capabilities than %s", got, capabilities)
-	}
-}
-
-// Some of the trackers start in the tick in which the launch begins, others in a later one.
-func TestStartOfTracker(t *testing.T) {
-	h, _ := newHook(t, fakeGood)
-	for range 30 {
-		tracker, err := h.launch(0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stat, err := procfile.ReadStat("/proc", tracker.pid)
-		if err != nil || stat.Start != tracker.start {
-			t.Errorf("start %d, and %d in its stat, %v", tracker.start, stat.Start, err)
-		}
-		tracker.feed.Close()
-		tracker.ready.Close()
-		killTracker(t, StateFile{PID: tracker.pid, PIDStart: tracker.start})
 	}
 }

@@ -82,14 +82,13 @@ func (h *Hook) track(run *rt.Run, a *attempt) (err error) {
 		return err
 	}
 	running, err := t.waitReady(h.ProcRoot, deadline)
-	isLate := running && err != nil
-	if isLate && !t.hasSlack { // it has not sent "started"
+	if running && !t.hasSlack { // it is late
 		setTimerSlack(h.ProcRoot, t.pid)
 	}
 	switch {
 	case !running:
 		err = errors.Join(err, h.State.removeStateFile(run.JobID.Or(0), run.Node))
-	case isLate:
+	case err != nil:
 		state.Late, state.Delayed = true, t.delay > 0
 		err = errors.Join(err, h.State.writeStateFile(run.JobID.Or(0), run.Node, state))
 	}
