@@ -117,7 +117,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		if err := build(h, s.cfg, s.path); err != nil && !opts.isReported {
 			return err
 		}
-		return do(h, env, time.Now().UTC()) // local time would load the time zone, a tenth of a Prolog's time
+		return do(h, env, time.Now().UTC()) // local time would load the time zone
 	}, func() {
 		opts.giveUp(env, s.cfg.Log.Target, h, limit)
 		opts.Exit(0)
