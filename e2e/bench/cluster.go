@@ -187,9 +187,10 @@ func (b *bare) start(processes int, interval string) (*job, error) {
 	return j, j.ready(b.node, processes)
 }
 
-// run starts the processes of a job in new cgroups.
+// run starts the processes of a job in new cgroups, with the variables of a batch script: without them the tracker
+// looks for the job's name all the time.
 func (b *bare) run(j *job, processes int) error {
-	script := ""
+	script := fmt.Sprintf("export SLURM_JOB_ID=%d SLURM_JOB_NAME=bench SLURM_TASK_PID=$$; ", j.id)
 	for _, dir := range bareCgroups(j.id) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("no cgroup for a job: %w", err)
