@@ -1,7 +1,7 @@
 // Bench prints the cost of the programs on this machine, each figure next to its budget
 // and, if there is one, its floor: the same work done by a C program or by a shell,
-// measured in the same run. The second budget is a multiple of the floor: it holds on a
-// machine of any speed. RT_BIN names the directory of the programs. With -soak it shows
+// measured in the same run. The second budget is a multiple of the floor, for a machine
+// of another speed: it is exact only if program and floor slow down alike. RT_BIN names the directory of the programs. With -soak it shows
 // instead what resource-tracker holds and uses in that time. The parts "tracker", "many" and
 // "processes" need root: they measure jobs of a real Slurm, and install it.
 package main
@@ -37,10 +37,9 @@ const (
 	plannedC     = 326 // C: 48 files at 1 Hz, in us/s
 )
 
-// toFloor returns the figure and the budget of r as multiples of their floors, 0 where there is none. The speed of the
-// machine is in neither.
+// toFloor returns the figure and the budget of r as multiples of their floors, 0 where there is none.
 func (r row) toFloor() row {
-	multiple := row{what: r.what}
+	var multiple row
 	if r.floor != 0 {
 		multiple.figure = r.figure / r.floor
 	}

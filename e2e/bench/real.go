@@ -178,7 +178,6 @@ func observeFloor(dir string, j *job) (float64, error) {
 		return 0, err
 	}
 	defer floor.stop()
-	time.Sleep(2 * time.Second)
 	uses, err := observe(span, false, floor.process.Pid)
 	if err != nil {
 		return 0, err
