@@ -9,8 +9,9 @@ import (
 )
 
 // keepScans is the number of scans after which a process is read although it has not run: the kernel can
-// take memory from it. The processes that run, and those in the snapshot, are always read.
-const keepScans = 128
+// take memory from it. Its resident size can only become smaller, and the processes that run, and those
+// with the largest size, are always read: so the snapshot has the right processes in between too.
+const keepScans = 512
 
 // hasExactClock reports whether the kernel counts CPU time by the nanosecond. A kernel that counts it by the
 // timer tick, such as user-mode Linux and one without a usable TSC, does not count a process that runs

@@ -159,6 +159,53 @@ func TestProcessesByLinks(t *testing.T) {
 	}
 }
 
+// The links of the real /proc count what a list counts, also when the other directories are counted again. That
+// makes no list.
+func TestProcessesOfProc(t *testing.T) {
+	src := NewProcesses(NewFS("/proc", "/sys"))
+	defer src.Close()
+	var s rt.Snapshot
+	read := func() {
+		t.Helper()
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 1000 { // a process that begins or ends meanwhile makes the first ones fail
+		read()
+		if src.until > 0 {
+			break
+		}
+	}
+	if src.until == 0 {
+		t.Skip("the links of this /proc count the processes of another PID namespace")
+	}
+	others, ok := src.dir.others(nil)
+	if !ok || others != src.other {
+		t.Fatalf("%d other directories, %t; the list has %d", others, ok, src.other)
+	}
+	for range 2 * recountEvery {
+		read()
+		if src.fresh {
+			t.Fatal("the processes were listed")
+		}
+	}
+	src.other-- // as if a driver had added a directory
+	for range recountEvery - 1 {
+		read()
+	}
+	if read(); !src.fresh {
+		t.Error("with a directory more no list was made")
+	}
+	for range 1000 {
+		if src.other == others {
+			return
+		}
+		read()
+	}
+	t.Errorf("%d other directories, want %d", src.other, others)
+}
+
 // A missing file is an error of its source, which reads the file once it exists.
 func TestFileThatComesLater(t *testing.T) {
 	dir := t.TempDir()
