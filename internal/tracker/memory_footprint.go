@@ -28,12 +28,12 @@ func LimitMemory() {
 // maxHeap is the heap at which the runtime makes collections by itself, in bytes.
 const maxHeap = 64 << 20
 
-// DeferGC uses four processors and collects no garbage up to a heap of 64 MiB, ten times that of a
-// start, before NewFootprint: the Prolog waits for the start, and an Epilog may follow at once. With two
-// processors a goroutine could wait for one that another keeps in a system call: the runtime takes it
-// only after the timer slack, which rt-prolog sets when the tracker has started.
+// DeferGC uses six processors and collects no garbage up to a heap of 64 MiB, ten times that of a
+// start, before NewFootprint: the Prolog waits for the start, and an Epilog may follow at once. With fewer
+// processors than goroutines that make system calls at once a goroutine could wait for one that another keeps: the
+// runtime takes it only after the timer slack of its monitor thread, which rt-prolog sets when the tracker has started.
 func DeferGC() {
-	runtime.GOMAXPROCS(4)
+	runtime.GOMAXPROCS(6)
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(maxHeap)
 }

@@ -149,13 +149,13 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 	// One arena of malloc(3) instead of one for each thread that SQLite has run on, and no cache in each thread: 0.4 MiB less.
 	// With GOMAXPROCS the runtime has from its start the processors that tracker.DeferGC sets: to change their number stops all threads.
 	attr := &syscall.ProcAttr{Dir: "/", Env: []string{
-		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0", "GOMAXPROCS=4",
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0", "GOMAXPROCS=6",
 	}, Files: files}
 	closeOnExec()
-	allowNiceZero()
-	// The child inherits the mask and the timer slack of the thread that forks.
+	// The child inherits the capabilities, the mask and the timer slack of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	needsNice := !allowNiceZero() && hasCapability(unix.CAP_SYS_NICE)
 	if delay > 0 || !maySetTimerSlack(h.ProcRoot) { // else the Prolog sets the slack when the tracker is ready
 		resetSlack := inheritTimerSlack()
 		defer resetSlack()
@@ -167,7 +167,7 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 	defer restore()
 	// os.StartProcess would start another process to check for pidfds, which a tracker
 	// that this process does not wait for does not need.
-	for _, attr.Sys = range h.privileges() {
+	for _, attr.Sys = range h.privileges(needsNice) {
 		attr.Sys.Setsid, attr.Sys.Setpgid = delay == 0, delay > 0
 		pid, _, err = syscall.StartProcess(h.Tracker, argv, attr)
 		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
@@ -189,7 +189,8 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 // /proc/<pid>/environ and io of the job's processes, and cgroup files, directories and energy
 // counters of root. CAP_PERFMON is for perf_event_open(2), if the configuration has events.
 // Kernels before 5.8 do not have CAP_PERFMON, and root in a container may have no capability.
-func (h *Hook) privileges() []*syscall.SysProcAttr {
+// With needsNice the tracker gets CAP_SYS_NICE, because allowNiceZero has failed.
+func (h *Hook) privileges(needsNice bool) []*syscall.SysProcAttr {
 	with := func(caps ...uintptr) *syscall.SysProcAttr {
 		attr := &syscall.SysProcAttr{}
 		if h.User != nil {
@@ -201,9 +202,13 @@ func (h *Hook) privileges() []*syscall.SysProcAttr {
 	if h.User == nil {
 		return []*syscall.SysProcAttr{with()}
 	}
-	list := []*syscall.SysProcAttr{with(unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE), with()}
+	caps := []uintptr{unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE}
+	if needsNice {
+		caps = append(caps, unix.CAP_SYS_NICE)
+	}
+	list := []*syscall.SysProcAttr{with(caps...), with()}
 	if h.Counters {
-		list = slices.Insert(list, 0, with(unix.CAP_PERFMON, unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE))
+		list = slices.Insert(list, 0, with(append(caps, unix.CAP_PERFMON)...))
 	}
 	return list
 }
@@ -271,10 +276,11 @@ func (t *tracker) status(deadline time.Time) string {
 func closeOnExec() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // allowNiceZero allows the tracker, which runs at a lower priority during the job, to restore
-// its priority when the Epilog waits. Without permission to set the limit it has no effect.
-func allowNiceZero() {
+// its priority during a reading and when the Epilog waits. ok is false without CAP_SYS_RESOURCE, which
+// slurmd in a container can lack.
+func allowNiceZero() (ok bool) {
 	const zero = 20 // the nice value 0, see getrlimit(2)
-	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: zero, Max: zero})
+	return unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: zero, Max: zero}) == nil
 }
 
 // blockStop makes SIGUSR1 the only blocked signal of the calling thread, which must be locked.

@@ -30,7 +30,7 @@ func TestInheritedTimerSlack(t *testing.T) {
 	if err := os.WriteFile(h.Tracker, []byte(fake), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf(" %d ns", timerSlack.Nanoseconds())
+	want := fmt.Sprintf(" %d ns", inheritedSlack.Nanoseconds())
 	if err := h.Prolog(prolog12); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("the tracker reports %v, want %s", err, want)
 	}
@@ -58,8 +58,8 @@ func TestTimerSlack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := slackOf(t, tid); (got == timerSlack) != (i == 1) {
-			t.Errorf("thread %d of %d has a timer slack of %s, and the second should have %s", i+1, len(threads), got, timerSlack)
+		if got := slackOf(t, tid); (got == monitorSlack) != (i == 1) {
+			t.Errorf("thread %d of %d has a timer slack of %s, and the second should have %s", i+1, len(threads), got, monitorSlack)
 		}
 	}
 	setTimerSlack("/proc", 1<<30) // a process that has ended
