@@ -113,6 +113,43 @@ func TestIdleChildOfAZombie(t *testing.T) {
 	_ = parent.Wait()
 }
 
+// A scan finds a process before its parent, and keeps it when the parent ends. The next scan reads it.
+func TestIdleChildBeforeItsParent(t *testing.T) {
+	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	if errors.Is(err, unix.EINVAL) {
+		t.Skip("this emulator has no PR_SET_CHILD_SUBREAPER")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
+	parent, input, child := startsWriter(t, `<STDIN>; exit`)
+	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{os.Getpid(), child}, 0)}
+	defer j.Close()
+	j.read(t, rt.ReasonFirst)
+	j.list = pidList{os.Getpid(), child, parent.Process.Pid}
+	j.read(t, rt.ReasonTick)
+	j.rest(t, child)
+	_ = input.Close()
+	_ = parent.Wait()
+	j.read(t, rt.ReasonTick)
+	j.read(t, rt.ReasonTick)
+	before := j.s.Job.ProcWriteBytes.Or(0)
+	_ = unix.Kill(child, unix.SIGKILL)
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(child, &status, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		j.read(t, rt.ReasonTick)
+	}
+	j.read(t, rt.ReasonLast)
+	after := j.s.Job.ProcWriteBytes.Or(0)
+	if before < 16<<20 || after > before+1<<20 {
+		t.Errorf("%d bytes written before the end of the child, %d after", before, after)
+	}
+}
+
 // A process has waited for its child, and its CPU clock does not show that yet.
 func TestIdleParentWithALateClock(t *testing.T) {
 	parent, input, child := startsWriter(t, `waitpid($c,0); print "x"; close STDOUT; <STDIN>`)

@@ -9,8 +9,8 @@ import (
 )
 
 // keepScans is the number of scans after which a process is read although it has not run: the kernel can
-// take memory from it. Its resident size can only become smaller, and the processes that run, and those
-// with the largest size, are always read: so the snapshot has the right processes in between too.
+// take memory from it, and seldom gives it some (swapoff, khugepaged). The processes that run, and those with
+// the largest resident size, are always read: so in between too the snapshot has the right processes.
 const keepScans = 512
 
 // hasExactClock reports whether the kernel counts CPU time by the nanosecond. A kernel that counts it by the
@@ -22,9 +22,9 @@ func hasExactClock() bool {
 }
 
 // canKeep reports whether p is as it was when it was last read. It is not if its parent has ended, because
-// p then has another parent; this is also so while the ended parent is a zombie. A process to which bytes
-// of an ended child are still to come is read in each scan, so that they are not counted twice.
-// isRestIdle is that of the job.
+// p then has another parent; this is also so while the ended parent is a zombie. The last scan may have found
+// the end of the parent after it had kept p. A process to which bytes of an ended child are still to come is
+// read in each scan, so that they are not counted twice. isRestIdle is that of the job.
 func (j *JobProcs) canKeep(p *jobProcess, isRestIdle bool) bool {
 	isDue := (p.pid+j.scans)%keepScans == 0
 	isSearched := p.looks < maxLooks && p.step != ""
@@ -34,10 +34,12 @@ func (j *JobProcs) canKeep(p *jobProcess, isRestIdle bool) bool {
 		return false
 	}
 	at, isKnown := j.at[p.ppid]
-	isOrphan := isKnown && j.procs[at].hasEnded()
-	if isOrphan {
+	hasParentEnded := isKnown && j.procs[at].hasEnded()
+	wasRemoved := !isKnown && p.hasParent
+	if hasParentEnded || wasRemoved {
 		return false
 	}
+	p.hasParent = isKnown
 	isKnownIdle := isRestIdle && p.isCurrent() && !j.isActive(p)
 	return isKnownIdle || !p.hasRun()
 }

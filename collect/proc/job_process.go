@@ -34,6 +34,8 @@ type jobProcess struct {
 	ranAt    int            // the scan that found that it has run
 	isKept   bool           // it has not run, so that the last scan has not read it
 
+	hasParent bool // its parent was one of the job's processes at the last scan
+
 	held   bool // the files are open, unless opening them failed
 	stat   procfile.File
 	ioFile procfile.File

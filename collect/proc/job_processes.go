@@ -213,6 +213,7 @@ func (j *JobProcs) scan(r *rt.JobReading, all bool) {
 func (j *JobProcs) refreshKept(p *jobProcess) (alive bool) {
 	ppid := p.ppid
 	alive = p.refresh(&j.names, j.fs.Proc, j.hasClock)
+	_, p.hasParent = j.at[p.ppid]
 	if alive && p.ppid != ppid {
 		j.trackReaper(p)
 	}
@@ -222,6 +223,7 @@ func (j *JobProcs) refreshKept(p *jobProcess) (alive bool) {
 func (j *JobProcs) refresh(p *jobProcess) {
 	ranFor := p.ranFor
 	p.alive = p.refresh(&j.names, j.fs.Proc, j.hasClock)
+	_, p.hasParent = j.at[p.ppid]
 	if p.ranFor != ranFor {
 		p.ranAt = j.scans
 	}

@@ -42,7 +42,8 @@ func (p *Processes) Close() error { return p.dir.Close() }
 // Read fills s.Node.Processes.
 func (p *Processes) Read(s *rt.Snapshot) error {
 	p.fresh = false
-	if p.isConfirmed() {
+	isConfirmed := p.confirm()
+	if isConfirmed {
 		if n, ok := p.dir.links(); ok && n > p.other {
 			s.Node.Processes.Set(n - p.other)
 			return nil
@@ -63,9 +64,9 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 	return nil
 }
 
-// isConfirmed reports whether the link count has the number of processes: a listing has confirmed it, and there
-// are as many other directories as then.
-func (p *Processes) isConfirmed() bool {
+// confirm reports whether the link count has the number of processes: a listing has confirmed it, and there
+// were as many other directories when they were last counted, which confirm repeats if it is time.
+func (p *Processes) confirm() bool {
 	if p.until == 0 {
 		return false
 	}
