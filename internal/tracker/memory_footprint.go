@@ -29,9 +29,9 @@ func LimitMemory() {
 const maxHeap = 64 << 20
 
 // DeferGC uses six processors and collects no garbage up to a heap of 64 MiB, ten times that of a
-// start, before NewFootprint: the Prolog waits for the start, and an Epilog may follow at once. With fewer
-// processors than goroutines that make system calls at once a goroutine could wait for one that another keeps: the
-// runtime takes it only after the timer slack of its monitor thread, which rt-prolog sets when the tracker has started.
+// start, before NewFootprint: the Prolog waits for the start, and an Epilog may follow at once. Seldom more than four
+// goroutines make system calls at once. One more than there are processors would wait for one that another keeps: the
+// runtime takes it at the second wake-up of its monitor thread, 10 ms later with the timer slack of rt-prolog.
 func DeferGC() {
 	runtime.GOMAXPROCS(6)
 	debug.SetGCPercent(-1)

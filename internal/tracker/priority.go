@@ -23,7 +23,7 @@ func LowerPriority(except int) {
 }
 
 // RaisePriority reverts LowerPriority: an Epilog waits, and on a busy node it would wait
-// long. rt-prolog has set RLIMIT_NICE to permit it.
+// long. rt-prolog has set RLIMIT_NICE to permit it, or has given the tracker CAP_SYS_NICE.
 func RaisePriority() {
 	isLow.Store(false)
 	setNice(0, 0)

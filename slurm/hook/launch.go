@@ -189,7 +189,8 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 // /proc/<pid>/environ and io of the job's processes, and cgroup files, directories and energy
 // counters of root. CAP_PERFMON is for perf_event_open(2), if the configuration has events.
 // Kernels before 5.8 do not have CAP_PERFMON, and root in a container may have no capability.
-// With needsNice the tracker gets CAP_SYS_NICE, because allowNiceZero has failed.
+// With needsNice the tracker gets CAP_SYS_NICE, because allowNiceZero has failed. It starts no process that could
+// inherit a capability.
 func (h *Hook) privileges(needsNice bool) []*syscall.SysProcAttr {
 	with := func(caps ...uintptr) *syscall.SysProcAttr {
 		attr := &syscall.SysProcAttr{}
@@ -202,13 +203,13 @@ func (h *Hook) privileges(needsNice bool) []*syscall.SysProcAttr {
 	if h.User == nil {
 		return []*syscall.SysProcAttr{with()}
 	}
-	caps := []uintptr{unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE}
+	list := []*syscall.SysProcAttr{with(unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE), with()}
 	if needsNice {
-		caps = append(caps, unix.CAP_SYS_NICE)
+		list = slices.Insert(list, 0, with(unix.CAP_SYS_NICE, unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE))
 	}
-	list := []*syscall.SysProcAttr{with(caps...), with()}
 	if h.Counters {
-		list = slices.Insert(list, 0, with(append(caps, unix.CAP_PERFMON)...))
+		counting := with(append([]uintptr{unix.CAP_PERFMON}, list[0].AmbientCaps...)...)
+		list = slices.Insert(list, 0, counting)
 	}
 	return list
 }

@@ -17,7 +17,7 @@ import (
 // for the runtime it has run since the reading before. Most readings end within monitorSlack.
 const monitorSlack = 5 * time.Millisecond
 
-// inheritedSlack is the slack of all threads of a tracker to which the Prolog cannot give monitorSlack. It is shorter,
+// inheritedSlack is the slack of all threads of a tracker to which the Prolog cannot give monitorSlack, or not yet. It is shorter,
 // because a thread that takes a goroutine from another sleeps 3 us before: such a tracker is ready half a millisecond later.
 const inheritedSlack = time.Millisecond
 
