@@ -70,9 +70,9 @@ func (j *jobScans) rest(t *testing.T, pid int) {
 	}
 }
 
-// The parent of a process ends and stays as a zombie. The process gets another parent at once, without
-// running, and its bytes go there.
-func TestIdleChildOfAZombie(t *testing.T) {
+// adoptOrphans makes this process the parent of the test's processes whose parent ends.
+func adoptOrphans(t *testing.T) {
+	t.Helper()
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if errors.Is(err, unix.EINVAL) {
 		t.Skip("this emulator has no PR_SET_CHILD_SUBREAPER")
@@ -81,6 +81,31 @@ func TestIdleChildOfAZombie(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
+}
+
+// endAdopted ends a process of startsWriter, waits for it, and checks that its bytes are not counted twice.
+func (j *jobScans) endAdopted(t *testing.T, child int) {
+	t.Helper()
+	before := j.s.Job.ProcWriteBytes.Or(0)
+	_ = unix.Kill(child, unix.SIGKILL)
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(child, &status, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		j.read(t, rt.ReasonTick)
+	}
+	j.read(t, rt.ReasonLast)
+	after := j.s.Job.ProcWriteBytes.Or(0)
+	if before < 16<<20 || after > before+1<<20 {
+		t.Errorf("%d bytes written before the end of the child, %d after", before, after)
+	}
+}
+
+// The parent of a process ends and stays as a zombie. The process gets another parent at once, without
+// running, and its bytes go there.
+func TestIdleChildOfAZombie(t *testing.T) {
+	adoptOrphans(t)
 	parent, input, child := startsWriter(t, `<STDIN>; exit`)
 	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{os.Getpid(), parent.Process.Pid, child}, 0)}
 	defer j.Close()
@@ -96,33 +121,13 @@ func TestIdleChildOfAZombie(t *testing.T) {
 	}
 	j.read(t, rt.ReasonTick)
 	j.read(t, rt.ReasonTick)
-	before := j.s.Job.ProcWriteBytes.Or(0)
-	_ = unix.Kill(child, unix.SIGKILL)
-	var status unix.WaitStatus
-	if _, err := unix.Wait4(child, &status, 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		j.read(t, rt.ReasonTick)
-	}
-	j.read(t, rt.ReasonLast)
-	after := j.s.Job.ProcWriteBytes.Or(0)
-	if before < 16<<20 || after > before+1<<20 {
-		t.Errorf("%d bytes written before the end of the child, %d after", before, after)
-	}
+	j.endAdopted(t, child)
 	_ = parent.Wait()
 }
 
 // A scan finds a process before its parent, and keeps it when the parent ends. The next scan reads it.
 func TestIdleChildBeforeItsParent(t *testing.T) {
-	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	if errors.Is(err, unix.EINVAL) {
-		t.Skip("this emulator has no PR_SET_CHILD_SUBREAPER")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
+	adoptOrphans(t)
 	parent, input, child := startsWriter(t, `<STDIN>; exit`)
 	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{os.Getpid(), child}, 0)}
 	defer j.Close()
@@ -134,20 +139,7 @@ func TestIdleChildBeforeItsParent(t *testing.T) {
 	_ = parent.Wait()
 	j.read(t, rt.ReasonTick)
 	j.read(t, rt.ReasonTick)
-	before := j.s.Job.ProcWriteBytes.Or(0)
-	_ = unix.Kill(child, unix.SIGKILL)
-	var status unix.WaitStatus
-	if _, err := unix.Wait4(child, &status, 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		j.read(t, rt.ReasonTick)
-	}
-	j.read(t, rt.ReasonLast)
-	after := j.s.Job.ProcWriteBytes.Or(0)
-	if before < 16<<20 || after > before+1<<20 {
-		t.Errorf("%d bytes written before the end of the child, %d after", before, after)
-	}
+	j.endAdopted(t, child)
 }
 
 // A process has waited for its child, and its CPU clock does not show that yet.

@@ -24,7 +24,7 @@ func hasExactClock() bool {
 // canKeep reports whether p is as it was when it was last read. It is not if its parent has ended, because
 // p then has another parent; this is also so while the ended parent is a zombie. The last scan may have found
 // the end of the parent after it had kept p. A process to which bytes of an ended child are still to come is
-// read in each scan, so that they are not counted twice. isRestIdle is that of the job.
+// read in each scan, so that they are not counted twice. isRestIdle is that of the job. canKeep also sets p.hasParent.
 func (j *JobProcs) canKeep(p *jobProcess, isRestIdle bool) bool {
 	isDue := (p.pid+j.scans)%keepScans == 0
 	isSearched := p.looks < maxLooks && p.step != ""

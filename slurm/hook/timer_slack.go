@@ -13,8 +13,8 @@ import (
 // monitorSlack is how late the monitor thread of a tracker's Go runtime (sysmon) may wake up. While a goroutine runs,
 // it sleeps 20 us again and again. With the default slack of 50 us these wake-ups are a third of the CPU time of a
 // reading, and a tenth of a tracker's start. Therefore the Prolog sets the slack when the tracker has started, if it may.
-// At its first wake-up in a reading the thread interrupts the goroutine, which then goes on in another thread, because
-// for the runtime it has run since the reading before. Most readings end within monitorSlack.
+// The runtime takes the time since the reading before for time in which the goroutine has run. So the monitor thread
+// interrupts it at its first wake-up in a reading, and the goroutine goes on in another thread. Most readings end before.
 const monitorSlack = 5 * time.Millisecond
 
 // inheritedSlack is the slack of all threads of a tracker to which the Prolog cannot give monitorSlack, or not yet. It is shorter,
