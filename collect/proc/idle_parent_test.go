@@ -70,7 +70,7 @@ func (j *jobScans) rest(t *testing.T, pid int) {
 	}
 }
 
-// adoptOrphans makes this process the parent of the test's processes whose parent ends.
+// adoptOrphans makes this process the new parent of its descendants when their parent ends.
 func adoptOrphans(t *testing.T) {
 	t.Helper()
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
