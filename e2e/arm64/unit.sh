@@ -15,8 +15,8 @@ skip='^(TestKernelV1|TestKernelV2|TestKernelOOMV1|TestNoLibrary|TestLibrary|Test
 skip+='|^(TestEveryTestOfTheSpecificationIsThereOnce|TestMessagesUseTheWordsOfTheField)$'
 # To the emulator each thread is a process with the start time of the thread:
 skip+='|^(TestBreakerCountsHangs|TestPrologsAtOnce|TestLaterEpilogRemovesStaleState)$'
-# The emulator does not pass the signal mask to another program:
-skip+='|^TestTrackerSignalMask$'
+# The emulator does not pass the signal mask to another program, and has no PR_SET_THP_DISABLE:
+skip+='|^(TestTrackerSignalMask|TestTrackerHasNoHugePages)$'
 # The emulator has no perf_event_open(2) and no sock_diag(7), cannot start the test's own
 # binary, and /proc shows its own memory as that of the program:
 skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestPause|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestNodeCacheOfProcesses|TestStatsOfThisProcess|TestWhoMayRead|TestWhoMayReadARunningJob|TestWhoMayReadALostRun|TestCopyIsOfOneMoment|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'

@@ -152,6 +152,7 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0", "GOMAXPROCS=6",
 	}, Files: files}
 	closeOnExec()
+	defer disableHugePages()()
 	// The child inherits the capabilities, the mask and the timer slack of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

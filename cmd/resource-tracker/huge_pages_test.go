@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/resource-tracker/rt/internal/tracker"
+)
+
+// hugePages returns the THP_enabled lines of proc_pid_status(5).
+func hugePages(status []byte) string {
+	return string(bytes.Join(regexp.MustCompile(`(?m)^THP_enabled:.*\n`).FindAll(status, -1), nil))
+}
+
+func ownHugePages(t *testing.T) string {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hugePages(status)
+}
+
+// This program uses no transparent huge pages. Its command uses them as it would alone, also if another task tracks
+// the step and this process becomes the command.
+func TestCommandKeepsHugePages(t *testing.T) {
+	const without, with = "THP_enabled:\t0\n", "THP_enabled:\t1\n" // the test was not started without huge pages
+	if got := ownHugePages(t); got != without {
+		t.Errorf("this program has %q", got)
+	}
+	dir := t.TempDir()
+	holder := tracker.AcquireStepLock(dir, "77.8@nowhere7.step-lock")
+	if !holder.Held() {
+		t.Fatal("the step's lock is not free")
+	}
+	defer holder.Close()
+	for name, step := range map[string]string{"wrapped": "7", "replaced": "8"} {
+		cmd := inStep(t, dir, step, "-q", "--spool", ".", "sh", "-c", "cat /proc/$PPID/status /proc/self/status")
+		err := withHugePages(cmd.Start)
+		if err == nil {
+			err = cmd.Wait()
+		}
+		got := hugePages(cmd.Stdout.(*bytes.Buffer).Bytes())
+		if want := without + with; err != nil || got != want {
+			t.Errorf("%s: its parent and it have %q, want %q (%v)", name, got, want, err)
+		}
+	}
+	if got := ownHugePages(t); got != without {
+		t.Errorf("this program has %q afterwards", got)
+	}
+}
