@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"regexp"
 	"testing"
 
@@ -23,8 +24,8 @@ func ownHugePages(t *testing.T) string {
 	return hugePages(status)
 }
 
-// This program uses no transparent huge pages. Its command uses them as it would alone, also if another task tracks
-// the step and this process becomes the command.
+// This program uses no transparent huge pages. Its command has the setting that it would have without this program, also
+// if another task tracks the step and this process becomes the command.
 func TestCommandKeepsHugePages(t *testing.T) {
 	const without, with = "THP_enabled:\t0\n", "THP_enabled:\t1\n" // the test was not started without huge pages
 	if got := ownHugePages(t); got != without {
@@ -37,7 +38,10 @@ func TestCommandKeepsHugePages(t *testing.T) {
 	}
 	defer holder.Close()
 	for name, step := range map[string]string{"wrapped": "7", "replaced": "8"} {
-		cmd := inStep(t, dir, step, "-q", "--spool", ".", "sh", "-c", "cat /proc/$PPID/status /proc/self/status")
+		wrapped := func() *exec.Cmd {
+			return inStep(t, dir, step, "-q", "--spool", ".", "sh", "-c", "cat /proc/$PPID/status /proc/self/status")
+		}
+		cmd := wrapped()
 		err := withHugePages(cmd.Start)
 		if err == nil {
 			err = cmd.Wait()
@@ -45,6 +49,12 @@ func TestCommandKeepsHugePages(t *testing.T) {
 		got := hugePages(cmd.Stdout.(*bytes.Buffer).Bytes())
 		if want := without + with; err != nil || got != want {
 			t.Errorf("%s: its parent and it have %q, want %q (%v)", name, got, want, err)
+		}
+		cmd = wrapped()
+		err = cmd.Run() // as a child of this test, which has no huge pages
+		got = hugePages(cmd.Stdout.(*bytes.Buffer).Bytes())
+		if want := without + without; err != nil || got != want {
+			t.Errorf("%s, without huge pages from the start: its parent and it have %q, want %q (%v)", name, got, want, err)
 		}
 	}
 	if got := ownHugePages(t); got != without {
