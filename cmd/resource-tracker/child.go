@@ -48,13 +48,11 @@ func start(argv []string) (*child, error) {
 	c := &child{signals: make(chan os.Signal, 16)}
 	signal.Notify(c.signals, notIgnored(forwarded...)...)
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
-	err = withHugePages(func() (err error) {
-		c.pid, _, err = syscall.StartProcess(path, argv, attr)
-		if errors.Is(err, syscall.ENOEXEC) { // a script without "#!": as execvp(3) does
-			c.pid, _, err = syscall.StartProcess("/bin/sh", append([]string{"sh", path}, argv[1:]...), attr)
-		}
-		return err
-	})
+	defer enableHugePages()()
+	c.pid, _, err = syscall.StartProcess(path, argv, attr)
+	if errors.Is(err, syscall.ENOEXEC) { // a script without "#!": as execvp(3) does
+		c.pid, _, err = syscall.StartProcess("/bin/sh", append([]string{"sh", path}, argv[1:]...), attr)
+	}
 	if err != nil {
 		return nil, notExecutable(argv[0], err)
 	}
@@ -79,13 +77,11 @@ func execCommand(argv []string) error {
 	if err != nil {
 		return err
 	}
-	err = withHugePages(func() error {
-		err := syscall.Exec(path, argv, os.Environ())
-		if errors.Is(err, syscall.ENOEXEC) { // as in start
-			err = syscall.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), os.Environ())
-		}
-		return err
-	})
+	defer enableHugePages()()
+	err = syscall.Exec(path, argv, os.Environ())
+	if errors.Is(err, syscall.ENOEXEC) { // as in start
+		err = syscall.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), os.Environ())
+	}
 	return notExecutable(argv[0], err)
 }
 

@@ -27,7 +27,7 @@ func ownHugePages(t *testing.T) string {
 // This program uses no transparent huge pages. Its command has the setting that it would have without this program, also
 // if another task tracks the step and this process becomes the command.
 func TestCommandKeepsHugePages(t *testing.T) {
-	const without, with = "THP_enabled:\t0\n", "THP_enabled:\t1\n" // the test was not started without huge pages
+	const without, with = "THP_enabled:\t0\n", "THP_enabled:\t1\n" // the parent of this test has not disabled them
 	if got := ownHugePages(t); got != without {
 		t.Errorf("this program has %q", got)
 	}
@@ -42,7 +42,9 @@ func TestCommandKeepsHugePages(t *testing.T) {
 			return inStep(t, dir, step, "-q", "--spool", ".", "sh", "-c", "cat /proc/$PPID/status /proc/self/status")
 		}
 		cmd := wrapped()
-		err := withHugePages(cmd.Start)
+		restore := enableHugePages()
+		err := cmd.Start()
+		restore()
 		if err == nil {
 			err = cmd.Wait()
 		}

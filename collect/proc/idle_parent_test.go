@@ -87,9 +87,11 @@ func adoptOrphans(t *testing.T) {
 func (j *jobScans) endAdopted(t *testing.T, child int) {
 	t.Helper()
 	before := j.s.Job.ProcWriteBytes.Or(0)
-	_ = unix.Kill(child, unix.SIGKILL)
-	var status unix.WaitStatus
-	if _, err := unix.Wait4(child, &status, 0, nil); err != nil {
+	err := unix.Kill(child, unix.SIGKILL)
+	if err == nil {
+		_, err = unix.Wait4(child, nil, 0, nil)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
