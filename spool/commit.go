@@ -10,6 +10,9 @@ import (
 
 // transaction writes everything that is pending, or nothing.
 func (w *Writer) transaction() error {
+	if err := w.checkReserve(); err != nil && !w.closing {
+		return err
+	}
 	if err := w.begin.run(); err != nil {
 		return err
 	}
@@ -86,6 +89,9 @@ func (w *Writer) flush() error {
 		return w.recover()
 	}
 	isFirst := w.enc.state.seq == 0 && len(w.rows.rows) <= 1 // rt-prolog waits for it, and the file is too small to be thinned
+	if w.checkReserve() != nil {
+		w.quotaState(w.makeRoom())
+	}
 	err := w.transaction()
 	if err == nil {
 		w.written()
@@ -105,9 +111,6 @@ func (w *Writer) flush() error {
 
 // recover does the same as flush, after a failure.
 func (w *Writer) recover() error {
-	// A checkpoint can succeed on a full disk and frees the log. If it fails, the
-	// transaction below returns the reason.
-	_ = w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	w.quotaState(w.makeRoom())
 	e := w.fault("ok", fmt.Sprintf("snapshots are written again; %d were thinned, %d events dropped", w.rows.merged, w.unkept))
 	waiting := len(w.events)

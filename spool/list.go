@@ -210,7 +210,19 @@ func FindJob(dir, job string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(entries, func(e Entry) bool { return e.Err != nil || !Matches(&e.Run, job) })
+	var found []Entry
+	unread := 0
+	for _, e := range entries {
+		switch {
+		case e.Err != nil:
+			unread++
+		case Matches(&e.Run, job):
+			found = append(found, e)
+		}
+	}
+	if len(found) == 0 && unread > 0 {
+		return nil, fmt.Errorf("job %q in %s: %w that can be read; rt-spool ls lists the runs, and why %d files cannot be read", job, dir, ErrNotFound, unread)
+	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("job %q in %s: %w; rt-spool ls lists the runs", job, dir, ErrNotFound)
 	}

@@ -24,6 +24,7 @@ const (
 	recent     = 2           // number of newest complete stretches, which are not thinned
 	logReserve = 480 << 10   // bytes for the log and its index (-wal, -shm); both are largest after a stretch was thinned
 	vacuumStep = 256         // maximum number of pages that are returned to the file system per commit
+	freePages  = 64          // number of free pages in a file above which it needs no space for new snapshots
 )
 
 // quota limits the size of a writer's file. DESIGN.md describes stretches, thinning and sealed
@@ -92,7 +93,7 @@ func (w *Writer) quotaState(err error) {
 // releasePages returns free pages and the log to the file system.
 func (w *Writer) releasePages() error {
 	used, size, err := usage(w.db)
-	if err != nil || size-used < vacuumStep/4*pageSize {
+	if err != nil || size-used < freePages*pageSize {
 		return err
 	}
 	if err := w.db.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumStep)); err != nil {
@@ -101,19 +102,24 @@ func (w *Writer) releasePages() error {
 	return w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
-// makeRoom thins a stretch when the disk is full, unless the file has free pages for new
-// snapshots. Thinning can also fail because the disk is full.
+// makeRoom returns the log to the file system, and thins a stretch when the disk is full, unless the file has free pages for
+// new snapshots. Both can fail because the disk is full: then the next transaction returns the reason.
 func (w *Writer) makeRoom() error {
+	w.truncateLog()
 	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
 		return nil
 	}
 	used, size, err := usage(w.db)
-	if err != nil || size-used > vacuumStep/4*pageSize {
+	if err != nil || size-used > freePages*pageSize {
 		return err
 	}
 	_, err = w.thinOne()
+	w.truncateLog()
 	return err
 }
+
+// truncateLog moves the log into the database and returns its space. A reader of the file prevents that.
+func (w *Writer) truncateLog() { _ = w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)") }
 
 // contentBound returns the limit of the database's content: limit minus the log and its index.
 func contentBound(limit int64) int64 { return max(limit/2, limit-logReserve) }

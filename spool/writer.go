@@ -47,6 +47,7 @@ type Writer struct {
 	names     []eventName // the keys of repeats, in the order in which they were added
 	records   records
 	failing   bool
+	closing   bool // no later commit can write what waits in memory
 	notified  notified
 	granted   bool // Options.Access was applied, for the user grantedTo
 	grantedTo rt.Opt[uint64]
@@ -174,7 +175,7 @@ func (w *Writer) End(run rt.Run) error {
 	if run.End.IsZero() {
 		run.End = w.lastTime()
 	}
-	w.run, w.runDirty = run, true
+	w.run, w.runDirty, w.closing = run, true, true
 	w.grant()
 	w.noteRepeats()
 	err := w.db.exec(pragma("busy_timeout", 1000)) // ms; no later commit can retry, so this one waits longer for a lock
@@ -241,6 +242,7 @@ func (w *Writer) Close() error {
 		return nil
 	}
 	w.noteRepeats()
+	w.closing = true
 	err := w.flush()
 	lost := err != nil
 	if lost {
