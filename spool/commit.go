@@ -10,9 +10,6 @@ import (
 
 // transaction writes everything that is pending, or nothing.
 func (w *Writer) transaction() error {
-	if err := w.checkReserve(); err != nil && !w.closing {
-		return err
-	}
 	if err := w.begin.run(); err != nil {
 		return err
 	}
@@ -89,10 +86,14 @@ func (w *Writer) flush() error {
 		return w.recover()
 	}
 	isFirst := w.enc.state.seq == 0 && len(w.rows.rows) <= 1 // rt-prolog waits for it, and the file is too small to be thinned
-	if w.checkReserve() != nil {
+	err := w.checkReserve(thinReserve)
+	if err != nil {
 		w.quotaState(w.makeRoom())
+		err = w.checkReserve(lastReserve)
 	}
-	err := w.transaction()
+	if err == nil {
+		err = w.transaction()
+	}
 	if err == nil {
 		w.written()
 		if !isFirst {
@@ -111,11 +112,16 @@ func (w *Writer) flush() error {
 
 // recover does the same as flush, after a failure.
 func (w *Writer) recover() error {
+	w.truncateLog() // that can succeed on a full disk
 	w.quotaState(w.makeRoom())
 	e := w.fault("ok", fmt.Sprintf("snapshots are written again; %d were thinned, %d events dropped", w.rows.merged, w.unkept))
 	waiting := len(w.events)
 	w.events = append(w.events, e)
-	if err := w.transaction(); err != nil {
+	err := w.checkReserve(lastReserve)
+	if err == nil {
+		err = w.transaction()
+	}
+	if err != nil {
 		w.events = w.events[:waiting]
 		w.notify(w.fault("failed", "snapshots still wait in memory: "+err.Error()))
 		return fmt.Errorf("write %s: %w", w.path, err)

@@ -30,7 +30,8 @@ type Options struct {
 	// QuotaRun bounds the file and QuotaNode all files of the directory, in bytes (0:
 	// no bound). Near a bound old snapshots are thinned, which the ledger records; totals
 	// and the snapshots of sealed batches stay. If QuotaNode is set, the files take at
-	// most three quarters of their file system.
+	// most three quarters of their file system, and space is kept free for thinning: an
+	// eighth of it, at most 16 MiB, or 4 MiB if nothing can be thinned.
 	QuotaRun, QuotaNode int64
 	// Access lists other users that may read the file.
 	Access Access

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -261,6 +262,12 @@ func TestFindJob(t *testing.T) {
 	}
 	if _, err := FindJob(dir, filepath.Join(dir, "missing.db")); err == nil {
 		t.Error("a file that is not there was found")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "job-77-n1-1.db"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindJob(dir, "77"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "cannot be read (1)") {
+		t.Errorf("a job whose file cannot be read: %v", err)
 	}
 }
 

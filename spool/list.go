@@ -221,7 +221,7 @@ func FindJob(dir, job string) ([]Entry, error) {
 		}
 	}
 	if len(found) == 0 && unread > 0 {
-		return nil, fmt.Errorf("job %q in %s: %w that can be read; rt-spool ls lists the runs, and why %d files cannot be read", job, dir, ErrNotFound, unread)
+		return nil, fmt.Errorf("job %q in %s: %w that can be read; rt-spool ls lists the runs, and the files that cannot be read (%d)", job, dir, ErrNotFound, unread)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("job %q in %s: %w; rt-spool ls lists the runs", job, dir, ErrNotFound)

@@ -24,7 +24,7 @@ const (
 	recent     = 2           // number of newest complete stretches, which are not thinned
 	logReserve = 480 << 10   // bytes for the log and its index (-wal, -shm); both are largest after a stretch was thinned
 	vacuumStep = 256         // maximum number of pages that are returned to the file system per commit
-	freePages  = 64          // number of free pages in a file above which it needs no space for new snapshots
+	freePages  = 32          // number of free pages in a file with which a commit needs no new ones
 )
 
 // quota limits the size of a writer's file. DESIGN.md describes stretches, thinning and sealed
@@ -60,7 +60,7 @@ func (w *Writer) enforce() error {
 		if used <= q.limit {
 			break
 		}
-		if more, err := w.thinOne(); err != nil || !more {
+		if more, err := w.thinOne(w.limitName()); err != nil || !more {
 			return err
 		}
 	}
@@ -90,42 +90,25 @@ func (w *Writer) quotaState(err error) {
 	w.note(e)
 }
 
-// releasePages returns free pages and the log to the file system.
+// releasePages returns free pages and the log to the file system. It leaves those of one commit: on a full disk the file
+// would need them again.
 func (w *Writer) releasePages() error {
 	used, size, err := usage(w.db)
-	if err != nil || size-used < freePages*pageSize {
+	if err != nil || size-used < 2*freePages*pageSize {
 		return err
 	}
-	if err := w.db.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumStep)); err != nil {
+	pages := min(vacuumStep, (size-used)/pageSize-freePages)
+	if err := w.db.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", pages)); err != nil {
 		return err
 	}
 	return w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
-// makeRoom returns the log to the file system, and thins a stretch when the disk is full, unless the file has free pages for
-// new snapshots. Both can fail because the disk is full: then the next transaction returns the reason.
-func (w *Writer) makeRoom() error {
-	w.truncateLog()
-	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
-		return nil
-	}
-	used, size, err := usage(w.db)
-	if err != nil || size-used > freePages*pageSize {
-		return err
-	}
-	_, err = w.thinOne()
-	w.truncateLog()
-	return err
-}
-
-// truncateLog moves the log into the database and returns its space. A reader of the file prevents that.
-func (w *Writer) truncateLog() { _ = w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)") }
-
 // contentBound returns the limit of the database's content: limit minus the log and its index.
 func contentBound(limit int64) int64 { return max(limit/2, limit-logReserve) }
 
-// thinOne thins the next stretch of the plan. It returns false if nothing is left to thin.
-func (w *Writer) thinOne() (bool, error) {
+// thinOne thins the next stretch of the plan because of the limit why. It returns false if nothing is left to thin.
+func (w *Writer) thinOne(why string) (bool, error) {
 	q := &w.quota
 	if q.thin == nil {
 		var err error
@@ -144,7 +127,7 @@ func (w *Writer) thinOne() (bool, error) {
 	}
 	next := q.plan[0]
 	q.plan = q.plan[1:]
-	n, err := q.thin.thinStretch(next, w.limitName())
+	n, err := q.thin.thinStretch(next, why)
 	if err == nil && n == 0 {
 		q.stuck[next] = true
 	}

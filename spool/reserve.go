@@ -7,31 +7,43 @@ import (
 	"syscall"
 )
 
-// diskReserve is the most space in bytes that Writers leave free on the file system, see reserve. To thin its file a Writer
-// needs up to logReserve for a moment.
-const diskReserve = 16 << 20
+const (
+	// thinReserve is the space in bytes that must be free on the file system, or else a Writer thins its file before it
+	// writes. To thin it, a Writer needs up to logReserve for a moment.
+	thinReserve = 16 << 20
+	// lastReserve is the space that Writers leave free also if there is nothing to thin.
+	lastReserve = 4 << 20
+)
 
-// checkReserve returns an error if the file would take space that must stay free. A Writer needs space to move the log into
-// the database and to thin the file. If several Writers fill a disk with snapshots, none of them has it, and none can ever
-// write again. The first snapshot may use the reserve.
-func (w *Writer) checkReserve() error {
-	isFirst := w.enc.state.seq == 0
-	if isFirst || w.opts.QuotaNode == 0 {
+// checkReserve returns an error if the next commit would take space that must stay free: bytes, but at most an eighth of the
+// file system. A Writer needs space to move the log into the database and to thin the file. If several Writers fill a disk
+// with snapshots, none of them has it, and none can ever write again. The first snapshot, and the last ones when the run
+// ends, may use the reserve.
+func (w *Writer) checkReserve(bytes int64) error {
+	isEmpty := w.enc.state.seq == 0
+	if isEmpty || w.closing || w.opts.QuotaNode == 0 {
 		return nil
 	}
-	free, kept, err := reserve(filepath.Dir(w.path))
-	if err != nil || free >= kept {
+	free, size, err := space(filepath.Dir(w.path))
+	reserve := min(bytes, size/8)
+	if err != nil || free >= reserve {
+		return nil // without a check SQLite returns the error of a full disk
+	}
+	hasFreePages, err := w.hasFreePages()
+	if err != nil || hasFreePages {
 		return err
 	}
-	used, size, err := usage(w.db)
-	if err != nil || size-used > freePages*pageSize {
-		return err
-	}
-	return fmt.Errorf("%d KiB of the file system are free, and %d KiB are kept for thinning: the disk is full", free>>10, kept>>10)
+	return fmt.Errorf("%d KiB of the file system are free, and %d KiB are kept for thinning: the disk is full", free>>10, reserve>>10)
 }
 
-// reserve returns how much of the file system of dir is free, and how much of it must stay free, in bytes.
-func reserve(dir string) (free, kept int64, err error) {
+// hasFreePages reports whether the file has free pages for a commit.
+func (w *Writer) hasFreePages() (bool, error) {
+	used, size, err := usage(w.db)
+	return size-used >= freePages*pageSize, err
+}
+
+// space returns how much of the file system of dir is free for this user, and its size, in bytes.
+func space(dir string) (free, size int64, err error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, 0, fmt.Errorf("statfs %s: %w", dir, err)
@@ -40,5 +52,40 @@ func reserve(dir string) (free, kept int64, err error) {
 	if os.Geteuid() == 0 {
 		blocks = st.Bfree
 	}
-	return int64(blocks) * st.Bsize, min(diskReserve, int64(st.Blocks)*st.Bsize/8), nil
+	return int64(blocks) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
+
+// makeRoom thins stretches when the disk is full until the file has free pages for new snapshots. It can fail because the
+// disk is full: then the next transaction returns the reason.
+func (w *Writer) makeRoom() error {
+	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
+		return nil
+	}
+	thinned, err := w.thinUntilFree()
+	if thinned {
+		w.truncateLog()
+	}
+	return err
+}
+
+// thinUntilFree thins stretches until the file has free pages for a commit; thinned reports whether it thinned one.
+func (w *Writer) thinUntilFree() (thinned bool, err error) {
+	for range thinAtOnce {
+		hasFreePages, err := w.hasFreePages()
+		if err != nil || hasFreePages {
+			return thinned, err
+		}
+		more, err := w.thinOne(reserveName)
+		if err != nil || !more {
+			return thinned, err
+		}
+		thinned = true
+	}
+	return thinned, nil
+}
+
+// reserveName names the reserve for the ledger.
+const reserveName = "disk"
+
+// truncateLog moves the log into the database and returns its space. A reader of the file prevents that.
+func (w *Writer) truncateLog() { _ = w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)") }

@@ -1,32 +1,20 @@
 package spool
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/resource-tracker/rt"
 )
 
 // Four trackers fill a disk of which other programs use the half, without gc. Each of them ends: they leave the space that
 // thinning and the end of a run need. Without it all of them wait for space at the same time, for ever.
 func TestTrackersOfAFullDisk(t *testing.T) {
-	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"); err != nil {
-		t.Skipf("only root can mount a tmpfs of 4 MiB (%v)", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(disk, 0); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
-	if err := os.WriteFile(filepath.Join(disk, "other"), make([]byte, 2<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(disk, "spool")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := spoolOnDisk(t, "4m", 2<<20)
 	var jobs [4]smallJob
 	var writers [len(jobs)]*Writer
 	for i := range jobs {
@@ -44,6 +32,111 @@ func TestTrackersOfAFullDisk(t *testing.T) {
 	}
 	if stored == 0 {
 		t.Error("no snapshot was thinned in a file")
+	}
+}
+
+// spoolOnDisk makes a spool directory on a file system of a size, of which other files take some bytes.
+func spoolOnDisk(t *testing.T, size string, other int64) (dir string) {
+	t.Helper()
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("only root can mount a tmpfs (%v)", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	if err := os.WriteFile(filepath.Join(disk, "other"), make([]byte, other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(disk, "spool")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A run that begins with less than the reserve is stored all the same: a tracker that is killed loses at most one commit,
+// whether the file is still small, is thinned, or is limited by the quota of the node. Nothing fails.
+func TestReserveOfADisk(t *testing.T) {
+	for _, quotaNode := range []int64{1 << 30, 1 << 20} {
+		dir := spoolOnDisk(t, "64m", 58<<20) // 6 MiB are free, and the reserve is 8 MiB
+		if err := os.WriteFile(filepath.Join(dir, "run of another job"), make([]byte, 1<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var notified []rt.Event
+		w, err := Create(dir, testRun(), rt.Host{}, Options{QuotaRun: 64 << 20, QuotaNode: quotaNode, Notify: func(e rt.Event) { notified = append(notified, e) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := newMachine(64, 0)
+		for i := range 6000 {
+			if err := w.Put(m.next()); err != nil {
+				t.Fatal(err)
+			}
+			if i%250 == 0 {
+				hasNewest(t, w.Path(), int64(i)-9)
+			}
+		}
+		used, size, err := usage(w.db)
+		if err != nil || size > 1<<20 {
+			t.Errorf("the file has %d bytes, of which %d are used, %v", size, used, err)
+		}
+		if err := w.UpdateRun(testRun()); err != nil {
+			t.Error(err)
+		}
+		if err := w.End(testRun()); err != nil {
+			t.Fatal(err)
+		}
+		hasNewest(t, w.Path(), 6000)
+		if len(notified) > 0 {
+			t.Errorf("Notify got %+v", notified)
+		}
+	}
+}
+
+// hasNewest checks that a file has the snapshots up to a number.
+func hasNewest(t *testing.T, path string, want int64) {
+	t.Helper()
+	r := mustOpen(t, path)
+	defer r.Close()
+	got, err := r.LastSeq()
+	events, err2 := r.Events()
+	if err := errors.Join(err, err2); err != nil || got < want {
+		t.Errorf("the newest snapshot in the file is %d, %v; at least %d are put", got, err, want)
+	}
+	for _, e := range events {
+		if e.Status != thinnedStatus {
+			t.Errorf("the ledger has %+v", e)
+		}
+	}
+}
+
+// If the space cannot be read, snapshots are written all the same: SQLite has its files open.
+func TestReserveOfARenamedDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Create(dir, testRun(), rt.Host{}, Options{QuotaNode: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	m := newMachine(4, 0)
+	for i := range 100 {
+		if i == 50 {
+			if err := os.Rename(dir, dir+"2"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Put(m.next()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(w.rows.rows) >= 10 || w.failing {
+		t.Errorf("%d snapshots wait in memory", len(w.rows.rows))
 	}
 }
 

@@ -47,7 +47,7 @@ type Writer struct {
 	names     []eventName // the keys of repeats, in the order in which they were added
 	records   records
 	failing   bool
-	closing   bool // no later commit can write what waits in memory
+	closing   bool // the run ends or the file is closed: what waits in memory may use the reserve of the disk
 	notified  notified
 	granted   bool // Options.Access was applied, for the user grantedTo
 	grantedTo rt.Opt[uint64]
