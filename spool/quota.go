@@ -107,7 +107,7 @@ func (w *Writer) releasePages() error {
 // contentBound returns the limit of the database's content: limit minus the log and its index.
 func contentBound(limit int64) int64 { return max(limit/2, limit-logReserve) }
 
-// thinOne thins the next stretch of the plan because of the limit why. It returns false if nothing is left to thin.
+// thinOne thins the next stretch of the plan; why names the limit for the ledger. It returns false if nothing is left to thin.
 func (w *Writer) thinOne(why string) (bool, error) {
 	q := &w.quota
 	if q.thin == nil {

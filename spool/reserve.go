@@ -27,7 +27,7 @@ func (w *Writer) checkReserve(bytes int64) error {
 	free, size, err := space(filepath.Dir(w.path))
 	reserve := min(bytes, size/8)
 	if err != nil || free >= reserve {
-		return nil // without a check SQLite returns the error of a full disk
+		return nil // if the space is not known, SQLite returns the error of a full disk
 	}
 	hasFreePages, err := w.hasFreePages()
 	if err != nil || hasFreePages {
@@ -87,5 +87,6 @@ func (w *Writer) thinUntilFree() (thinned bool, err error) {
 // reserveName names the reserve for the ledger.
 const reserveName = "disk"
 
-// truncateLog moves the log into the database and returns its space. A reader of the file prevents that.
+// truncateLog moves the log into the database and returns its space to the file system. Its error is not needed: if a reader
+// of the file or a full disk prevents that, nothing is lost, and the next transaction returns the reason.
 func (w *Writer) truncateLog() { _ = w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)") }

@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Four trackers fill a disk of which other programs use the half, without gc. Each of them ends: they leave the space that
+// Four trackers fill a disk, half of which other programs use, without gc. Each of them ends: they leave the space that
 // thinning and the end of a run need. Without it all of them wait for space at the same time, for ever.
 func TestTrackersOfAFullDisk(t *testing.T) {
 	dir := spoolOnDisk(t, "4m", 2<<20)
