@@ -330,6 +330,7 @@ install:
 	put $(DOCDIR)/slurm contrib/slurm/INSTALL.md; put $(PREFIX)/share/rt contrib/slurm/slurm.conf.snippet; \
 	for d in cron systemd prometheus grafana sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
 	mode=755; put $(LIBEXECDIR) contrib/slurm/hooks/*
+	awk -f man/rt.toml.5.awk contrib/rt.toml | sed $(PATHS) | install -m 644 /dev/stdin $(DESTDIR)$(MANDIR)/man5/rt.toml.5
 
 # ----------------------------------------------------------------- packages
 

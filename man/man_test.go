@@ -213,7 +213,19 @@ type page string
 
 func readPage(t *testing.T, name string) page {
 	t.Helper()
-	return page(strings.ReplaceAll(read(t, name), `\-`, "-"))
+	return plain(read(t, name))
+}
+
+func plain(source string) page { return page(strings.ReplaceAll(source, `\-`, "-")) }
+
+// configPage returns rt.toml(5), which is made from the example file.
+func configPage(t *testing.T) page {
+	t.Helper()
+	out, err := exec.Command("awk", "-f", "rt.toml.5.awk", "../contrib/rt.toml").Output()
+	if err != nil {
+		t.Fatalf("rt.toml.5.awk: %v", err)
+	}
+	return plain(string(out))
 }
 
 // section returns what stands below a heading, empty where it does not stand.

@@ -23,21 +23,25 @@ var (
 
 // TestWidth: what man(1) cannot break fits into 80 columns.
 func TestWidth(t *testing.T) {
-	pages, err := filepath.Glob("*.[158]")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("%d pages: %v", len(pages), err)
+	names, err := filepath.Glob("*.[158]")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d pages: %v", len(names), err)
 	}
-	for _, page := range pages {
-		text := special.ReplaceAllString(fonts.ReplaceAllString(string(readPage(t, page)), ""), "x")
+	pages := map[string]page{"rt.toml.5": configPage(t)}
+	for _, name := range names {
+		pages[name] = readPage(t, name)
+	}
+	for name, source := range pages {
+		text := special.ReplaceAllString(fonts.ReplaceAllString(string(source), ""), "x")
 		for _, m := range tables.FindAllStringSubmatch(text, -1) {
 			if n := tableWidth(m[1]); n > pageWidth-indent {
-				t.Errorf("%s: %d columns of %d has the table\n%.80s", page, indent+n, pageWidth, m[1])
+				t.Errorf("%s: %d columns of %d has the table\n%.80s", name, indent+n, pageWidth, m[1])
 			}
 		}
 		for _, m := range examples.FindAllStringSubmatch(text, -1) {
 			for line := range strings.SplitSeq(m[1], "\n") {
 				if n := indent + utf8.RuneCountInString(line); n > pageWidth {
-					t.Errorf("%s: %d columns of %d has the line\n%s", page, n, pageWidth, line)
+					t.Errorf("%s: %d columns of %d has the line\n%s", name, n, pageWidth, line)
 				}
 			}
 		}

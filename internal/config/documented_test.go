@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"reflect"
 	"regexp"
 	"slices"
@@ -57,10 +58,10 @@ func keysOf(t *testing.T, text []byte) []string {
 	return keys
 }
 
-// TestManualPage: rt.toml(5) has every key, in order, with its default.
+// TestManualPage: rt.toml(5), which is made from contrib/rt.toml, has every key, in order, with its default and a
+// description.
 func TestManualPage(t *testing.T) {
-	const file = "../../man/rt.toml.5"
-	data, err := os.ReadFile(file)
+	page, err := exec.Command("awk", "-f", "../../man/rt.toml.5.awk", "../../contrib/rt.toml").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +82,14 @@ func TestManualPage(t *testing.T) {
 			want = append(want, fmt.Sprintf("%s = %s", Keys()[len(want)], text))
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\.BR (\S+) " = " (.+)$`).FindAllStringSubmatch(string(data), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\.BR (\S+) " = " (.+)$`).FindAllStringSubmatch(string(page), -1) {
 		got = append(got, m[1]+" = "+m[2])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-known +page):\n%s", file, diff)
+		t.Errorf("rt.toml(5) (-known +page):\n%s", diff)
+	}
+	for _, key := range regexp.MustCompile(`(?m)^\.BR (\S+) .*\n\.(?:TP|IP|SH)`).FindAllSubmatch(page, -1) {
+		t.Errorf("rt.toml(5) does not describe %s", key[1])
 	}
 }
 
