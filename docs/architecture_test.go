@@ -12,16 +12,13 @@ import (
 
 const module = "github.com/resource-tracker/rt"
 
-// entry is a row of the table of packages.
-type entry struct {
-	floor    string
-	siblings []string // packages of its floor that it may import
+// directory is a line of the map of directories.
+type directory struct {
+	path, floor string
 }
 
-var (
-	packageRow = regexp.MustCompile("(?m)^\\| (\\d) \\| `([^`]+)` \\| [^|]+ \\| ?(.*?) ?\\|$")
-	quoted     = regexp.MustCompile("`([^`]+)`")
-)
+// A line of the map has a floor only if it is the first one of the floor.
+var mapLine = regexp.MustCompile(`(?m)^([1-5 ]) {2}([a-z/]+) {2,}\S`)
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -32,57 +29,73 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestPackages: architecture.md lists each package, and each import obeys the floors.
+// TestPackages: the map in architecture.md has a line for each package, and no import climbs to a
+// higher floor. make lint checks the imports within a floor.
 func TestPackages(t *testing.T) {
-	table := map[string]entry{}
-	for _, row := range packageRow.FindAllStringSubmatch(read(t, "architecture.md"), -1) {
-		e := entry{floor: row[1]}
-		for _, m := range quoted.FindAllStringSubmatch(row[3], -1) {
-			e.siblings = append(e.siblings, m[1])
-		}
-		if _, isThere := table[row[2]]; isThere {
-			t.Errorf("architecture.md has %s twice", row[2])
-		}
-		table[row[2]] = e
-	}
+	directories := readMap(t)
 	list, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{or (len .GoFiles) (len .CgoFiles)}} {{join .Imports \" \"}}", module+"/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
+	hasPackage := map[string]bool{}
 	for line := range strings.Lines(string(list)) {
 		fields := strings.Fields(line)
 		name := short(fields[0])
-		if isOutside := name == "e2e" || strings.HasPrefix(name, "e2e/"); isOutside || fields[1] == "0" {
+		isOutside := name == "e2e" || strings.HasPrefix(name, "e2e/")
+		hasOnlyTests := fields[1] == "0"
+		if isOutside || hasOnlyTests {
 			continue
 		}
-		seen[name] = true
-		if _, isThere := table[name]; !isThere {
+		from := directoryOf(directories, name)
+		if from.floor == "" {
 			t.Errorf("architecture.md lacks the package %s", name)
 			continue
 		}
+		hasPackage[from.path] = true
 		for _, path := range fields[2:] {
-			imported, isOurs := strings.CutPrefix(path, module)
-			if isOurs {
-				checkImport(t, table, name, short(module+imported))
+			if !strings.HasPrefix(path, module) {
+				continue
+			}
+			to := directoryOf(directories, short(path))
+			if to.floor > from.floor {
+				t.Errorf("%s (floor %s) imports %s (floor %s)", name, from.floor, short(path), to.floor)
 			}
 		}
 	}
-	for name := range table {
-		if !seen[name] {
-			t.Errorf("architecture.md has %s, which is not a package", name)
+	for _, d := range directories {
+		if !hasPackage[d.path] {
+			t.Errorf("architecture.md has %s, which has no package of its own", d.path)
 		}
 	}
 }
 
-func checkImport(t *testing.T, table map[string]entry, name, imported string) {
+// readMap reads the lines of the map of directories.
+func readMap(t *testing.T) []directory {
 	t.Helper()
-	from, to := table[name], table[imported]
-	isBelow := to.floor != "" && to.floor < from.floor
-	isParent := strings.HasPrefix(name, imported+"/")
-	if !isBelow && !isParent && !slices.Contains(from.siblings, imported) {
-		t.Errorf("%s (floor %s) imports %s (floor %s)", name, from.floor, imported, to.floor)
+	var directories []directory
+	floor := ""
+	for _, line := range mapLine.FindAllStringSubmatch(read(t, "architecture.md"), -1) {
+		if line[1] != " " {
+			floor = line[1]
+		}
+		directories = append(directories, directory{strings.TrimSuffix(line[2], "/"), floor})
 	}
+	if len(directories) < 20 {
+		t.Fatalf("the map of architecture.md has %d directories", len(directories))
+	}
+	return directories
+}
+
+// directoryOf returns the most specific line of the map that a package is in.
+func directoryOf(directories []directory, name string) directory {
+	best := directory{}
+	for _, d := range directories {
+		isIn := name == d.path || strings.HasPrefix(name, d.path+"/")
+		if isIn && len(d.path) > len(best.path) {
+			best = d
+		}
+	}
+	return best
 }
 
 // short returns an import path below the module's, "rt" for the module's package.
