@@ -122,8 +122,8 @@ lint: tools prose
 	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi,openapi,gpu,lake' ../tools/depguard $(PACKAGES)
 	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi,openapi,gpu,lake ./...
 
-# Vale over the comments, the man pages and the documents, with the words in .vale.
-PROSE := git ls-files -z '*.go' '*.md' 'man/*.[158]' ':!**/testdata/**'
+# Vale over the comments, the man pages, rt.toml and the documents, with the words in .vale.
+PROSE := git ls-files -z '*.go' '*.md' 'man/*.[158]' contrib/rt.toml ':!**/testdata/**'
 
 $(TOOLS)/vale: tools/vale/go.mod tools/vale/go.sum
 	@contrib/lab/need g++=build-essential
