@@ -186,7 +186,7 @@ func (c *conn) inLog() (bool, error) {
 }
 
 // keepLog sets whether the file of the log remains when the last connection closes and has
-// moved its content into the database: see "A missing log" in DESIGN.md.
+// moved its content into the database: see "Durability" in DESIGN.md.
 func (c *conn) keepLog(keep bool) error {
 	if err := c.c.SetFileControlInt("main", sqlite3.SQLITE_FCNTL_PERSIST_WAL, b2i(keep)); err != nil {
 		return fmt.Errorf("set whether the log remains: %w", err)
