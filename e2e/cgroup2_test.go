@@ -230,6 +230,9 @@ var kernelTests = []struct {
 func inGuest(t *testing.T, v version) {
 	c, s := guest(t)
 	c.bySLUID, c.knowsExit, s.byRank = v.bySLUID, v.knowsExit, v.byRank
+	if slurm := slurmVersion(t); !strings.HasPrefix(slurm, v.slurm+".") {
+		t.Errorf("Slurm is %q, want %s", slurm, v.slurm)
+	}
 	printVersions(t, v, "v2")
 	isShort := !v.isAll()
 	cases, bad := matrix(c.nodes), faults
@@ -270,15 +273,17 @@ func inGuest(t *testing.T, v version) {
 	}
 }
 
-// printVersions prints what the tests run on, and checks that it is what the README says.
+// slurmVersion is the version of the slurmd of this machine, such as 22.05.8.
+func slurmVersion(t *testing.T) string {
+	t.Helper()
+	return strings.TrimPrefix(command(t, "/usr/sbin/slurmd", "-V"), "slurm-wlm ")
+}
+
+// printVersions prints what the tests run on; testsum repeats it at the end.
 func printVersions(t *testing.T, v version, cgroup string) {
 	t.Helper()
-	slurm := strings.TrimPrefix(command(t, "/usr/sbin/slurmd", "-V"), "slurm-wlm ")
-	fmt.Printf("versions: Slurm %s, cgroup %s, Linux %s, glibc %s (Debian %s)\n", slurm, cgroup, command(t, "uname", "-r"),
+	fmt.Printf("versions: Slurm %s, cgroup %s, Linux %s, glibc %s (Debian %s)\n", slurmVersion(t), cgroup, command(t, "uname", "-r"),
 		command(t, "dpkg-query", "-W", "-f", "${Version}", "libc6"), v.suite)
-	if !strings.HasPrefix(slurm, v.slurm+".") {
-		t.Errorf("Slurm is %q, want %s", slurm, v.slurm)
-	}
 }
 
 // runKernelTests runs the kernelTests: none may be skipped.

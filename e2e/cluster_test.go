@@ -33,7 +33,9 @@ type cluster struct {
 	tries int
 }
 
-// lab starts a Slurm of two nodes on this host, with cgroup v1.
+const slurmLab = "../contrib/lab/slurm-lab"
+
+// lab starts a Slurm of two nodes on this host, with cgroup v1 or v2.
 func lab(t *testing.T, s *site) *cluster { return labWith(t, s, "--no-dbd") }
 
 // labWith starts it with additional options.
@@ -45,7 +47,6 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 		prefix = "n"
 		t.Setenv("SLURM_LAB_PORT", "17800")
 	}
-	const slurmLab = "../contrib/lab/slurm-lab"
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, _ := exec.Command(slurmLab, "logs").CombinedOutput() // for the reader of a failure

@@ -204,7 +204,7 @@ func (s *summary) finish(allowed map[string]bool, isStrict bool) bool {
 	s.listVersions()
 	s.listSlowest()
 	s.listSkips(allowed, isStrict)
-	isEmpty := s.packages == 0 || s.passed == 0
+	isEmpty := s.packages == 0 || s.passed+len(s.failures) == 0
 	if isEmpty {
 		s.fail("no test ran")
 	}
