@@ -19,7 +19,7 @@ import (
 // guestVar marks the copy of a test that runs inside the machine; its value is the Debian suite.
 const guestVar = "RT_E2E_GUEST"
 
-// allVar makes the tests of TestCgroupV2 run all jobs on each version of Slurm, as make test-slurm.
+// allVar makes the tests of TestCgroupV2 run all jobs on each version of Slurm, as contrib/test/slurm.
 const allVar = "RT_E2E_SLURM"
 
 // version is a Debian suite with its Slurm, its C library and its User Mode Linux.

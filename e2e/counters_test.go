@@ -56,7 +56,7 @@ func TestCountersV2(t *testing.T) {
 		return
 	}
 	if os.Getenv("RT_E2E_TCG") == "" {
-		t.Skip("make test-counters runs it: an emulated machine takes minutes")
+		t.Skip("contrib/test/counters runs it: an emulated machine takes minutes")
 	}
 	s := newSite(t, workDir(t))
 	cmd := inMachine("bookworm", "slurm-run", shareWithGuest(t, s), "./e2e.test", "-test.run", "^TestCountersV2$", "-test.v", "-test.timeout", "55m")

@@ -25,7 +25,7 @@ func emulated(t *testing.T, program string, args ...string) *exec.Cmd {
 	path := filepath.Join(os.Getenv("RT_ARM64_BIN"), program)
 	f, err := elf.Open(path)
 	if err != nil {
-		t.Fatalf("RT_ARM64_BIN must name the programs' directory; make test-arm64 sets it: %v", err)
+		t.Fatalf("RT_ARM64_BIN must name the programs' directory; contrib/test/arm64 sets it: %v", err)
 	}
 	machine := f.Machine
 	_ = f.Close()
@@ -34,7 +34,7 @@ func emulated(t *testing.T, program string, args ...string) *exec.Cmd {
 	}
 	qemu := strings.Fields(os.Getenv("RT_QEMU"))
 	if len(qemu) == 0 {
-		t.Fatal("RT_QEMU must name the emulator; make test-arm64 sets it")
+		t.Fatal("RT_QEMU must name the emulator; contrib/test/arm64 sets it")
 	}
 	cmd := exec.Command(qemu[0], append(append(qemu[1:], path), args...)...)
 	cmd.Stderr = os.Stderr

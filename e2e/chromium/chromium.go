@@ -44,12 +44,12 @@ type reply struct {
 	event
 }
 
-// Start starts the browser. The test is skipped if there is none: make test installs it.
+// Start starts the browser. The test is skipped if there is none: make check installs it.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("there is no chromium: make test installs it")
+		t.Skip("there is no chromium: make check installs it")
 	}
 	fromUs, to, err := os.Pipe()
 	if err != nil {

@@ -4,6 +4,6 @@
 //
 // The tests have the build tag e2e; `make test` runs them. RT_BIN names the directory of
 // the programs, RT_SEED the seed of the random tests, RT_KILLS the number of random kills.
-// Those of a site with PostgreSQL and MinIO have the tag s3 too; `make test-s3` and `make test-site`
+// Those of a site with PostgreSQL and MinIO have the tag s3 too; `contrib/test/s3` and `contrib/test/site`
 // run them, with RT_MINIO as the path of the server.
 package delivery

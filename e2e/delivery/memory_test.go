@@ -14,7 +14,7 @@ import (
 )
 
 // TestDrainMemory drains RT_RUNS runs, with the receiver in another process: the memory of a drain does
-// not grow with their number. The limit is that for 10,000, which make test-kills has.
+// not grow with their number. The limit is that for 10,000, which contrib/test/kills has.
 func TestDrainMemory(t *testing.T) {
 	const limit = 72 << 20
 	runs := envNumber(t, "RT_RUNS", 2_500)

@@ -94,7 +94,7 @@ func set(v *rt.Opt[uint64], i, k int, kind rt.Kind, storage rt.Storage, random f
 func TestFigures(t *testing.T) {
 	runs, err := strconv.Atoi(os.Getenv("RT_RUNS"))
 	if err != nil {
-		t.Skip("make bench-lake sets RT_RUNS")
+		t.Skip("contrib/test/lake bench sets RT_RUNS")
 	}
 	measureDecoding(t)
 	measurePass(t, max(runs/100, 1))

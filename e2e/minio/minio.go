@@ -42,7 +42,7 @@ type Server struct {
 func Start() (*Server, error) {
 	program := os.Getenv("RT_MINIO")
 	if program == "" {
-		return nil, errors.New("RT_MINIO must name the MinIO server; make test-s3 builds one and sets it")
+		return nil, errors.New("RT_MINIO must name the MinIO server; contrib/test/s3 builds one and sets it")
 	}
 	dir, err := os.MkdirTemp("", "rt-s3-")
 	if err != nil {

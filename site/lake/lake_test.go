@@ -404,7 +404,7 @@ var day = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 func TestKilledAnywhere(t *testing.T) {
 	seeds := uint64(2)
 	if more, err := strconv.ParseUint(os.Getenv("RT_SEEDS"), 10, 32); err == nil {
-		seeds = more // make test-lake
+		seeds = more // contrib/test/lake
 	}
 	for seed := range seeds {
 		k := &killed{w: newWorld(), random: rand.New(rand.NewPCG(seed, 1))}

@@ -14,7 +14,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// TestS3 needs RT_MINIO, see make test-s3.
+// TestS3 needs RT_MINIO, see contrib/test/s3.
 func TestS3(t *testing.T) {
 	server, err := minio.Start()
 	if err != nil {

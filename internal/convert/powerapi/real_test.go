@@ -55,7 +55,7 @@ func TestPowerAPIReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v: RT_POWERAPI names a Python with powerapi, make test-powerapi makes one", err)
+		t.Fatalf("%v: RT_POWERAPI names a Python with powerapi, contrib/test/powerapi makes one", err)
 	}
 	sent := make(chan []powerapi.Report, 1)
 	go func() { sent <- sendPower(t, dir, snapshots) }()
