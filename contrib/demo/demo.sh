@@ -1,75 +1,135 @@
 #!/usr/bin/env bash
-# The whole way of the data on one machine: a workload of known size under
-# resource-tracker, its spool, a report, and delivery to a receiver on loopback.
-# All files are below one temporary directory, which is removed at the end.
+# demo.sh [BIN]: eight jobs on a Slurm of one node under the Prolog and Epilog of rt, their
+# reports with advice, the delivery to rt-site, and its page.  Without root or without
+# cgroups the jobs are commands under resource-tracker.  BIN is where make puts the programs
+# (build/bin).
+#
+# On a terminal the page stays until Ctrl-C; otherwise each page is requested once.  All files
+# are in one directory, which is removed at the end.  Packages that this installs stay:
+# contrib/lab/need records them, and contrib/lab/clean-system removes them.
+#
+# Environment
+#   DEMO_SLURM     no: commands under resource-tracker, also where a Slurm could run
+#   DEMO_SACCT     yes or no: with Slurm's accounting in MariaDB, or without.  By default with it
+#                  where the kernel does not report how a process ended (before Linux 6.15)
 set -euo pipefail
-cd "$(dirname "$0")/../.."
-bin=$(realpath "${1:-build/bin}")
-cpu=4 memory=200 # seconds, MiB
-
-dir=$(mktemp -d)
-receiver=
-finish() {
-    if [ -n "$receiver" ]; then kill "$receiver" 2>/dev/null && wait "$receiver" 2>/dev/null || :; fi
-    rm -rf "$dir"
-}
-trap finish EXIT
-say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-run() { printf '$ %s\n' "$*"; "$@"; }
-
-say "A workload that uses $cpu s of CPU time and touches $memory MiB, under resource-tracker"
-gcc -O2 -o "$dir/workload" e2e/workload/workload.c
-mkdir "$dir/spool" "$dir/truth"
-export PATH=$bin:$PATH
-cd "$dir"
-RT_TRUTH=$dir/truth run resource-tracker --spool spool --job-name demo -- ./workload --cpu "$cpu" --touch "$memory" --hold 2
-figure() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" truth/*.json; }
-user=$(figure user_us) system=$(figure system_us) touched=$(figure touched_bytes)
-printf 'The workload reports: CPU %d.%03d s, touched %d MiB.\n' \
-    $(((user + system) / 1000000)) $(((user + system) / 1000 % 1000)) $((touched >> 20))
-
-say "What the spool holds"
-run rt-spool --spool spool ls
-file=$(echo spool/*.db)
-run rt-spool --spool spool report "$file"
-
-say "A receiver on loopback, with its own token"
-token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-(umask 077 && echo "$token" >token)
-printf '[serve]\nlisten = "127.0.0.1:0"\ndir = "%s"\ntoken_file = "%s"\n' "$dir/received" "$dir/token" >serve.toml
-rt-site --config serve.toml serve >serve.out 2>serve.err &
-receiver=$!
-for _ in $(seq 100); do
-    url=$(sed -n 's/^listening on //p' serve.out)
-    [ -z "$url" ] || break
-    kill -0 "$receiver" 2>/dev/null || { cat serve.err >&2; exit 1; }
-    sleep 0.1
+root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+cd "$root"
+make_bin=${1:-build/bin}
+lab=$root/contrib/lab/slurm-lab
+dir='' working='' server='' as=()
+for part in slurm commands page; do
+    # shellcheck source=/dev/null
+    . "$root/contrib/demo/$part.bash"
 done
-[ -n "$url" ] || { echo "the receiver did not start within 10 s" >&2; exit 1; }
-echo "rt-site serve: listening on $url"
 
-say "Drain"
-printf '[spool]\ndir = "%s"\n[sentinel]\nendpoint = "%s"\ns3_endpoint = "%s"\ntoken_file = "%s"\n' \
-    "$dir/spool" "$url" "$url" "$dir/token" >rt.toml
-run rt-spool --config rt.toml drain --json
-echo "... and again, which sends nothing:"
-run rt-spool --config rt.toml drain --json | grep -E '"(runs_)?delivered"|"bytes"|"rows"' || :
+step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+[ -t 1 ] || step() { printf '\n== %s\n' "$*"; }
+note() { printf '   %s\n' "$*"; }
+show() { printf '$ %s\n' "$*"; "$@"; } # COMMAND...: what a user would type
+die() { printf 'demo: %s\n' "$*" >&2; exit 1; }
 
-# The receiver's answer to a GET, with bash alone: the machine may have no curl.
-get() {
-    local host=${url#http://}
-    exec 7<>"/dev/tcp/${host%:*}/${host#*:}"
-    printf 'GET %s HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n' "$1" "$token" >&7
-    sed '1,/^\r*$/d' <&7
-    exec 7<&- 7>&-
+# during TEXT COMMAND...: runs a command, and prints a line every 8 s.  TEXT may be a function
+# that prints what happens.  What the command prints is in the file log.
+during() {
+    local text=$1 next=$((SECONDS + 8)) rc=0; shift
+    set -m # a process group of its own, so that finish ends all of it
+    "$@" >>"$dir/log" 2>&1 </dev/null &
+    working=$!
+    set +m
+    while kill -0 "$working" 2>/dev/null; do
+        sleep 0.2
+        [ "$SECONDS" -ge "$next" ] || continue
+        next=$((SECONDS + 8))
+        if [ "$(type -t "$text")" = function ]; then note "$SECONDS s: $("$text")"; else note "$SECONDS s: $text"; fi
+    done
+    wait "$working" || rc=$?
+    working=
+    return $rc
 }
-say "What the receiver holds"
-echo '$ GET /runs'
-get /runs
-id=$(get /runs | sed -n 's/.*"id":"\([^"]*\)".*/\1/p' | head -n 1)
-[ -n "$id" ] || { echo "the receiver holds no run" >&2; exit 1; }
-echo "\$ GET /runs/$id/data"
-get "/runs/$id/data" | tee data.csv
-rows=$(($(wc -l <data.csv) - 1))
-[ "$rows" -gt 0 ] || { echo "the receiver holds no rows" >&2; exit 1; }
-say "Delivered: 1 run, $rows rows. The same spool opens with sqlite3: view \"sample\"."
+
+make_directory() {
+    local base
+    for base in "${TMPDIR:-/tmp}" /tmp /var/tmp; do
+        dir=$(mktemp -d "$base/rt-demo-XXXXXX") || continue
+        chmod 755 "$dir"
+        # The programs are copied there: a job's user may not reach this checkout.
+        cp "$(type -P true)" "$dir/true"
+        if "$dir/true" && [[ $dir != *[[:space:]]* ]] && may_be_reached; then return; fi
+        rm -rf "$dir"
+    done
+    die "no directory for programs below ${TMPDIR:-/tmp}, /tmp and /var/tmp"
+}
+may_be_reached() { # by other users, where there will be some
+    [ -n "$why" ] || setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$dir/true"
+}
+
+finish() {
+    local rc=$?
+    trap '' INT TERM HUP
+    set +e
+    if [ "$rc" != 0 ] && [ "$rc" != 130 ]; then logs >&2; fi
+    [ -z "$dir" ] || { echo; note "Ending what runs and removing $dir ..."; }
+    if [ -n "$working" ]; then kill -- "-$working"; wait "$working"; fi 2>/dev/null
+    if [ -n "$server" ]; then kill "$server"; wait "$server"; fi 2>/dev/null
+    end_commands
+    end_slurm
+    rm -rf "$dir"
+    exit "$rc"
+}
+logs() {
+    local f
+    echo "demo: failed; the ends of the logs:"
+    for f in "$dir"/{log,rt.log,serve.log,lab/log/*.log}; do
+        [ -s "$f" ] || continue
+        printf -- '-- %s\n' "${f#"$dir"/}"
+        tail -n 15 "$f"
+    done
+}
+
+build() {
+    step "Build"
+    make build BIN="$make_bin" || die "make build failed"
+    mkdir "$dir/bin" "$dir/work"
+    cp "$(realpath "$make_bin")"/{rt-prolog,rt-epilog,rt-tracker,rt-spool,rt-site,resource-tracker} "$dir/bin/"
+    ${CC:-gcc} -O2 -pthread -o "$dir/work/work" e2e/workload/workload.c
+    export PATH=$dir/bin:$PATH
+}
+
+introduce() {
+    if [ -z "$why" ]; then
+        cat <<E
+Eight jobs on a real Slurm of one node, with the Prolog and Epilog of rt: this starts the Slurm
+on this machine (cgroup $cgroups, 127.0.0.1 only), beside any other, and removes it at the end.
+Then: the list of the jobs, two reports with advice, the delivery to rt-site, and its page.
+E
+    else
+        cat <<E
+No Slurm can run here: $why.
+So the same with eight commands under resource-tracker: the list, a report, the delivery to
+rt-site, and its page.
+E
+    fi
+    echo
+    note "It takes $([ -z "$why" ] && echo 90 || echo 30) seconds. The first time it also compiles the programs: 3 minutes on two cores."
+    [ -n "$why" ] || introduce_packages
+    note "Everything else is in $dir and is removed at the end. Ctrl-C ends it at any time."
+}
+
+main() {
+    why=$("$lab" can) && { cgroups=$why why=''; }
+    [ "${DEMO_SLURM:-}" != no ] || why='DEMO_SLURM=no'
+    trap finish EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    make_directory
+    introduce
+    build
+    install -d -m 1777 "$dir/cache" "$dir/state"
+    export XDG_CACHE_HOME=$dir/cache XDG_STATE_HOME=$dir/state # after the build: Go's cache is there too
+    if [ -z "$why" ]; then install_slurm; fi # sets why if it cannot
+    if [ -z "$why" ]; then slurm_jobs; else commands; fi
+    deliver
+    visit
+}
+main
