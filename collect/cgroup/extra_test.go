@@ -50,7 +50,7 @@ func TestReadV2Controllers(t *testing.T) {
 func TestOOMKillIsLogged(t *testing.T) {
 	s := newShareJob(t)
 	s.group("step_0/user", 10, 900, "")
-	s.group("step_0/user/task_1", 10, 900, "1\n")
+	s.group("step_0/user/task_1", 10, 900, absentPIDs(1))
 	kills := func(n string) {
 		for _, dir := range []string{"", "step_0/user", "step_0/user/task_1"} {
 			write(t, filepath.Join(s.dir, dir, "memory.events"), "low 0\nhigh 0\nmax 5\noom 1\noom_kill "+n+"\n")

@@ -1,17 +1,14 @@
-package cgroup_test
+package cgroup
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
@@ -81,14 +78,9 @@ func TestLayouts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			l := unpackLayout(t, file, t.TempDir())
-			job, err := cgroup.NewJob(layout.Candidates(&l.run, l.mounts), layout.Slurm{}, cgroup.Options{ProcRoot: t.TempDir()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer job.Close()
-			if e := <-job.Events(); e != collect.JobAppeared {
-				t.Fatalf("event %v", e)
-			}
+			job := manual(t, layout.Candidates(&l.run, l.mounts)...)
+			job.state.tasks.Settle = 0 // v1's directories of a task are matched
+			job.step(nil)
 			if name, path, ok := job.Found(); name != l.name || path != l.path || !ok {
 				t.Errorf("found %s at %s, %t; want %s at %s", name, path, ok, l.name, l.path)
 			}
@@ -102,13 +94,6 @@ func TestLayouts(t *testing.T) {
 			}
 			if s.Job.IOReadBytes.Valid() != l.io || s.Job.IOWriteBytes.Valid() != l.io {
 				t.Errorf("read %v, written %v", s.Job.IOReadBytes, s.Job.IOWriteBytes)
-			}
-			for deadline := time.Now().Add(20 * time.Second); len(s.Steps) < 2 && time.Now().Before(deadline); {
-				time.Sleep(10 * time.Millisecond) // v1's directories of a task are matched before it is reported
-				s = rt.Snapshot{}
-				if err := job.Read(&s); err != nil {
-					t.Fatal(err)
-				}
 			}
 			if len(s.Steps) != 2 || s.Steps[0].Step != "batch" || s.Steps[1].Task != rt.Some[uint64](0) || s.Steps[1].CPUUsage != five {
 				t.Errorf("steps %+v", s.Steps)

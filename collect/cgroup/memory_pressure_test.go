@@ -41,7 +41,7 @@ func TestKernelOOMV1(t *testing.T) {
 		t.Fatalf("32 MiB fit into 20: %s", out)
 	}
 	var notes []rt.Event
-	for deadline := time.Now().Add(20 * time.Second); len(notes) == 0 && time.Now().Before(deadline); {
+	for len(notes) == 0 {
 		through(t, j, collect.JobNearLimit)
 		notes = j.Notes()
 	}
@@ -237,12 +237,8 @@ func TestKillThatAnotherReadingFinds(t *testing.T) {
 func TestShortWaitsForNoReceiver(t *testing.T) {
 	j := manual(t, v2Candidate(t.TempDir()))
 	for range 2 * cap(j.events) {
-		sent := make(chan bool)
-		go func() { sent <- j.send(collect.JobNearLimit) }()
-		select {
-		case <-sent:
-		case <-time.After(20 * time.Second):
-			t.Fatalf("the watcher waits with %d events in the queue", len(j.events))
+		if !j.send(collect.JobNearLimit) { // it does not return if it waits
+			t.Fatalf("not sent with %d events in the queue", len(j.events))
 		}
 	}
 }

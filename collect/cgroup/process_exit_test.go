@@ -46,11 +46,23 @@ func (s *taskJob) procs(task string, pids ...int) {
 	write(s.t, filepath.Join(s.step, task, "cgroup.procs"), strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", "\n"), "[]"))
 }
 
-// next waits for the next event and handles it. The bound only keeps a broken watcher from
-// hanging the test.
+// absent is above the numbers that processes can have: the kernel gives none over 4194304.
+// A process or a thread with the number in a fixture would be waited for.
+const absent = 5_000_000
+
+// absentPIDs is a list of processes that do not exist, as in cgroup.procs.
+func absentPIDs(numbers ...int) string {
+	text := ""
+	for _, n := range numbers {
+		text += fmt.Sprintln(absent + n)
+	}
+	return text
+}
+
+// next waits for the next event and handles it.
 func (s *taskJob) next() {
 	s.t.Helper()
-	notices, err := s.j.state.watch.Wait(time.Now().Add(20*time.Second), s.j.state.epoll.FD())
+	notices, err := s.j.state.watch.Wait(time.Time{}, s.j.state.epoll.FD())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func TestReadV2Extras(t *testing.T) {
 	write(t, filepath.Join(dir, "io.stat"), "8:0 rbytes=4096 wbytes=8192\n")
 	pids := strings.Builder{}
 	for range 9000 {
-		pids.WriteString("1234567\n")
+		pids.WriteString("5000000\n")
 	}
 	write(t, filepath.Join(dir, "cgroup.procs"), pids.String())
 	j := manual(t, v2Candidate(root))

@@ -57,9 +57,9 @@ func TestSteps(t *testing.T) {
 	none := rt.None[uint64]()
 	write(t, filepath.Join(s.dir, "step_0/user/cgroup.events"), "populated 1\n")
 	s.group("step_0/user", 1000, 900, "")
-	s.group("step_0/user/task_0", 900, 600, "11\n12\n")
-	s.group("step_0/user/task_1", 100, 300, "13\n")
-	write(t, filepath.Join(s.dir, "step_0/slurm/cgroup.procs"), "10\n")
+	s.group("step_0/user/task_0", 900, 600, absentPIDs(11, 12))
+	s.group("step_0/user/task_1", 100, 300, absentPIDs(13))
+	write(t, filepath.Join(s.dir, "step_0/slurm/cgroup.procs"), absentPIDs(10))
 	s.total(1010)
 	s.look()
 	whole, first, second := readingOf("0", none, 1000, 900, 3), readingOf("0", some(0), 900, 600, 2), readingOf("0", some(1), 100, 300, 1)
@@ -108,9 +108,9 @@ func TestStepsV1(t *testing.T) {
 	write(t, in("memory", "memory.oom_control"), "oom_kill 1\n")
 	write(t, in("memory", "task_3/memory.oom_control"), "oom_kill 2\n")
 	for _, c := range []string{"cpuacct", "memory", "freezer"} {
-		write(t, in(c, "task_3/cgroup.procs"), "5\n6\n")
+		write(t, in(c, "task_3/cgroup.procs"), absentPIDs(5, 6))
 	}
-	write(t, in("freezer", "cgroup.procs"), "4\n")
+	write(t, in("freezer", "cgroup.procs"), absentPIDs(4))
 	j.state.tasks.Settle = 0
 	j.step(nil)
 	j.state.watch.Look()
@@ -161,7 +161,7 @@ func TestTooManySteps(t *testing.T) {
 // Without its steps a job costs less; those that end are still reported.
 func TestSkipSteps(t *testing.T) {
 	s := newShareJob(t)
-	s.group("step_0/user", 1000, 900, "1\n")
+	s.group("step_0/user", 1000, 900, absentPIDs(1))
 	s.look()
 	s.j.SkipSteps(true)
 	if got, _ := steps(t, s.j); len(got) != 0 {
@@ -172,7 +172,7 @@ func TestSkipSteps(t *testing.T) {
 		t.Errorf("at its end %+v", got)
 	}
 	s.j.SkipSteps(false)
-	s.group("step_1/user", 1000, 900, "1\n")
+	s.group("step_1/user", 1000, 900, absentPIDs(1))
 	s.look()
 	if got, _ := steps(t, s.j); len(got) != 2 {
 		t.Errorf("included again: %+v", got)

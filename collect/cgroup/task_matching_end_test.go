@@ -239,8 +239,8 @@ func TestTwoTasksStayTwo(t *testing.T) {
 	s.used("cpuacct", "0", 10)
 	s.used("cpuacct", "1", 20)
 	s.used("memory", "0", 4096)
-	s.procs("cpuacct", "1", 8)
-	s.procs("memory", "0", 8)
+	s.procs("cpuacct", "1", absent+8)
+	s.procs("memory", "0", absent+8)
 	s.drain()
 	s.want("one was seen", "0 20 4096")
 }
@@ -248,8 +248,8 @@ func TestTwoTasksStayTwo(t *testing.T) {
 // If only one hierarchy has directories of tasks, they keep their numbers.
 func TestTasksOfOneHierarchy(t *testing.T) {
 	s := newPairJob(t, "cpuacct 3", "cpuacct 5")
-	s.procs("cpuacct", "3", 7)
-	s.procs("cpuacct", "5", 8)
+	s.procs("cpuacct", "3", absent+7)
+	s.procs("cpuacct", "5", absent+8)
 	s.drain()
 	s.want("while they run", "3 0 -", "5 0 -")
 	s.gone()
@@ -263,8 +263,8 @@ func TestTaskMovesAfterItWasReported(t *testing.T) {
 	for i, task := range []string{"1", "3"} {
 		s.used("cpuacct", task, 10*(i+1))
 		s.used("memory", task, 77+i)
-		s.procs("cpuacct", task, 7+i)
-		s.procs("memory", task, 7+i)
+		s.procs("cpuacct", task, absent+7+i)
+		s.procs("memory", task, absent+7+i)
 	}
 	s.drain()
 	s.want("on the way", "1 10 77", "3 20 78")
@@ -277,9 +277,9 @@ func TestTaskMovesAfterItWasReported(t *testing.T) {
 		s.drain()
 		steps(t, s.j)
 	}
-	move(7, "1", "0", 1000)
+	move(absent+7, "1", "0", 1000)
 	s.want("one has moved", "1 10 1000", "3 20 78")
-	move(8, "3", "1", 2000)
+	move(absent+8, "3", "1", 2000)
 	s.want("both have moved", "1 10 1000", "3 20 2000")
 	s.gone()
 	s.want("after the end", "1 10 1000", "3 20 2000")
@@ -291,18 +291,18 @@ func TestTaskLeavesUnseen(t *testing.T) {
 	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 1", "memory 0")
 	s.used("cpuacct", "1", 10)
 	s.used("cpuacct", "3", 20)
-	s.procs("cpuacct", "1", 7)
+	s.procs("cpuacct", "1", absent+7)
 	s.drain()
-	s.procs("memory", "1", 7)
+	s.procs("memory", "1", absent+7)
 	s.drain()
 	s.procs("memory", "1")
-	s.procs("memory", "0", 7)
+	s.procs("memory", "0", absent+7)
 	s.procs("memory", "0")
 	s.procs("cpuacct", "1")
 	s.drain()
-	s.procs("cpuacct", "3", 8)
+	s.procs("cpuacct", "3", absent+8)
 	s.drain()
-	s.procs("memory", "1", 8)
+	s.procs("memory", "1", absent+8)
 	s.used("memory", "1", 99000)
 	s.drain()
 	s.want("while it runs", "1 20 99000")
@@ -316,15 +316,15 @@ func TestReportedTaskKeepsItsRow(t *testing.T) {
 	s := newPairJob(t, "cpuacct 1", "cpuacct 3")
 	s.used("cpuacct", "1", 10)
 	s.used("cpuacct", "3", 20)
-	s.procs("cpuacct", "1", 7)
+	s.procs("cpuacct", "1", absent+7)
 	s.drain()
 	s.want("one hierarchy", "1 10 -")
 	s.used("memory", "1", 4096)
 	s.procs("memory", "1")
 	s.drain()
-	s.procs("memory", "1", 8)
+	s.procs("memory", "1", absent+8)
 	s.drain()
-	s.procs("cpuacct", "3", 8)
+	s.procs("cpuacct", "3", absent+8)
 	s.drain()
 	s.want("two hierarchies", "1 10 -")
 	remove(t, s.dir("cpuacct", "1"))
@@ -357,8 +357,8 @@ func TestTasksOfThreeHierarchies(t *testing.T) {
 		task       int
 		procs      string
 	}{
-		{"cpuacct", 1, "7\n"}, {"devices", 1, "7\n"}, {"memory", 0, ""},
-		{"cpuacct", 3, "8\n"}, {"devices", 3, "8\n"}, {"memory", 1, "8\n"},
+		{"cpuacct", 1, absentPIDs(7)}, {"devices", 1, absentPIDs(7)}, {"memory", 0, ""},
+		{"cpuacct", 3, absentPIDs(8)}, {"devices", 3, absentPIDs(8)}, {"memory", 1, absentPIDs(8)},
 	} {
 		write(t, in(d.controller, d.task)+"/cgroup.procs", d.procs)
 	}
@@ -376,7 +376,7 @@ func TestKillOfATaskThatIsNotReported(t *testing.T) {
 	s := newPairJob(t)
 	control := s.dir("memory", "1") + "/memory.oom_control"
 	write(t, control, "oom_kill 0\n")
-	s.procs("memory", "1", 9)
+	s.procs("memory", "1", absent+9)
 	s.procs("cpuacct", "1")
 	s.drain()
 	steps(t, s.j)
@@ -404,7 +404,7 @@ func TestTaskOfACrowdedStep(t *testing.T) {
 	s.drain()
 	remove(t, in(0))
 	s.drain()
-	write(t, procs, "7\n")
+	write(t, procs, absentPIDs(7))
 	s.drain()
 	s.want("in the place of another step", "0 10 -")
 }
@@ -420,7 +420,7 @@ func TestTasksAreMatchedWithoutNotices(t *testing.T) {
 	}
 	s.j.step(nil)
 	for _, c := range []string{"cpuacct", "memory"} {
-		s.procs(c, "0", 7)
+		s.procs(c, "0", absent+7)
 	}
 	s.j.step(nil)
 	s.want("with a process", "0 10 10")
@@ -430,8 +430,8 @@ func TestTasksAreMatchedWithoutNotices(t *testing.T) {
 func TestTasksAfterLostEvents(t *testing.T) {
 	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 0", "memory 1", "memory 3")
 	for i, task := range []string{"1", "3"} {
-		s.procs("cpuacct", task, 7+i)
-		s.procs("memory", fmt.Sprint(i), 7+i)
+		s.procs("cpuacct", task, absent+7+i)
+		s.procs("memory", fmt.Sprint(i), absent+7+i)
 	}
 	s.drain()
 	for _, c := range []string{"memory", "cpuacct"} {
@@ -463,10 +463,10 @@ func TestTooManyTasksV1(t *testing.T) {
 				return filepath.Join(root, c, fmt.Sprintf("slurm/uid_1000/job_12/step_0/task_%d", task))
 			}
 			for i := range tt.tasks {
-				write(t, at("memory", i)+"/cgroup.procs", fmt.Sprintln(1000+i))
+				write(t, at("memory", i)+"/cgroup.procs", absentPIDs(1000+i))
 				mkdir(t, at("memory", 1000+i)) // left behind
 				write(t, at("cpuacct", 1000+i)+"/cpuacct.usage", "1000\n")
-				write(t, at("cpuacct", 1000+i)+"/cgroup.procs", fmt.Sprintln(1000+i))
+				write(t, at("cpuacct", 1000+i)+"/cgroup.procs", absentPIDs(1000+i))
 			}
 			j := manual(t, v1Candidate(root, tt.in...))
 			j.state.tasks.Settle = 0

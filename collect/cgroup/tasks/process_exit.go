@@ -40,7 +40,7 @@ func (p *pidfds) open(pid int) (pidfd int) {
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		p.off = !errors.Is(err, unix.ESRCH)
+		p.off = !isOfNoProcess(err)
 		return -1
 	}
 	if err := p.poller.Add(pidfd); err != nil {
@@ -49,6 +49,12 @@ func (p *pidfds) open(pid int) (pidfd int) {
 		return -1
 	}
 	return pidfd
+}
+
+// isOfNoProcess reports whether pidfd_open(2) found no process with the number. If a thread has it,
+// the error is EINVAL, and ENOENT since Linux 6.15.
+func isOfNoProcess(err error) bool {
+	return errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT)
 }
 
 // processJoined records that a process was moved to a task.

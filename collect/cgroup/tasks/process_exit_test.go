@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
+
+// absent is above the numbers that processes can have: the kernel gives none over 4194304.
+const absent = 5_000_000
 
 // fixture is a job of v1 in directories that the test makes.
 type fixture struct {
@@ -112,7 +116,7 @@ func TestTaskOfManyProcesses(t *testing.T) {
 // namespace, the task is not looked at again and again.
 func TestProcessesThatCannotBeWaitedFor(t *testing.T) {
 	f := newFixture(t, "cpuacct")
-	f.join("cpuacct", 0, 1<<29)
+	f.join("cpuacct", 0, absent)
 	task := f.task(0)
 	var s rt.Snapshot
 	for _, g := range f.set.List() {
@@ -123,23 +127,41 @@ func TestProcessesThatCannotBeWaitedFor(t *testing.T) {
 	}
 }
 
+// A thread can have the number of a process that ended. The next process is still waited for.
+func TestThreadWithTheNumberOfAProcess(t *testing.T) {
+	f := newFixture(t, "cpuacct")
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("threads %v, %v", threads, err)
+	}
+	tid, err := strconv.Atoi(threads[len(threads)-1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.join("cpuacct", 0, tid)
+	f.join("cpuacct", 1, os.Getpid())
+	if f.task(0).task.pidfd >= 0 || f.task(1).task.pidfd < 0 {
+		t.Errorf("waits for thread %d: %d, and for this process: %d", tid, f.task(0).task.pidfd, f.task(1).task.pidfd)
+	}
+}
+
 // In the last milliseconds of a step of many tasks no list of processes is read again for
 // each task that ends.
 func TestTasksAreMatchedOnce(t *testing.T) {
 	f := newFixture(t, "cpuacct", "memory")
 	for i := range 2 {
 		for _, c := range []string{"cpuacct", "memory"} {
-			f.join(c, i, 100*(i+1))
+			f.join(c, i, absent+100*(i+1))
 		}
 	}
 	first, second := f.task(0), f.task(1)
 	f.procs("cpuacct", 0)
 	f.procs("memory", 0)
-	f.procs("cpuacct", 1, 300)
-	f.procs("memory", 1, 300)
+	f.procs("cpuacct", 1, absent+300)
+	f.procs("memory", 1, absent+300)
 	first.unwatch()
 	f.set.watchExit(first)
-	if !first.isFinal || !slices.Equal(second.task.seen, []int{200}) {
+	if !first.isFinal || !slices.Equal(second.task.seen, []int{absent + 200}) {
 		t.Errorf("final %t; the other task has the processes %d", first.isFinal, second.task.seen)
 	}
 	step := filepath.Join(f.root, "cpuacct/step_0")
@@ -154,12 +176,12 @@ func TestTasksAreMatchedOnce(t *testing.T) {
 // A task is reported after slurmstepd has put its processes where they stay.
 func TestTasksSettle(t *testing.T) {
 	f := newFixture(t, "cpuacct", "memory")
-	f.join("cpuacct", 1, 7)
+	f.join("cpuacct", 1, absent+7)
 	g := f.task(1)
 	if f.set.isSettled(g, f.set.Len()) {
 		t.Error("a task of one hierarchy is reported")
 	}
-	f.join("memory", 0, 7)
+	f.join("memory", 0, absent+7)
 	f.set.Settle = time.Hour
 	if f.set.isSettled(g, f.set.Len()) || g.r.Task != rt.Some[uint64](0) {
 		t.Errorf("task %v is reported at once", g.r.Task)
