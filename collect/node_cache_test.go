@@ -3,7 +3,9 @@ package collect
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -294,7 +296,11 @@ func TestNodeCacheOfOneThatHangs(t *testing.T) {
 	}
 }
 
-// cacheHelper is one of many processes that read a node.
+// cacheRounds is how often each process of TestNodeCacheOfProcesses reads the node.
+const cacheRounds = 100
+
+// cacheHelper is one of many processes that read a node: it does so for each byte that it receives,
+// and answers with a byte.
 func cacheHelper() {
 	l, err := OpenNodeCache(os.Getenv("RT_LEASE_DIR"), "boot 1")
 	if err != nil {
@@ -307,9 +313,12 @@ func cacheHelper() {
 		os.Exit(1)
 	}
 	var out struct{ Reads, Shared, Bad int }
-	for range 400 {
+	for order := make([]byte, 1); ; {
+		if _, err := os.Stdin.Read(order); err != nil {
+			break
+		}
 		r.take(rt.ReasonTick)
-		time.Sleep(time.Millisecond)
+		_, _ = os.Stdout.Write(order)
 		rx, at := r.snap.Nets[0].RxBytes.Or(0), uint64(r.snap.Boot)/1000
 		if boot := r.snap.Node.ReadBoot; boot != 0 {
 			out.Shared++
@@ -338,31 +347,45 @@ func TestNodeCacheOfProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	var orders []io.WriteCloser
 	var outs []*bufio.Reader
 	var cmds []*exec.Cmd
 	for range 8 {
 		cmd := exec.Command(self)
 		cmd.Env = []string{"RT_LEASE_DIR=" + dir}
 		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
+		in, errIn := cmd.StdinPipe()
+		out, errOut := cmd.StdoutPipe()
+		if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+		orders, outs, cmds = append(orders, in), append(outs, bufio.NewReader(out)), append(cmds, cmd)
+	}
+	for range cacheRounds {
+		for _, in := range orders {
+			if _, err := in.Write([]byte(".")); err != nil {
+				t.Fatal(err)
+			}
 		}
-		outs, cmds = append(outs, bufio.NewReader(out)), append(cmds, cmd)
+		for _, out := range outs {
+			if _, err := out.ReadByte(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	var reads, shared int
 	for i, cmd := range cmds {
 		var got struct{ Reads, Shared, Bad int }
+		if err := orders[i].Close(); err != nil {
+			t.Error(err)
+		}
 		if err := json.NewDecoder(outs[i]).Decode(&got); err != nil {
 			t.Error(err)
 		}
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-		if got.Bad > 0 || got.Reads+got.Shared != 400 {
+		if got.Bad > 0 || got.Reads+got.Shared != cacheRounds {
 			t.Errorf("process %d: %+v", i, got)
 		}
 		reads, shared = reads+got.Reads, shared+got.Shared

@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// loadVariable makes the test binary a job: it computes, touches pages and sleeps.
+// loadVariable makes the test binary a job: it computes, touches pages and waits.
 const loadVariable = "RT_PERF_LOAD"
 
 func TestMain(m *testing.M) {
@@ -40,12 +40,10 @@ func load() {
 	for i := 0; i < len(memory); i += 4096 {
 		memory[i] = 1
 	}
-	for range 300 {
-		time.Sleep(50 * time.Microsecond)
-	}
+	switchContexts(300)
 	x := 1.0
 	var used unix.Timespec // CPU time, however busy the machine is
-	for used.Nano() < int64(1200*time.Millisecond) {
+	for used.Nano() < int64(400*time.Millisecond) {
 		for range 1000 {
 			x = math.Sqrt(x + 1)
 		}
@@ -59,6 +57,27 @@ func load() {
 		panic(err)
 	}
 	fmt.Println(is.Utime.Nano()+is.Stime.Nano(), is.Minflt+is.Majflt, is.Nvcsw+is.Nivcsw)
+}
+
+// switchContexts has two threads wait for each other n times.
+func switchContexts(n int) {
+	var there, back [2]int
+	if err := errors.Join(unix.Pipe(there[:]), unix.Pipe(back[:])); err != nil {
+		panic(err)
+	}
+	go func() {
+		for b := make([]byte, 1); ; {
+			if got, _ := unix.Read(there[0], b); got == 1 {
+				_, _ = unix.Write(back[1], b)
+			}
+		}
+	}()
+	for b := make([]byte, 1); n > 0; n-- {
+		_, _ = unix.Write(there[1], b)
+		for got := 0; got != 1; {
+			got, _ = unix.Read(back[0], b)
+		}
+	}
 }
 
 // newCgroup makes one that counters know.
