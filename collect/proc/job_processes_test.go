@@ -523,7 +523,7 @@ func TestJobProcsStepEnds(t *testing.T) {
 // A tracker over its budget makes no scans while steps come and go: their daemons do not accumulate, and the bytes
 // of their tasks are in the next scan.
 func TestJobProcsStepsWithoutScans(t *testing.T) {
-	const steps = 200
+	const steps = 60
 	c := newCrowd(t)
 	c.pids = nil
 	src := NewJobProcs(c.root, c, 10)

@@ -24,7 +24,8 @@ type Process struct {
 	endpoint string   // the value of EnvEndpoint
 	lock     *os.File // of the run
 	warn     func(error)
-	commands *os.File // nil if there is no pipe
+	patience time.Duration // how long a process that hangs may take to stop
+	commands *os.File      // nil if there is no pipe
 	kill     context.CancelFunc
 	left     chan struct{} // gets a value when the process confirms Leave
 	ended    chan struct{} // closed after the last message of the process, when it has exited
@@ -36,7 +37,7 @@ var errEarly = errors.New("it exited before the run was sent")
 // leaveTimeout is how long Leave may wait for a process that is just starting or hangs.
 const leaveTimeout = time.Second
 
-// killTimeout is how long a process that hangs may take to stop.
+// killTimeout is the patience with a process that hangs.
 const killTimeout = time.Second
 
 // Start starts rt-spool in the background. The process inherits lock, the lock of the run, so that no drain takes
@@ -44,7 +45,7 @@ const killTimeout = time.Second
 // gets the warnings of the process, and one if it cannot be started or exits before the run is sent.
 func Start(o Order, endpoint string, lock *os.File, warn func(error)) *Process {
 	ctx, kill := context.WithCancel(context.Background())
-	p := &Process{order: o, endpoint: endpoint, lock: lock, warn: warn, kill: kill, left: make(chan struct{}, 1), ended: make(chan struct{})}
+	p := &Process{order: o, endpoint: endpoint, lock: lock, warn: warn, patience: killTimeout, kill: kill, left: make(chan struct{}, 1), ended: make(chan struct{})}
 	text, err := json.Marshal(o)
 	in, commands, pipeErr := os.Pipe()
 	p.commands = commands
@@ -164,7 +165,7 @@ func (p *Process) Finish(ctx context.Context) {
 	p.command(cmdStop + " " + context.Cause(ctx).Error())
 	select {
 	case <-p.ended:
-	case <-time.After(killTimeout): // a disk that hangs
+	case <-time.After(p.patience): // a disk that hangs
 		p.Abandon(context.Cause(ctx))
 	}
 }
@@ -181,7 +182,7 @@ func (p *Process) Kill() {
 	p.kill()
 	select {
 	case <-p.ended:
-	case <-time.After(killTimeout):
+	case <-time.After(p.patience):
 	}
 }
 

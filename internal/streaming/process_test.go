@@ -9,7 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // started is a Process with the warnings so far.
@@ -85,46 +88,66 @@ case $order in '{"path":"/spool/run.db","private":false,"every_ns":1000000000,'*
 
 // The run ends after the process has locked the spool, so that no drain takes it in between.
 func TestProcessLeaves(t *testing.T) {
-	dir := t.TempDir()
-	s := startScript(t, `cd `+dir+`; read -r order; : >begun; read -r leave; sleep 0.05; : >locked; echo '{"left":true}'; read -r finish; echo '{"settled":true}'`)
-	for !isThere(t, filepath.Join(dir, "begun")) {
-		time.Sleep(time.Millisecond)
-	}
-	s.Leave()
-	if !isThere(t, filepath.Join(dir, "locked")) {
-		t.Error("Leave did not wait until the process has locked the spool")
-	}
-	s.Finish(t.Context())
-	if len(s.warnings) != 0 {
-		t.Errorf("%q", s.warnings)
-	}
+	synctest.Test(t, func(t *testing.T) { // while the process runs, no time limit is reached
+		dir := t.TempDir()
+		for _, fifo := range []string{"asked", "allowed"} {
+			if err := unix.Mkfifo(filepath.Join(dir, fifo), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := startScript(t, `cd `+dir+`; read -r order; read -r leave; echo >asked; read -r go <allowed; : >locked; echo '{"left":true}'; read -r finish; echo '{"settled":true}'`)
+		wasLocked := make(chan bool)
+		go func() {
+			s.Leave()
+			wasLocked <- isThere(t, filepath.Join(dir, "locked"))
+		}()
+		if _, err := os.ReadFile(filepath.Join(dir, "asked")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "allowed"), []byte("go\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !<-wasLocked {
+			t.Error("Leave did not wait until the process has locked the spool")
+		}
+		s.Finish(t.Context())
+		if len(s.warnings) != 0 {
+			t.Errorf("%q", s.warnings)
+		}
+	})
 }
 
 func isThere(t *testing.T, path string) bool {
 	t.Helper()
 	_, err := os.Stat(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	return err == nil
 }
 
-// At the end of the time the process gets the reason. If it hangs, it is killed.
+// At the end of the time the process gets the reason.
 func TestProcessGetsNoMoreTime(t *testing.T) {
-	for name, script := range map[string]string{
-		"in time": `read -r order; read -r finish; read -r stop cause; echo "{\"kept\":\"$cause\"}"`,
-		"hangs":   `exec sleep 600`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := startScript(t, script)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(errors.New("eight seconds are over"))
-			s.Finish(ctx)
-			if len(s.warnings) != 1 || s.warnings[0] != "the run is not delivered: eight seconds are over"+sendsLater {
-				t.Errorf("%q", s.warnings)
-			}
-			<-s.ended
-		})
+	synctest.Test(t, func(t *testing.T) { // while the process runs, it is not killed
+		checkNoMoreTime(t, startScript(t, `read -r order; read -r finish; read -r stop cause; echo "{\"kept\":\"$cause\"}"`))
+	})
+}
+
+// If the process hangs then, it is killed.
+func TestProcessThatHangs(t *testing.T) {
+	s := startScript(t, `exec sleep 600`)
+	s.patience = time.Millisecond
+	checkNoMoreTime(t, s)
+}
+
+func checkNoMoreTime(t *testing.T, s *started) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("eight seconds are over"))
+	s.Finish(ctx)
+	<-s.ended
+	if len(s.warnings) != 1 || s.warnings[0] != "the run is not delivered: eight seconds are over"+sendsLater {
+		t.Errorf("%q", s.warnings)
 	}
 }
 
