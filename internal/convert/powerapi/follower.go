@@ -50,7 +50,7 @@ func FollowToFile(ctx context.Context, o FollowOptions, name string) error {
 // FollowToSocket sends reports to a formula, as PowerAPI's socket input reads them,
 // until ctx is done. At most limit reports wait for the formula.
 func FollowToSocket(ctx context.Context, o FollowOptions, address string, limit int) error {
-	s := &sender{queue: newQueue(limit), address: address, log: o.Log, dial: (&net.Dialer{Timeout: 10 * time.Second}).DialContext}
+	s := &sender{queue: newQueue(limit), address: address, pause: firstPause, log: o.Log, dial: (&net.Dialer{Timeout: 10 * time.Second}).DialContext}
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		defer recovery.Handle(func(err error) { o.Log.Print(err) })

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -78,53 +79,45 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// The file gets the readings that come after the first poll.
 func TestFollowToFile(t *testing.T) {
-	dir := t.TempDir()
-	w, err := spool.Create(dir, poweredRun(), rt.Host{}, spool.Options{CommitRows: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	s := poweredSnapshots()
-	if err := w.Put(&s[0]); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	name := filepath.Join(t.TempDir(), "reports.json")
-	polls := 0
-	logged := writerFunc(func(b []byte) (int, error) { t.Errorf("%s", b); return len(b), nil })
-	o := FollowOptions{Dir: dir, Kinds: []string{"hwpc", "procfs"}, Every: 100 * time.Millisecond, Log: log.New(logged, "", 0)}
-	var done sync.WaitGroup
-	done.Go(func() {
-		if err := FollowToFile(ctx, o, name); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		w, err := spool.Create(dir, poweredRun(), rt.Host{}, spool.Options{CommitRows: 1})
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	next := 1
-	for { // until a reading that came after the first poll is in the file
-		text, err := os.ReadFile(name)
-		if bytes.Count(text, []byte("\n")) >= 3 {
-			for r, err := range (powerapi.Decoder{}).Decode(bytes.NewReader(text)) {
-				if err != nil || r.Head().Sensor != "n1" {
-					t.Errorf("%v, %+v", err, r)
-				}
+		defer w.Close()
+		s := poweredSnapshots()
+		ctx, cancel := context.WithCancel(t.Context())
+		name := filepath.Join(t.TempDir(), "reports.json")
+		logged := writerFunc(func(b []byte) (int, error) { t.Errorf("%s", b); return len(b), nil })
+		o := FollowOptions{Dir: dir, Kinds: []string{"hwpc", "procfs"}, Every: time.Second, Log: log.New(logged, "", 0)}
+		var done sync.WaitGroup
+		done.Go(func() {
+			if err := FollowToFile(ctx, o, name); err != nil {
+				t.Error(err)
 			}
-			break
-		}
-		if err != nil && !os.IsNotExist(err) || polls > 600 {
-			t.Fatalf("%v after %d looks, %s", err, polls, text)
-		}
-		polls++
-		if next < len(s) && polls%5 == 0 {
-			if err := w.Put(&s[next]); err != nil {
+		})
+		for i := range 3 {
+			if err := w.Put(&s[i]); err != nil {
 				t.Fatal(err)
 			}
-			next++
+			time.Sleep(o.Every)
+			synctest.Wait()
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	cancel()
-	done.Wait()
+		cancel()
+		done.Wait()
+		text, err := os.ReadFile(name)
+		if err != nil || bytes.Count(text, []byte("\n")) < 3 {
+			t.Errorf("%v, %s", err, text)
+		}
+		for r, err := range (powerapi.Decoder{}).Decode(bytes.NewReader(text)) {
+			if err != nil || r.Head().Sensor != "n1" {
+				t.Errorf("%v, %+v", err, r)
+			}
+		}
+	})
 }
 
 type writerFunc func([]byte) (int, error)

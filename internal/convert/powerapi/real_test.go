@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -58,12 +57,15 @@ func TestPowerAPIReads(t *testing.T) {
 		t.Fatalf("%v: RT_POWERAPI names a Python with powerapi, contrib/test/powerapi makes one", err)
 	}
 	sent := make(chan []powerapi.Report, 1)
-	go func() { sent <- sendPower(t, dir, snapshots) }()
 	got := map[string][]map[string]any{}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var doc map[string]any
 		if err := json.Unmarshal(lines.Bytes(), &doc); err != nil {
 			t.Fatalf("%v: %s", err, lines.Bytes())
+		}
+		if address, ok := doc["address"]; ok { // the formula listens
+			go func() { sent <- sendPower(t, address.(string), snapshots) }()
+			continue
 		}
 		key := doc["source"].(string) + " " + doc["kind"].(string)
 		got[key] = append(got[key], doc)
@@ -94,15 +96,8 @@ func TestPowerAPIReads(t *testing.T) {
 }
 
 // sendPower sends the reports of power to the formula, and returns them.
-func sendPower(t *testing.T, dir string, snapshots []rt.Snapshot) (sent []powerapi.Report) {
-	var address []byte
-	for range 600 { // it is written when the formula listens
-		if address, _ = os.ReadFile(filepath.Join(dir, "address")); address != nil {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	s, _ := startSender(t, string(address), 100)
+func sendPower(t *testing.T, address string, snapshots []rt.Snapshot) (sent []powerapi.Report) {
+	s, _ := startSender(t, address, 100)
 	m := NewMaker(new(poweredRun()), 0)
 	for i := 1; i < len(snapshots); i++ {
 		node, jobs := m.Reports("power", &snapshots[i-1], &snapshots[i])

@@ -90,6 +90,7 @@ const (
 type sender struct {
 	queue   *queue
 	address string
+	pause   time.Duration // the first one, see firstPause
 	log     *log.Logger
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	sent    int64 // lines that the formula's host has acknowledged; read it after run
@@ -97,7 +98,7 @@ type sender struct {
 
 // run returns when ctx is done.
 func (s *sender) run(ctx context.Context) {
-	pause, isLogged := firstPause, false
+	pause, isLogged := s.pause, false
 	for ctx.Err() == nil {
 		conn, err := s.dial(ctx, "tcp", s.address)
 		if err != nil {
@@ -109,7 +110,7 @@ func (s *sender) run(ctx context.Context) {
 			pause = min(2*pause, longestPause)
 			continue
 		}
-		pause, isLogged = firstPause, false
+		pause, isLogged = s.pause, false
 		s.log.Printf("connected to the formula at %s", s.address)
 		err = s.serve(ctx, conn)
 		if ctx.Err() == nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // formula is a listener that can stall, close and come back.
@@ -77,7 +78,7 @@ func numbered(n, bytes int) []byte {
 
 func startSender(t *testing.T, address string, most int) (*sender, func()) {
 	t.Helper()
-	s := &sender{queue: newQueue(most), address: address, log: log.New(io.Discard, "", 0), dial: (&net.Dialer{}).DialContext}
+	s := &sender{queue: newQueue(most), address: address, pause: time.Millisecond, log: log.New(io.Discard, "", 0), dial: (&net.Dialer{}).DialContext}
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { s.run(ctx) })

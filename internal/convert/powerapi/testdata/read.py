@@ -1,7 +1,6 @@
 # Reads what rt-spool wrote with PowerAPI's own inputs: read.py DIR. What was read is
-# printed, a JSON document for each report; the socket's address goes to DIR/address.
+# printed, a JSON document for each report, and the socket's address when it listens.
 import json
-import os
 import socket
 import sys
 import time
@@ -43,9 +42,7 @@ with socket.socket() as free:
     port = free.getsockname()[1]
 formula = SocketDB(PowerReport, "127.0.0.1", port)
 formula.connect()
-with open(f"{directory}/address.new", "w", encoding="utf-8") as f:
-    f.write(f"127.0.0.1:{port}")
-os.rename(f"{directory}/address.new", f"{directory}/address")
+print(json.dumps({"address": f"127.0.0.1:{port}"}), flush=True)
 wanted = sum(1 for _ in open(f"{directory}/power.json", encoding="utf-8"))
 until = time.time() + 60
 reports = formula.iter()
