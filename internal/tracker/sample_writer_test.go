@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/resourcetracker"
@@ -154,12 +153,7 @@ func TestSampleWriterReportsAPanic(t *testing.T) {
 	failed := make(chan error, 2)
 	o := NewSampleWriter(faulty{}, "x", func(err error) { failed <- err })
 	o.Add([]byte("a\n"))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_ = o.Wait(ctx) // another test checks its error
-	if ctx.Err() != nil {
-		t.Fatal("Wait does not return")
-	}
+	_ = o.Wait(t.Context()) // another test checks its error
 	err := <-failed
 	for _, part := range []string{"internal error", "nil, perhaps", "faulty.Write"} {
 		if !strings.Contains(err.Error(), part) {
