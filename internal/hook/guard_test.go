@@ -13,9 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestGuard: the scripts in slurm.conf exit 0 even if the programs cannot start.
-func TestGuard(t *testing.T) {
+// Without memory, processes or descriptors the hooks exit 0.
+func TestStarved(t *testing.T) {
 	dir := buildHooks(t)
+	t.Run("guard", func(t *testing.T) { testGuard(t, dir) })
+	t.Run("few descriptors", func(t *testing.T) { testFewDescriptors(t, dir) })
+}
+
+// testGuard: the scripts in slurm.conf exit 0 even if the programs cannot start.
+func testGuard(t *testing.T, dir string) {
 	for _, name := range []string{"prolog", "epilog"} {
 		text, err := os.ReadFile(filepath.Join("../../contrib/slurm/hooks", name))
 		if err != nil {
@@ -47,7 +53,7 @@ func buildHooks(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	build := exec.Command("go", "build", "-o", dir+"/", "../../cmd/rt-prolog", "../../cmd/rt-epilog")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "../../cmd/rt-prolog", "../../cmd/rt-epilog")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -55,10 +61,9 @@ func buildHooks(t *testing.T) string {
 	return dir
 }
 
-// TestFewDescriptors: the hooks exit 0 with any limit on open files. Root with CAP_SYS_RESOURCE raises
+// testFewDescriptors: the hooks exit 0 with any limit on open files. Root with CAP_SYS_RESOURCE raises
 // the limit, and the tracker starts.
-func TestFewDescriptors(t *testing.T) {
-	dir := buildHooks(t)
+func testFewDescriptors(t *testing.T, dir string) {
 	config := filepath.Join(dir, "rt.toml")
 	text := strings.ReplaceAll("[spool]\nuser = \"root\"\n[tracker]\npath = \"DIR/rt-tracker\"\nstate_dir = \"DIR/state\"\n[hooks]\nready_timeout = \"10s\"\n[log]\ntarget = \"DIR/rt.log\"\n", "DIR", dir)
 	tracker := "#!/bin/sh\ncd " + dir + "\nulimit -n >>limits\necho ready >&3\n"

@@ -32,6 +32,7 @@ type Options struct {
 	DevLog   string    // the socket of syslog
 	Fallback string    // the log file if there is no syslog
 
+	Slack   time.Duration // limit for everything but the wait for the tracker
 	LogTime time.Duration // limit for writing a message; after it the message is lost
 	Exit    func(status int)
 
@@ -43,8 +44,7 @@ type Options struct {
 // A hook takes at most its configured time (hooks.ready_timeout or hooks.stop_timeout), slack and
 // three times logTime. It then exits, even if a system call is still blocked.
 //   - readTime limits reading the configuration. It is a part of slack.
-//   - slack is for everything but the wait for the tracker: hundreds of hooks that start at once
-//     need seconds.
+//   - slack is Options.Slack of Slurm's hooks: hundreds of hooks that start at once need seconds.
 //   - logTime limits each log message, and counting a failure in the breaker.
 const (
 	readTime = 3 * time.Second
@@ -57,7 +57,7 @@ func System(program string) Options {
 	return Options{
 		Program: program, Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout,
 		DevLog: logging.DevLog, Fallback: logging.FallbackFile,
-		LogTime: logTime, Exit: os.Exit,
+		Slack: slack, LogTime: logTime, Exit: os.Exit,
 	}
 }
 
@@ -87,7 +87,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		printFewDescriptors(opts.Program)
 		return
 	}
-	end := time.AfterFunc(slack+3*opts.LogTime, func() { opts.Exit(0) })
+	end := time.AfterFunc(opts.Slack+3*opts.LogTime, func() { opts.Exit(0) })
 	env := environ.NewEnv(opts.Environ)
 
 	var s settings
@@ -106,7 +106,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		opts.report(env, logging.Syslog, err)
 		return
 	}
-	limit := timing(s.cfg.Hooks) + slack
+	limit := timing(s.cfg.Hooks) + opts.Slack
 	left := limit - time.Since(begin)
 	end.Reset(left + 3*opts.LogTime)
 	h := new(slurmhook.Hook)

@@ -15,6 +15,9 @@ import (
 	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
+// quickSlack is the slack of a Prolog that waits until it is over.
+const quickSlack = 400 * time.Millisecond
+
 func TestMain(m *testing.M) {
 	// The real hooks, with their own log and without syslog.
 	inTest := func(program string) Options {
@@ -26,6 +29,11 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){
 		"rt-prolog": func() { Prolog(inTest("rt-prolog")) },
+		"rt-prolog-quick": func() {
+			opts := inTest("rt-prolog")
+			opts.Slack = quickSlack
+			Prolog(opts)
+		},
 		"rt-epilog": func() { Epilog(inTest("rt-epilog")) },
 	})
 }
@@ -74,7 +82,7 @@ func TestPanic(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("[spool]\nuser = \"root\"\n[log]\ntarget = \""+log+"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"}, LogTime: time.Minute, Exit: func(int) {}}
+	opts := Options{Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"}, Slack: slack, LogTime: time.Minute, Exit: func(int) {}}
 	run(opts, func(*slurmhook.Hook, environ.Env, time.Time) error { panic("oops") }, func(config.Hooks) time.Duration { return time.Hour })
 	text, err := os.ReadFile(log)
 	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "error: job 12@n1: this is a defect of rt-prolog, please report it: oops") {

@@ -68,7 +68,7 @@ func TestHangingWork(t *testing.T) {
 		begin := time.Now()
 		opts := Options{
 			Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"},
-			LogTime: logTime, Exit: func(status int) { exits <- time.Since(begin) + time.Duration(status)*time.Hour },
+			Slack: slack, LogTime: logTime, Exit: func(status int) { exits <- time.Since(begin) + time.Duration(status)*time.Hour },
 		}
 		run(opts, func(*slurmhook.Hook, environ.Env, time.Time) error {
 			time.Sleep(time.Hour)
