@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/slurm/accounting"
@@ -29,7 +31,7 @@ func accounted(t *testing.T, script string) *locked {
 	}
 	d := &locked{Directory: &Directory{
 		Dir: filepath.Join(dir, "spool"), StateDir: filepath.Join(dir, "state"), Access: ownerOnly,
-		Accounting: Accounting{Sacct: sacct, Deadline: 10 * time.Second, Wait: 30 * time.Second},
+		Accounting: Accounting{Sacct: sacct, Deadline: time.Hour, Wait: 30 * time.Second},
 	}}
 	if err := os.Mkdir(d.Dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -40,6 +42,44 @@ func accounted(t *testing.T, script string) *locked {
 		}
 	})
 	return d
+}
+
+// hangs is a script that says so and does not end.
+const hangs = `echo >"$0.hangs"; exec sleep 100`
+
+// expiring is a context whose deadline comes when the test says so.
+type expiring struct {
+	context.Context
+	expired chan struct{}
+}
+
+func (e expiring) Done() <-chan struct{} { return e.expired }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.expired:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// untilItHangs returns a context whose deadline comes when the script of sacct hangs.
+func (d *locked) untilItHangs(t *testing.T) context.Context {
+	t.Helper()
+	fifo := d.Accounting.Sacct + ".hangs"
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx := expiring{t.Context(), make(chan struct{})}
+	go func() {
+		_, err := os.ReadFile(fifo)
+		if err != nil {
+			t.Error(err)
+		}
+		close(ctx.expired)
+	}()
+	return ctx
 }
 
 func ownerOnly() (spool.Access, error) { return spool.Access{Owner: true}, nil }
@@ -207,16 +247,21 @@ func TestAccountingIsNotNeeded(t *testing.T) {
 		{"timeout", record("TIMEOUT"), now, false, rt.OutcomeTimeout, ""},
 		{"of another cluster", strings.Replace(record("TIMEOUT"), "lab|", "b|", 1), now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
 		{"it fails", "echo 'sacct: error: slurmdbd: Connection refused' >&2; exit 1", now, false, rt.OutcomeUnknown, "Connection refused"},
-		{"it hangs", "exec sleep 100", now, false, rt.OutcomeUnknown, "did not answer within"},
-		{"it leaves a child", "sleep 3 & exit 1", now, false, rt.OutcomeUnknown, "did not answer within"},
+		{"it hangs", hangs, now, false, rt.OutcomeUnknown, "did not answer within"},
+		{"it leaves a child", `sleep 3 & echo >"$0.hangs"; exit 1`, now, false, rt.OutcomeUnknown, "did not answer within"},
 		{"it is no sacct", "echo hello", now, false, rt.OutcomeUnknown, "no header"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := accounted(t, tt.script)
-			d.Accounting.Deadline = 500 * time.Millisecond
+			if testing.Short() && strings.HasPrefix(tt.script, "sleep") {
+				t.Skip("exec.Cmd waits a second for the child: make check does that")
+			}
+			d, ctx := accounted(t, tt.script), t.Context()
+			if strings.Contains(tt.script, ".hangs") {
+				ctx = d.untilItHangs(t)
+			}
 			path := d.spoolJob(t, 7, now.Add(-time.Hour), tt.ended)
-			entries, err := d.Runs(context.Background())
+			entries, err := d.Runs(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -243,16 +288,17 @@ func TestAccountingOfManySteps(t *testing.T) {
 	for _, tt := range []struct{ name, script, detail, says string }{
 		{"complete", answer, "elapsed_secs=60 cpu_secs=5 max_rss_bytes=4096 max_rss_step=0 max_rss_node=n1", ""},
 		{"it fails", "echo no >&2; exit 1", "elapsed_secs=60", "have used"},
-		{"it hangs", "exec sleep 100", "elapsed_secs=60", "did not answer within"},
+		{"it hangs", hangs, "elapsed_secs=60", "did not answer within"},
 		{"it says too much", "echo '" + use + "'; head -c 33554432 /dev/zero", "elapsed_secs=60", "more than 33554432 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := accounted(t, `case "$*" in *--allocations*) `+outcome+";; *) "+tt.script+";; esac")
-			if tt.name == "it hangs" {
-				d.Accounting.Deadline = 4 * time.Second
+			ctx := t.Context()
+			if tt.script == hangs {
+				ctx = d.untilItHangs(t)
 			}
 			path := d.spoolJob(t, 7, start, time.Now())
-			if entries, err := d.Runs(context.Background()); err != nil || len(entries) != 1 {
+			if entries, err := d.Runs(ctx); err != nil || len(entries) != 1 {
 				t.Fatalf("%d entries, %v", len(entries), err)
 			}
 			if run := runAt(t, path); run.Outcome != rt.OutcomeTimeout {
