@@ -38,6 +38,19 @@ const slurmLab = "../contrib/lab/slurm-lab"
 // lab starts a Slurm of two nodes on this host, with cgroup v1 or v2.
 func lab(t *testing.T, s *site) *cluster { return labWith(t, s, "--no-dbd") }
 
+// hasV2 reports whether /sys/fs/cgroup is cgroup v2 alone.
+func hasV2() bool { return exists("/sys/fs/cgroup/cgroup.controllers") }
+
+// isUserModeLinux reports whether this machine is User Mode Linux: one slow CPU, and no steal time.
+func isUserModeLinux(t *testing.T) bool {
+	t.Helper()
+	cpus, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Contains(cpus, []byte("User Mode Linux"))
+}
+
 // labWith starts it with additional options.
 func labWith(t *testing.T, s *site, options ...string) *cluster {
 	t.Helper()
@@ -62,10 +75,14 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 	if err != nil {
 		t.Fatalf("slurm-lab up: %v\n%s", err, out)
 	}
-	return &cluster{
+	c := &cluster{
 		name: "lab", partition: "lab", user: "labuser", nodes: []string{prefix + "1", prefix + "2"},
 		asUser: []string{slurmLab, "run"}, asRoot: []string{slurmLab, "root"}, slurmd: labSlurmd,
 	}
+	if isUserModeLinux(t) {
+		c.oneByOne, c.tries = true, 5
+	}
+	return c
 }
 
 // submit gives a script to sbatch and returns the job's id.

@@ -152,7 +152,7 @@ func sharesInode(a, b []string) bool {
 func (c *cluster) leaveBehind(t *testing.T, node string, id int64) (left []string) {
 	t.Helper()
 	pattern := "/sys/fs/cgroup/*/slurm_%s/uid_*/job_%d"
-	if os.Getenv(guestVar) != "" {
+	if hasV2() {
 		pattern = "/sys/fs/cgroup/system.slice/%s_slurmstepd.scope/job_%d"
 	}
 	dirs, err := filepath.Glob(fmt.Sprintf(pattern, node, id))
@@ -390,7 +390,7 @@ func runEpilogLate(t *testing.T, c *cluster, s *site) {
 func endExtern(t *testing.T, node string, id int64) {
 	t.Helper()
 	pattern := fmt.Sprintf("/sys/fs/cgroup/freezer/slurm_%s/uid_*/job_%d/step_extern/cgroup.procs", node, id)
-	if os.Getenv(guestVar) != "" {
+	if hasV2() {
 		pattern = fmt.Sprintf("/sys/fs/cgroup/system.slice/%s_slurmstepd.scope/*/step_extern/user/*/cgroup.procs", node)
 	}
 	procs, err := filepath.Glob(pattern)
