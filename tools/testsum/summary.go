@@ -23,19 +23,20 @@ type event struct {
 }
 
 type summary struct {
-	out             io.Writer
-	began, printed  time.Time
-	of              int                 // packages that will be tested; 0 is unknown
-	output          map[string][]string // output by test
-	running         map[string]string   // packages that run, each with the test that started last
-	passed, skipped int
-	packages        int
-	skips           []string
-	versions        []string // what the tests on a real Slurm ran on
-	slowest         []slow
-	failures        []failure
-	before          int // failures of the commands before
-	commands        int // that have ended
+	out            io.Writer
+	began, printed time.Time
+	of             int                 // packages that will be tested; 0 is unknown
+	output         map[string][]string // output by test
+	running        map[string]string   // packages that run, each with the test that started last
+	passed         int
+	packages       int
+	ran            map[string]bool // tests that passed; one that another command skips is no skip
+	skips          []skip
+	versions       []string // what the tests on a real Slurm ran on
+	slowest        []slow
+	failures       []failure
+	before         int // failures of the commands before
+	commands       int // that have ended
 }
 
 // slow is a top-level test that took at least slowAfter seconds.
@@ -45,6 +46,11 @@ type slow struct {
 }
 
 const slowAfter = 30
+
+// skip is a skipped test or part, with the reason.
+type skip struct {
+	id, reason string
+}
 
 // failure is a failed test, or else what failed in words.
 type failure struct {
@@ -60,7 +66,7 @@ func (f failure) String() string {
 
 func newSummary(out io.Writer, of int) *summary {
 	now := time.Now()
-	return &summary{out: out, of: of, began: now, printed: now, output: map[string][]string{}, running: map[string]string{}}
+	return &summary{out: out, of: of, began: now, printed: now, output: map[string][]string{}, ran: map[string]bool{}, running: map[string]string{}}
 }
 
 // progress is the time since the start, and how many packages have ended.
@@ -103,8 +109,7 @@ func (s *summary) line(line string) {
 	}
 	if part, ok := strings.CutPrefix(line, "skip "); ok {
 		name, reason, _ := strings.Cut(part, ": ")
-		s.skipped++
-		s.skips = append(s.skips, name+"\n"+reason)
+		s.skips = append(s.skips, skip{name, reason})
 		return
 	}
 	var e event
@@ -165,12 +170,12 @@ func (s *summary) result(e event, pkg, id string) {
 	switch e.Action {
 	case "pass":
 		s.passed++
+		s.ran[id] = true
 	case "fail":
 		s.failures = append(s.failures, failure{pkg: pkg, test: e.Test, text: text})
 		s.print("%s", text)
 	case "skip":
-		s.skipped++
-		s.skips = append(s.skips, id+"\n"+text)
+		s.skips = append(s.skips, skip{id, text})
 	}
 }
 
@@ -201,6 +206,8 @@ func (s *summary) failPackage(pkg string) {
 
 // finish prints the lists and the totals, and reports whether no test failed.
 func (s *summary) finish(allowed map[string]bool, isStrict bool) bool {
+	s.skips = slices.DeleteFunc(s.skips, func(k skip) bool { return s.ran[k.id] })
+	slices.SortFunc(s.skips, func(a, b skip) int { return strings.Compare(a.id, b.id) })
 	s.listVersions()
 	s.listSlowest()
 	s.listSkips(allowed, isStrict)
@@ -214,7 +221,7 @@ func (s *summary) finish(allowed map[string]bool, isStrict bool) bool {
 			fmt.Fprintln(s.out, "-", f)
 		}
 	}
-	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, len(s.failures), s.skipped)
+	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, len(s.failures), len(s.skips))
 	return len(s.failures) == 0
 }
 
@@ -241,20 +248,18 @@ func (s *summary) listSlowest() {
 }
 
 func (s *summary) listSkips(allowed map[string]bool, isStrict bool) {
-	sort.Strings(s.skips)
 	fmt.Fprintf(s.out, "\nSkipped: %d\n", len(s.skips))
-	for _, skip := range s.skips {
-		id, text, _ := strings.Cut(skip, "\n")
-		fmt.Fprintf(s.out, "- %s\n", id)
-		for line := range strings.Lines(text) {
+	for _, k := range s.skips {
+		fmt.Fprintf(s.out, "- %s\n", k.id)
+		for line := range strings.Lines(k.reason) {
 			line = strings.TrimSpace(line)
 			isOfGo := strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===")
 			if !isOfGo {
 				fmt.Fprint(s.out, "    ", line, "\n")
 			}
 		}
-		if isStrict && !allowed[id] {
-			s.fail("skipped, and not on the list of allowed skips: " + id)
+		if isStrict && !allowed[k.id] {
+			s.fail("skipped, and not on the list of allowed skips: " + k.id)
 		}
 	}
 }
