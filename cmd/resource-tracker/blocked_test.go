@@ -8,8 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/resource-tracker/rt/e2e/await"
+	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -44,6 +45,9 @@ func fullPipe(t *testing.T) *os.File {
 
 // T-EOR-01, although its output, and even its messages, are not read.
 func TestTermEndsItWithAReaderThatStandsStill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in make check: it waits 5 s for a reader")
+	}
 	t.Parallel()
 	for name, both := range map[string]bool{"standard output": false, "both": true} {
 		t.Run(name, func(t *testing.T) {
@@ -75,32 +79,43 @@ func TestTermEndsItWithAReaderThatStandsStill(t *testing.T) {
 }
 
 // With a command all readings are kept and the status is the command's, although the samples
-// are not read.
+// are not read. With a receiver the readings are committed each second, which the test waits for.
 func TestReadingsAreKeptWithAReaderThatStandsStill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in make check: it waits 5 s for a reader")
+	}
 	t.Parallel()
-	cmd := command(t, "-o", "/dev/stdout", "--spool", "runs", "sh", "-c", "sleep 4.5; exit 7") // ample: the machine may be busy
+	s := newStation(t, testsite.Config{})
+	cmd := s.streaming("-o", "/dev/stdout", "--spool", "runs", "sh", "-c", "cat; exit 7")
+	endCommand := commandInput(t, cmd)
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = fullPipe(t), &stderr
-	_ = cmd.Run() // with status 7
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	runs := filepath.Join(cmd.Dir, "runs")
+	while := awaitReadings(t, runs, 3)
+	endCommand()
+	_ = cmd.Wait() // with status 7
 	if status := cmd.ProcessState.ExitCode(); status != 7 {
 		t.Errorf("status %d: %s", status, stderr.String())
 	}
-	if n := awaitReadings(t, filepath.Join(cmd.Dir, "runs"), 4); n < 4 {
-		t.Errorf("%d readings, one a second and the last were expected", n)
+	if n := awaitReadings(t, runs, 0); n <= while {
+		t.Errorf("%d readings at the end, %d before", n, while)
 	}
 }
 
 // awaitReadings waits for the one run of a spool to be there, and returns how many
 // readings it has by then.
-func awaitReadings(t *testing.T, dir string, least int64) int64 {
+func awaitReadings(t *testing.T, dir string, least int64) (n int64) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	await.Change(t, dir, "a run with readings", func() bool {
 		entries, err := spool.List(dir)
-		if err == nil && len(entries) == 1 && entries[0].Err == nil && entries[0].Snapshots >= least {
-			return entries[0].Snapshots
+		isThere := err == nil && len(entries) == 1 && entries[0].Err == nil && entries[0].Snapshots >= least
+		if isThere {
+			n = entries[0].Snapshots
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%v, %+v", err, entries)
-		}
-	}
+		return isThere
+	})
+	return n
 }

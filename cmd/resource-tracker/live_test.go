@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -52,22 +52,22 @@ func (w *waiting) end(t *testing.T) string {
 	return w.stderr.String()
 }
 
-// dial connects as soon as the program listens.
 func dial(t *testing.T, path string) net.Conn {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if conn, err := net.Dial("unix", path); err == nil {
-			t.Cleanup(func() { _ = conn.Close() })
-			return conn
-		}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("nothing listens at %s", path)
-	return nil
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 func TestListen(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	w := startWaiting(t, "-q", "--listen", "unix:"+path)
+	t.Parallel()
+	dir := t.TempDir()
+	path, out := filepath.Join(dir, "s"), filepath.Join(dir, "samples")
+	w := startWaiting(t, "-o", out, "--listen", "unix:"+path)
+	await.File(t, out) // the tracker listens before it opens the file
 	conn := dial(t, path)
 	lines := gempba.NewDecoder(conn)
 	var e *gempba.Envelope
@@ -104,16 +104,11 @@ func TestListen(t *testing.T) {
 
 // A tracker without --listen has no sockets.
 func TestNothingListens(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "samples")
+	t.Parallel()
+	dir := t.TempDir()
+	out := filepath.Join(dir, "samples")
 	w := startWaiting(t, "-o", out)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if b, _ := os.ReadFile(out); len(b) > 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("there is no sample")
-		}
-	}
+	await.Change(t, dir, "a sample", func() bool { return hasLines(out, 1) })
 	descriptors, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", w.Process.Pid))
 	if err != nil || len(descriptors) < 4 {
 		t.Fatalf("descriptors %v, %v", descriptors, err)
@@ -176,10 +171,11 @@ func gempbaLine(ts int, topology string, tasks int) string {
 }
 
 func TestFramesOfGemPBA(t *testing.T) {
+	t.Parallel()
 	const topology = `{"nodes":[],"identities":[{"worker_id":0,"hostname":"n1","pid":1,"primary_socket":0,"allowed_cpu_ids":[0]}]}`
 	config, sent := gempbaProgram(t,
 		gempbaLine(1, topology, 10)+gempbaLine(2, topology, 20)+gempbaLine(3, topology, 30),
-		gempbaLine(4, topology, 5)+"garbage\n", "garbage again\n", `{"ts":1,"half`)
+		gempbaLine(4, topology, 5)+"garbage\n", `{"ts":1,"half`)
 	dir := t.TempDir()
 	w := startWaiting(t, "-c", config, "--spool", dir, "-i", "3600")
 	<-sent
@@ -214,6 +210,7 @@ func TestFramesOfGemPBA(t *testing.T) {
 
 // Whatever a program sends, it is left with one line, and the command goes on.
 func TestBadGemPBAPrograms(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"garbage\n": "line 1 of the telemetry: ", `{"ts":1,"half`: "line 1 of the telemetry: ", strings.Repeat("x", 10<<20): "has more than 8388608 bytes",
 		gempbaLine(1, "null", 1) + "[]\n": "line 2 of the telemetry: ", `{"version":2,"ts":1}` + "\n": "version 2",
@@ -238,20 +235,19 @@ func TestFramesNeedASpool(t *testing.T) {
 
 // A sample has what the program has sent in its interval, and the next one nothing.
 func TestFramesInSamples(t *testing.T) {
+	t.Parallel()
 	config, sent := gempbaProgram(t, gempbaLine(1, "null", 10)+gempbaLine(2, "null", 20))
-	out := filepath.Join(t.TempDir(), "samples")
+	dir := t.TempDir()
+	out := filepath.Join(dir, "samples")
 	w := startWaiting(t, "-c", config, "-o", out, "-i", "1")
 	<-sent
 	var samples []string
-	has := -1 // the sample of the second line's interval, after which there is to be another
-	for deadline := time.Now().Add(30 * time.Second); has < 0 || has > len(samples)-3; time.Sleep(5 * time.Millisecond) {
+	await.Change(t, dir, "a sample after the sample of the second line", func() bool {
 		b, _ := os.ReadFile(out)
 		samples = strings.SplitAfter(string(b), "\n")
-		has = slices.IndexFunc(samples, func(s string) bool { return strings.Contains(s, `"ts":2,`) })
-		if time.Now().After(deadline) {
-			t.Fatalf("samples %q", samples)
-		}
-	}
+		has := slices.IndexFunc(samples, func(s string) bool { return strings.Contains(s, `"ts":2,`) })
+		return has >= 0 && has <= len(samples)-3
+	})
 	if said := w.end(t); said != "" {
 		t.Errorf("said %q", said)
 	}

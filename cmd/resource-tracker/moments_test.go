@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -21,20 +21,25 @@ func TestTermAtAnyMoment(t *testing.T) {
 		cmd      *exec.Cmd
 		out, err bytes.Buffer
 		ended    error
-		after    time.Duration
+		changes  int // of its spool before the signal
 	}
 	ends := make(chan *end)
-	const moments = 14 // up to 2 s
-	for i := range moments {
-		e := &end{cmd: command(t, "-f", "csv", "--spool", "runs", "-o", "/dev/stdout"), after: 250 * time.Microsecond << i}
+	moments := []int{0, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20}
+	for _, changes := range moments {
+		e := &end{cmd: command(t, "-f", "csv", "--spool", "runs", "-o", "/dev/stdout"), changes: changes}
 		e.cmd.Stdout, e.cmd.Stderr = &e.out, &e.err
 		if err := e.cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		go func() {
-			time.Sleep(e.after)
-			err := e.cmd.Process.Signal(syscall.SIGTERM)
-			e.ended = errors.Join(err, e.cmd.Wait())
+			seen := -1 // the first look is before any change
+			changed := await.Changed(filepath.Join(e.cmd.Dir, "runs"), func() bool {
+				seen++
+				entries, err := spool.List(filepath.Join(e.cmd.Dir, "runs"))
+				isWhole := err == nil && len(entries) == 1 && entries[0].Snapshots > 0
+				return seen >= e.changes || isWhole
+			})
+			e.ended = errors.Join(changed, e.cmd.Process.Signal(syscall.SIGTERM), e.cmd.Wait())
 			ends <- e
 		}()
 	}
@@ -46,10 +51,10 @@ func TestTermAtAnyMoment(t *testing.T) {
 			continue
 		}
 		if e.ended != nil || e.err.Len() > 0 || !bytes.HasSuffix(e.out.Bytes(), []byte("\n")) || bytes.Count(e.out.Bytes(), []byte("\n")) < 2 {
-			t.Errorf("after %s: %v, it said %q and wrote %q", e.after, e.ended, e.err.String(), e.out.String())
+			t.Errorf("after %d changes: %v, it said %q and wrote %q", e.changes, e.ended, e.err.String(), e.out.String())
 		}
 		if len(entries) != 1 || entries[0].Err != nil || entries[0].Run.State != rt.StateEnded || entries[0].Snapshots < 2 {
-			t.Errorf("after %s: its spool holds %+v", e.after, entries)
+			t.Errorf("after %d changes: its spool holds %+v", e.changes, entries)
 		}
 	}
 }

@@ -1,34 +1,43 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/spool"
 )
 
 // The test binary is also the programs that the tests run.
 func TestMain(m *testing.M) {
+	// Most of these tests wait for the seconds of a tracker: more of them run at once than there are processors.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	testscript.Main(cleaning{m}, map[string]func(){
 		"resource-tracker": main,
 		"status":           statusMain,
 		"count-signals":    countSignalsMain,
+		"ask":              askMain,
+		"await-lines":      awaitLinesMain,
 	})
 }
 
@@ -64,11 +73,44 @@ func statusMain() {
 	fmt.Println("status", cmd.ProcessState.ExitCode())
 }
 
+// askMain reads a line, and ends with status 7. It says when it is continued after a stop.
+func askMain() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	go func() {
+		for range continued {
+			fmt.Println("continued")
+		}
+	}()
+	fmt.Println("ask", os.Getpid())
+	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Println("heard", strings.TrimSpace(line))
+	os.Exit(7)
+}
+
+// awaitLinesMain waits until a file has so many lines: await-lines FILE N.
+func awaitLinesMain() {
+	n, err := strconv.Atoi(os.Args[2])
+	if err == nil {
+		err = await.Changed(filepath.Dir(os.Args[1]), func() bool { return hasLines(os.Args[1], n) })
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// hasLines reports whether a file has at least n lines.
+func hasLines(path string, n int) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && bytes.Count(text, []byte("\n")) >= n
+}
+
 // countSignalsMain says which signals it gets, and ends with SIGUSR1: with the
 // status that it was given, or else 0.
 func countSignalsMain() {
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
 	fmt.Println("ready", os.Getpid())
 	for s := range signals {
 		fmt.Println("got", s)
@@ -82,14 +124,10 @@ func countSignalsMain() {
 	}
 }
 
-// cmdAwait waits until a file exists.
+// cmdAwait waits until a file has a line.
 func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
-			return
-		}
-	}
-	ts.Fatalf("%s does not come", args[0])
+	path := ts.MkAbs(args[0])
+	ts.Check(await.Changed(filepath.Dir(path), func() bool { return hasLines(path, 1) }))
 }
 
 // cmdJSONLines checks that a file has at least so many samples and nothing else (T-OUT-01 to 04).

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,50 +11,31 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/internal/procfile"
 	"github.com/resource-tracker/rt/spool"
 )
 
-// senderLimit limits the wait for a process to start or to exit; no test measures how long it takes.
-const senderLimit = 2 * time.Minute
-
-// sender returns the pid of the rt-spool that a tracker has started.
+// sender returns the pid of the rt-spool that a tracker has started. It waits for the first request of the process.
 func (s *station) sender(tracker *exec.Cmd) int {
 	s.t.Helper()
-	for deadline := time.Now().Add(senderLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		dirs, err := filepath.Glob("/proc/[0-9]*")
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		for _, dir := range dirs {
-			pid, _ := strconv.Atoi(filepath.Base(dir))
-			stat, err := procfile.ReadStat("/proc", pid)
-			if err == nil && stat.PPID == tracker.Process.Pid && string(stat.Comm) == "rt-spool" {
-				return pid
-			}
-		}
+	s.await(1, "POST", "")
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	s.t.Fatal("no rt-spool was started")
-	return 0
-}
-
-// awaitExit waits until a process that is not our child has exited.
-func awaitExit(t *testing.T, pid int) {
-	t.Helper()
-	for deadline := time.Now().Add(senderLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
 		stat, err := procfile.ReadStat("/proc", pid)
-		isGone := errors.Is(err, fs.ErrNotExist)
-		isReplaced := err == nil && string(stat.Comm) != "rt-spool"
-		isZombie := err == nil && stat.State == 'Z'
-		if isGone || isReplaced || isZombie {
-			return
+		if err == nil && stat.PPID == tracker.Process.Pid && string(stat.Comm) == "rt-spool" {
+			return pid
 		}
 	}
-	t.Fatalf("rt-spool %d runs %v after its tracker", pid, senderLimit)
+	s.t.Fatal("rt-spool is no child of the tracker")
+	return 0
 }
 
 // The process that sends is no part of the tracked tree, holds none of the tracker's streams, shows no token in its
@@ -207,7 +187,7 @@ func TestTrackerIsKilledBeforeItsSender(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := s.end(cmd, out)
-	awaitExit(t, pid)
+	await.Exit(t, pid)
 	if len(o.kept) != 1 || o.stderr != "" {
 		t.Fatalf("%+v", o)
 	}
@@ -229,23 +209,24 @@ func TestTrackerIsKilledBeforeItsSender(t *testing.T) {
 // awaitDead waits until no process keeps a run live: the one that sends exits after its tracker.
 func awaitDead(t *testing.T, dir string) {
 	t.Helper()
-	for deadline := time.Now().Add(senderLimit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		entries, err := spool.List(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(entries, func(e spool.Entry) bool { return e.Live }) {
-			return
-		}
+	locks, err := filepath.Glob(filepath.Join(dir, "*.lock"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("a run in %s is live %v after its tracker", dir, senderLimit)
+	for _, lock := range locks {
+		await.Unlocked(t, lock)
+	}
+	entries, err := spool.List(dir)
+	if err != nil || slices.ContainsFunc(entries, func(e spool.Entry) bool { return e.Live }) {
+		t.Fatalf("%+v, %v", entries, err)
+	}
 }
 
 // Without rt-spool the command runs as usual, one warning says where it was expected, and the run is kept.
 func TestNoSender(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, testsite.Config{})
-	cmd := s.streaming("-o", "samples", "/bin/sh", "-c", "/bin/sleep 1.3; exit 7")
+	cmd := s.streaming("-o", "samples", "/bin/sh", "-c", "exit 7")
 	withPath := slices.Clone(cmd.Env)
 	cmd.Env = append(cmd.Env, "PATH="+t.TempDir())
 	o := s.run(cmd)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/e2e/await"
 )
 
 // session is the program under test with what it prints.
@@ -100,7 +102,7 @@ func begin(t *testing.T, cmd *exec.Cmd, out io.Reader, keys *os.File) *session {
 func (s *session) expect(want string) string {
 	s.t.Helper()
 	var seen []string
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(await.Limit)
 	for {
 		select {
 		case line, ok := <-s.lines:
@@ -191,7 +193,7 @@ func TestCtrlZStopsBoth(t *testing.T) {
 	s.press("\x1a")
 	s.expect("stopped")
 	wrapper := childOf(t, s.cmd.Process.Pid)
-	s.awaitForeground(wrapper) // fg has given it the terminal
+	s.expect("got continued") // fg has given the terminal to the wrapper
 	s.press("\x03")
 	s.expect("got interrupt")
 	if err := unix.Kill(wrapper, syscall.SIGUSR1); err != nil {
@@ -204,29 +206,27 @@ func TestCtrlZStopsBoth(t *testing.T) {
 // The same while the command has the terminal: it gets it back, once continued.
 func TestCtrlZWhileTheCommandReads(t *testing.T) {
 	cmd := command(t)
-	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `set -m; resource-tracker -q sh -c 'echo ask; read x; echo "heard $x"; exit 7'; echo "stopped $?"; fg; echo "status $?"`}
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `set -m; resource-tracker -q ask; echo "stopped $?"; fg; echo "status $?"`}
 	s := onTerminal(t, cmd)
 	s.expect("ask")
-	wrapper := childOf(t, s.cmd.Process.Pid)
-	reader := childOf(t, wrapper)
-	s.awaitForeground(reader)
+	s.expect("continued") // it stopped because it reads, and has the terminal now
+	reader := childOf(t, childOf(t, s.cmd.Process.Pid))
+	s.inForeground(reader)
 	s.press("\x1a")
 	s.expect("stopped")
-	s.awaitForeground(reader)
+	s.expect("continued")
+	s.inForeground(reader)
 	s.press("blue\n")
 	s.expect("heard blue")
 	s.expect("status 7")
 }
 
-// awaitForeground waits until the terminal's keys go to a process group.
-func (s *session) awaitForeground(group int) {
+// inForeground fails the test if the terminal's keys go to another process group.
+func (s *session) inForeground(group int) {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if g, err := unix.IoctlGetInt(int(s.keys.Fd()), unix.TIOCGPGRP); err == nil && g == group {
-			return
-		}
+	if g, err := unix.IoctlGetInt(int(s.keys.Fd()), unix.TIOCGPGRP); err != nil || g != group {
+		s.t.Errorf("process group %d is in the foreground, want %d (%v)", g, group, err)
 	}
-	s.t.Fatalf("process group %d does not come to the foreground", group)
 }
 
 // childOf finds the one child of a process, whichever of its threads made it.
@@ -319,14 +319,11 @@ func TestTermAloneIsASuccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(cmd.Dir, "out.csv")
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if found, _ := filepath.Glob(filepath.Join(cmd.Dir, "runs", "*.db")); len(found) == 1 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no spool file comes")
-		}
-	}
+	runs := filepath.Join(cmd.Dir, "runs")
+	await.Change(t, runs, "a spool file", func() bool {
+		found, _ := filepath.Glob(filepath.Join(runs, "*.db"))
+		return len(found) == 1
+	})
 	s.send(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)

@@ -34,8 +34,8 @@ type realRuns struct {
 	ofCSV   []rt.Sample // the samples of its readings, as its spool has them
 }
 
-// samplesOfARun is how many samples a shared run waits for.
-const samplesOfARun = 3
+// samplesOfARun is how many samples a shared run waits for. There is one more, at the end.
+const samplesOfARun = 2
 
 var theRuns struct {
 	once sync.Once

@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/spool/runrecord"
@@ -36,6 +37,7 @@ type station struct {
 	store http.Handler
 
 	mu      sync.Mutex
+	news    chan struct{}                                                   // closed when a request comes, and replaced
 	meddle  func(w http.ResponseWriter, r *http.Request, next http.Handler) // may be nil
 	asked   []request
 	opened  int               // connections
@@ -72,7 +74,7 @@ func newSentinel(t *testing.T, c testsite.Config) *station {
 			t.Error(err)
 		}
 	})
-	s := &station{t: t, store: strict.New(h), secrets: map[string]bool{}, objects: map[string]string{}}
+	s := &station{t: t, store: strict.New(h), news: make(chan struct{}), secrets: map[string]bool{}, objects: map[string]string{}}
 	srv := httptest.NewUnstartedServer(s)
 	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -98,6 +100,8 @@ func (s *station) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.asked = append(s.asked, request{r.Method, r.URL.Path, r.Header.Clone(), body, nil})
 	n, meddle := len(s.asked)-1, s.meddle
+	close(s.news)
+	s.news = make(chan struct{})
 	if r.Method == http.MethodPut {
 		sum := fmt.Sprintf("%x", sha256.Sum256(body))
 		if before := s.objects[r.URL.Path]; before != "" && before != sum {
@@ -162,6 +166,21 @@ func (s *station) requests(method, suffix string) []request {
 	return slices.DeleteFunc(slices.Clone(s.asked), func(r request) bool {
 		return r.method != method || !strings.HasSuffix(r.path, suffix)
 	})
+}
+
+// await waits until so many requests have come to paths that end so, and returns the requests.
+func (s *station) await(n int, method, suffix string) []request {
+	s.t.Helper()
+	for {
+		s.mu.Lock()
+		news := s.news
+		s.mu.Unlock()
+		got := s.requests(method, suffix)
+		if len(got) >= n {
+			return got
+		}
+		await.Channel(s.t, fmt.Sprintf("%s request %d", method, n), news)
+	}
 }
 
 // received is what the receiver shows of a run.
@@ -297,8 +316,8 @@ var built struct {
 	err  error
 }
 
-// rtSpool is the program rt-spool, built with the options of the tests: most of its packages
-// are in the build cache.
+// rtSpool is the program rt-spool, built with the options of the tests. The build cache has it after the
+// first time: go run keeps programs there, and go build does not.
 func rtSpool(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() { built.path, built.err = buildRTSpool() })
@@ -314,7 +333,7 @@ func buildRTSpool() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "rt-spool")
-	args := []string{"build", "-o", path}
+	args := []string{"run", "-exec", "cp"}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "-race" || s.Key == "-tags" {
@@ -322,7 +341,7 @@ func buildRTSpool() (string, error) {
 			}
 		}
 	}
-	if out, err := exec.Command("go", append(args, "../rt-spool")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", append(args, "../rt-spool", path)...).CombinedOutput(); err != nil {
 		return path, fmt.Errorf("build rt-spool: %w: %s", err, out)
 	}
 	return path, nil

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -29,32 +29,30 @@ func inStep(t *testing.T, dir, step string, args ...string) *exec.Cmd {
 // atOnce starts the commands and lets them end when all of them run.
 func atOnce(t *testing.T, dir string, commands []*exec.Cmd) {
 	t.Helper()
+	input, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
+	defer end.Close() // after a failure
 	var running sync.WaitGroup
 	for _, cmd := range commands {
+		cmd.Stdin = input
 		running.Go(func() { _ = cmd.Run() }) // its status is looked at by the caller
 	}
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	await.Change(t, dir, "the start of all commands", func() bool {
 		started, err := filepath.Glob(filepath.Join(dir, "ran.*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(started) == len(commands) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Error("not all commands start")
-			break
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		return err == nil && len(started) == len(commands)
+	})
+	if err := end.Close(); err != nil {
 		t.Fatal(err)
 	}
 	running.Wait()
 }
 
-// task is a command that says that it runs and waits for the others.
+// task is a command that says that it runs and waits for the end of its input, which it shares with the others.
 func task(i int, end string) []string {
-	return []string{"sh", "-c", fmt.Sprintf("echo task %d; : > ran.%d; until test -e go; do sleep 0.05; done; %s", i, i, end)}
+	return []string{"sh", "-c", fmt.Sprintf("echo task %d; : > ran.%d; read line; %s", i, i, end)}
 }
 
 func runsIn(t *testing.T, dir string) []spool.Entry {

@@ -4,6 +4,7 @@ package await
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,37 +23,42 @@ const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_ATT
 // it. The directory need not exist at first. what names the condition if it does not come.
 func Change(t testing.TB, dir, what string, isThere func() bool) {
 	t.Helper()
+	if err := Changed(dir, isThere); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Changed is Change for a program that a test runs.
+func Changed(dir string, isThere func() bool) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	events := os.NewFile(uintptr(fd), "inotify")
 	defer events.Close()
 	if err := events.SetReadDeadline(time.Now().Add(Limit)); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	buf := make([]byte, 1<<16)
 	for {
-		watch(t, fd, dir)
+		if err := watch(fd, dir); err != nil {
+			return err
+		}
 		if isThere() {
-			return
+			return nil
 		}
 		if _, err := events.Read(buf); err != nil {
-			t.Fatalf("wait for %s: %v", what, err)
+			return fmt.Errorf("wait for a change in %s: %w", dir, err)
 		}
 	}
 }
 
 // watch watches a directory, and as long as it does not exist, the nearest one above it.
-func watch(t testing.TB, fd int, dir string) {
-	t.Helper()
+func watch(fd int, dir string) error {
 	for {
 		_, err := unix.InotifyAddWatch(fd, dir, changes)
-		if err == nil {
-			return
-		}
 		if !errors.Is(err, unix.ENOENT) || dir == "/" || dir == "." {
-			t.Fatalf("watch %s: %v", dir, err)
+			return err
 		}
 		dir = filepath.Dir(dir)
 	}
@@ -88,6 +94,33 @@ func Exit(t testing.TB, pid int) {
 			t.Fatalf("process %d runs after %v", pid, Limit)
 		default:
 			return
+		}
+	}
+}
+
+// Unlocked waits until no process has an exclusive flock on a file. A file that does not exist has none.
+func Unlocked(t testing.TB, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	locked := make(chan error, 1)
+	go func() { locked <- lockShared(f) }()
+	if err := Channel(t, "the lock of "+path, locked); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lockShared(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_SH)
+		if !errors.Is(err, unix.EINTR) {
+			return err
 		}
 	}
 }

@@ -77,3 +77,20 @@ func TestChannel(t *testing.T) {
 		t.Errorf("%d", v)
 	}
 }
+
+func TestUnlocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	Unlocked(t, path) // it does not exist
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	go f.Close()
+	Unlocked(t, path)
+	if err := f.Sync(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("%v: the file with the lock is not closed", err)
+	}
+}
