@@ -26,6 +26,7 @@ func TestInstall(t *testing.T) {
 			"    make install PREFIX=/usr\n":      "/usr/share/doc/rt/slurm/INSTALL.md",
 			"Epilog=/usr/libexec/rt/epilog\n":     "/usr/share/man/man8/rt-epilog.8",
 			"](slurm/INSTALL.md)":                 "/usr/share/doc/rt/README.md",
+			"](../slurm/INSTALL.md#":              "/usr/share/doc/rt/docs/README.md",
 			"complete -o filenames -F _rt_spool":  "/usr/share/bash-completion/completions/rt-spool",
 			"#compdef rt-site\n":                  "/usr/share/zsh/site-functions/_rt-site",
 			"complete -c resource-tracker ":       "/usr/share/fish/vendor_completions.d/resource-tracker.fish",
@@ -57,7 +58,7 @@ func TestInstall(t *testing.T) {
 
 var installedPath = regexp.MustCompile(`/(?:usr|opt)/[a-z/]*(?:bin|libexec/rt|lib|doc/rt)/(?:rt|prolog|epilog|(?:site|spool)/DESIGN)[a-zA-Z.-]*[a-zA-Z]`)
 
-var relativeLink = regexp.MustCompile(`\]\(([^):#]+)\)`)
+var relativeLink = regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
 
 // checkPaths: each path of ours that a text of an installation names is there, each relative
 // link of a document too, and none below /usr/local where nothing was put.
