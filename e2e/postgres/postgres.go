@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"testing"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
@@ -21,6 +22,25 @@ type Server struct {
 	args  []string
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the program has ended
+}
+
+// Missing returns why a test cannot use PostgreSQL, or "": make test does without it.
+func Missing() string {
+	if testing.Short() {
+		return "in make check: PostgreSQL"
+	}
+	if _, err := exec.LookPath(installed("postgres")); err != nil {
+		return "needs PostgreSQL, the Debian package postgresql"
+	}
+	return ""
+}
+
+// Need skips a test that cannot use PostgreSQL.
+func Need(t testing.TB) {
+	t.Helper()
+	if why := Missing(); why != "" {
+		t.Skip(why)
+	}
 }
 
 // Start starts a server with settings, for example "fsync=off", and an empty database cluster. It
@@ -103,12 +123,17 @@ func (s *Server) Restart() error {
 // UID is the user and the group of the server if the caller is root.
 const UID = 65534
 
-func (s *Server) command(program string, args ...string) *exec.Cmd {
-	path := program
-	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program); len(found) > 0 {
-		path = slices.Max(found)
+// installed returns the path of the newest version of a program of PostgreSQL, or its name.
+func installed(program string) string {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
+	if len(found) == 0 {
+		return program
 	}
-	cmd := exec.Command(path, args...)
+	return slices.Max(found)
+}
+
+func (s *Server) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(installed(program), args...)
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if os.Getuid() == 0 {

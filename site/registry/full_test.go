@@ -38,98 +38,94 @@ func smallDisk(t *testing.T, size string) string {
 // A full disk is site.ErrFull. It costs no acknowledged change, and the registry goes on as soon as
 // there is room.
 func TestFullDisk(t *testing.T) {
-	for _, database := range []struct {
-		name, size string
-		dsn        func(t *testing.T, dir string) string
-	}{
-		{"SQLite", "3m", func(t *testing.T, dir string) string { return filepath.Join(dir, "registry.db") }},
-		{"PostgreSQL", "24m", func(t *testing.T, dir string) string {
-			newDatabase(t) // starts the server
-			name := fmt.Sprintf("small%d", databases.Add(1))
-			space := filepath.Join(dir, "space")
-			is(t, "mkdir", os.Mkdir(space, 0o700), nil)
-			if os.Getuid() == 0 {
-				is(t, "chown", os.Chown(space, postgres.UID, postgres.UID), nil)
-			}
-			is(t, "CREATE TABLESPACE", server.Exec("CREATE TABLESPACE "+name+" LOCATION '"+space+"'"), nil)
-			is(t, "CREATE DATABASE", server.Exec("CREATE DATABASE "+name+" TABLESPACE "+name), nil)
-			t.Cleanup(func() {
-				is(t, "DROP DATABASE", server.Exec("DROP DATABASE "+name+" WITH (FORCE)"), nil)
-				is(t, "DROP TABLESPACE", server.Exec("DROP TABLESPACE "+name), nil)
-			})
-			return server.URL(name)
-		}},
-	} {
-		t.Run(database.name, func(t *testing.T) {
-			dir := smallDisk(t, database.size)
-			dsn := database.dsn(t, dir)
-			filler := filepath.Join(dir, "filler")
-			is(t, "filler", os.WriteFile(filler, make([]byte, 1<<20), 0o600), nil)
-			failures := map[string]int{}
-			r, err := Open(t.Context(), dsn, Options{Failed: func(kind string) { failures[kind]++ }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			run := newRun(t, r, 1)
-			stored := 0
-			put := func() error {
-				o := csv(run, fmt.Sprintf("%06d", stored), fmt.Sprint(stored))
-				_, err := r.PutObject(t.Context(), o, incompressible(stored), nil)
-				if err == nil {
-					stored++
-				}
-				return err
-			}
-			fill := func() {
-				t.Helper()
-				for range 10_000 {
-					if err := put(); err != nil {
-						is(t, "full", err, site.ErrFull)
-						return
-					}
-				}
-				t.Fatal("the disk never was full")
-			}
-			check := func() {
-				t.Helper()
-				objects, err := r.Objects(t.Context(), run.ID)
-				is(t, "Objects", err, nil)
-				if len(objects) != stored {
-					t.Fatalf("%d objects, %d were acknowledged", len(objects), stored)
-				}
-				for i, o := range objects {
-					body, err := r.Body(t.Context(), run.ID, o.Name)
-					isSame := err == nil && string(body) == string(incompressible(i))
-					if !isSame {
-						t.Fatalf("object %s: %d bytes, %v", o.Name, len(body), err)
-					}
-				}
-				checkUsage(t, r)
-			}
-			fill()
-			if failures["full"] != 1 || len(failures) != 1 {
-				t.Errorf("the errors by kind are %v: want one, full", failures)
-			}
-			full := stored
-			for range 20 {
-				if err := put(); err != nil && !errors.Is(err, site.ErrFull) {
-					t.Fatal(err)
-				}
-			}
-			check()
-			is(t, "make room", os.Remove(filler), nil)
-			is(t, "with room", put(), nil)
-			fill()
-			if stored < full+20 {
-				t.Errorf("%d objects before, %d after there was room of 1 MiB", full, stored)
-			}
-			check()
-			if database.name == "SQLite" {
-				checkIntegrity(t, r)
-			}
-		})
+	dir := smallDisk(t, "3m")
+	checkIntegrity(t, fullDisk(t, dir, filepath.Join(dir, "registry.db")))
+}
+
+// newSmallDatabase returns the URL of an empty database in a directory.
+func newSmallDatabase(t *testing.T, dir string) string {
+	newDatabase(t) // starts the server
+	name := fmt.Sprintf("small%d", databases.Add(1))
+	space := filepath.Join(dir, "space")
+	is(t, "mkdir", os.Mkdir(space, 0o700), nil)
+	if os.Getuid() == 0 {
+		is(t, "chown", os.Chown(space, postgres.UID, postgres.UID), nil)
 	}
+	is(t, "CREATE TABLESPACE", server.Exec("CREATE TABLESPACE "+name+" LOCATION '"+space+"'"), nil)
+	is(t, "CREATE DATABASE", server.Exec("CREATE DATABASE "+name+" TABLESPACE "+name), nil)
+	t.Cleanup(func() {
+		is(t, "DROP DATABASE", server.Exec("DROP DATABASE "+name+" WITH (FORCE)"), nil)
+		is(t, "DROP TABLESPACE", server.Exec("DROP TABLESPACE "+name), nil)
+	})
+	return server.URL(name)
+}
+
+// fullDisk fills the disk of dir with the registry of dsn, makes room, and fills it again.
+func fullDisk(t *testing.T, dir, dsn string) *Registry {
+	t.Helper()
+	filler := filepath.Join(dir, "filler")
+	is(t, "filler", os.WriteFile(filler, make([]byte, 1<<20), 0o600), nil)
+	failures := map[string]int{}
+	r, err := Open(t.Context(), dsn, Options{Failed: func(kind string) { failures[kind]++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { is(t, "Close", r.Close(), nil) })
+	run := newRun(t, r, 1)
+	stored := 0
+	put := func() error {
+		o := csv(run, fmt.Sprintf("%06d", stored), fmt.Sprint(stored))
+		_, err := r.PutObject(t.Context(), o, incompressible(stored), nil)
+		if err == nil {
+			stored++
+		}
+		return err
+	}
+	fill := func() {
+		t.Helper()
+		for range 10_000 {
+			if err := put(); err != nil {
+				is(t, "full", err, site.ErrFull)
+				return
+			}
+		}
+		t.Fatal("the disk never was full")
+	}
+	check := func() {
+		t.Helper()
+		objects, err := r.Objects(t.Context(), run.ID)
+		is(t, "Objects", err, nil)
+		if len(objects) != stored {
+			t.Fatalf("%d objects, %d were acknowledged", len(objects), stored)
+		}
+		for i, o := range objects {
+			body, err := r.Body(t.Context(), run.ID, o.Name)
+			isSame := err == nil && string(body) == string(incompressible(i))
+			if !isSame {
+				t.Fatalf("object %s: %d bytes, %v", o.Name, len(body), err)
+			}
+		}
+		checkUsage(t, r)
+	}
+	fill()
+	if failures["full"] != 1 || len(failures) != 1 {
+		t.Errorf("the errors by kind are %v: want one, full", failures)
+	}
+	full := stored
+	for range 20 {
+		if err := put(); err != nil && !errors.Is(err, site.ErrFull) {
+			t.Fatal(err)
+		}
+	}
+	check()
+	is(t, "make room", os.Remove(filler), nil)
+	is(t, "with room", put(), nil)
+	fill()
+	if stored < full+20 {
+		t.Errorf("%d objects before, %d after there was room of 1 MiB", full, stored)
+	}
+	check()
+	return r
 }
 
 // incompressible returns 8 KiB that PostgreSQL does not compress.

@@ -125,7 +125,10 @@ func stepsOf(ctx context.Context, r *Registry, client int) (n int, err error) {
 // After a kill at any moment the database is whole, and has each acknowledged change and all
 // changes before it.
 func TestKilledSQLiteKeepsWhatItAcknowledged(t *testing.T) {
-	const kills, atOnce = 100, 4
+	kills, atOnce := 100, 4
+	if testing.Short() { // make check has the others
+		kills, atOnce = 4, 2
+	}
 	base := t.TempDir()
 	t.Run("kills", func(t *testing.T) {
 		for worker := range atOnce {
@@ -219,6 +222,7 @@ func checkIntegrity(t *testing.T, r *Registry) {
 
 // The registry loses no acknowledged change if PostgreSQL is killed, and goes on when it is back.
 func TestKilledPostgresKeepsWhatItAcknowledged(t *testing.T) {
+	postgres.Need(t)
 	const kills = 5
 	s, err := postgres.Start() // it syncs
 	if err != nil {

@@ -48,8 +48,21 @@ func newDatabase(t testing.TB) string {
 	return server.URL(name)
 }
 
+// PostgreSQL is a server that several processes use at the same time, and that can be away.
+func TestPostgreSQL(t *testing.T) {
+	postgres.Need(t)
+	t.Run("expire waits for an addition", testExpireWaitsForAnAddition)
+	t.Run("retention and deliveries do not deadlock", testRetentionAndDeliveriesDoNotDeadlock)
+	t.Run("commit is refused", testCommitIsRefused)
+	t.Run("database is away", testDatabaseIsAway)
+	t.Run("full disk", func(t *testing.T) {
+		dir := smallDisk(t, "24m")
+		fullDisk(t, dir, newSmallDatabase(t, dir))
+	})
+}
+
 // A run to which an object is added while its removal waits for the lock stays.
-func TestExpireWaitsForAnAddition(t *testing.T) {
+func testExpireWaitsForAnAddition(t *testing.T) {
 	r, err := Open(t.Context(), newDatabase(t), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +105,7 @@ func TestExpireWaitsForAnAddition(t *testing.T) {
 
 // Retention and deliveries of the same jobs do not wait for each other: PostgreSQL would end one of them after
 // a second.
-func TestRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
+func testRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
 	r, err := Open(t.Context(), newDatabase(t), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +152,7 @@ func TestRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
 }
 
 // If the server refuses COMMIT itself, nothing was changed for certain, and the connection can be used again.
-func TestCommitIsRefused(t *testing.T) {
+func testCommitIsRefused(t *testing.T) {
 	r, err := Open(t.Context(), newDatabase(t), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +172,7 @@ func TestCommitIsRefused(t *testing.T) {
 }
 
 // Without its database each method returns site.ErrAway.
-func TestDatabaseIsAway(t *testing.T) {
+func testDatabaseIsAway(t *testing.T) {
 	own, err := postgres.Start("fsync=off")
 	if err != nil {
 		t.Fatal(err)

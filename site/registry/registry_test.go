@@ -16,18 +16,23 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/site"
 )
 
-// each runs a test on SQLite and on PostgreSQL. again opens the same database once more.
+// engine is a kind of database.
+type engine struct {
+	name string
+	dsn  func(t testing.TB) string
+}
+
+// each runs a test on SQLite and, if TestPostgreSQL runs, on PostgreSQL. again opens the same database once more.
 func each(t *testing.T, o Options, test func(t *testing.T, r *Registry, again func() *Registry)) {
-	for _, database := range []struct {
-		name string
-		dsn  func(t testing.TB) string
-	}{
-		{"SQLite", func(t testing.TB) string { return filepath.Join(t.TempDir(), "a % dir?", "registry#1.db") }},
-		{"PostgreSQL", newDatabase},
-	} {
+	engines := []engine{{"SQLite", func(t testing.TB) string { return filepath.Join(t.TempDir(), "a % dir?", "registry#1.db") }}}
+	if postgres.Missing() == "" {
+		engines = append(engines, engine{"PostgreSQL", newDatabase})
+	}
+	for _, database := range engines {
 		t.Run(database.name, func(t *testing.T) {
 			dsn := database.dsn(t)
 			open := func() *Registry {
