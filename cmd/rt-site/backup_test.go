@@ -216,6 +216,9 @@ func restored(t *testing.T, conf config.Serve, first []string) {
 // A backup that is made as the man page says, during deliveries, has no damage. Without the hold the record that
 // is replaced between the two copies would be missing.
 func TestBackup(t *testing.T) {
+	if _, err := exec.LookPath("sqlite3"); err != nil {
+		t.Skip("needs sqlite3, of the Debian package sqlite3: the man page's backup")
+	}
 	for _, isHeld := range []bool{true, false} {
 		dir, backup := filepath.Join(t.TempDir(), "receiver"), t.TempDir()
 		l := newLoaded(t, config.Serve{Dir: dir})
@@ -251,21 +254,9 @@ func TestBackup(t *testing.T) {
 
 // The same with PostgreSQL.
 func TestBackupOfPostgreSQL(t *testing.T) {
-	server, err := postgres.Start("fsync=off")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	postgres.Need(t)
+	server := newPostgreSQL(t)
 	dir, backup := t.TempDir(), t.TempDir()
-	for _, name := range []string{"rt", "restored"} {
-		if err := server.Exec("CREATE DATABASE " + name); err != nil {
-			t.Fatal(err)
-		}
-	}
 	l := newLoaded(t, config.Serve{Dir: dir, Database: server.URL("rt")})
 	first := runs(t, l.st)
 	conf := confOf(t, config.Serve{Dir: dir, Database: server.URL("rt")})

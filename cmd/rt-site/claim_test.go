@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -29,9 +30,54 @@ func serveOnce(t *testing.T, conf config.Serve) (status int, messages string) {
 	return status, messages
 }
 
-// The copy of a database is a test of a backup as long as it has not claimed the objects: it removes nothing and
-// does not start with them. The original goes on.
-func TestACopyOfTheDatabase(t *testing.T) {
+// databaseCopy is a site with a copy of the database of another one.
+type databaseCopy struct {
+	original, restored config.Serve
+	dump, restore      func()
+}
+
+func copyOfSQLite(t *testing.T) databaseCopy {
+	dir, copyDir := t.TempDir(), t.TempDir()
+	return databaseCopy{
+		config.Serve{Dir: dir}, config.Serve{Dir: copyDir},
+		func() { copyRegistry(t, dir, copyDir) },
+		func() {
+			if err := os.Symlink(filepath.Join(dir, "objects"), filepath.Join(copyDir, "objects")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// copyRegistry copies the SQLite database of a site, as a backup does.
+func copyRegistry(t *testing.T, dir, copyDir string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", filepath.Join(dir, "registry.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec("VACUUM INTO ?", filepath.Join(copyDir, "registry.db"))
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyOfPostgreSQL(t *testing.T) databaseCopy {
+	server := newPostgreSQL(t)
+	shared, backup := t.TempDir(), t.TempDir()
+	run := func(format string, args ...any) func() {
+		return func() { shell(t, []string{fmt.Sprintf(format, args...)}, func() {}) }
+	}
+	return databaseCopy{
+		config.Serve{Dir: shared, Database: server.URL("rt")}, config.Serve{Dir: shared, Database: server.URL("restored")},
+		run("pg_dump -Fc -f %s/registry.dump '%s'", backup, server.URL("rt")),
+		run("pg_restore -eO -d '%s' %s/registry.dump", server.URL("restored"), backup),
+	}
+}
+
+// newPostgreSQL starts a server with the empty databases rt and restored.
+func newPostgreSQL(t *testing.T) *postgres.Server {
+	t.Helper()
 	server, err := postgres.Start("fsync=off")
 	if err != nil {
 		t.Fatal(err)
@@ -46,23 +92,17 @@ func TestACopyOfTheDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir, copyDir, backup := t.TempDir(), t.TempDir(), t.TempDir()
-	shared := t.TempDir()
-	for name, tc := range map[string]struct {
-		original, restored config.Serve
-		dump, restore      []string
-	}{
-		"SQLite": {
-			config.Serve{Dir: dir}, config.Serve{Dir: copyDir},
-			[]string{fmt.Sprintf(`sqlite3 %s/registry.db "VACUUM INTO '%s/registry.db'"`, dir, copyDir)},
-			[]string{fmt.Sprintf("ln -s %s/objects %s/objects", dir, copyDir)},
-		},
-		"PostgreSQL": {
-			config.Serve{Dir: shared, Database: server.URL("rt")}, config.Serve{Dir: shared, Database: server.URL("restored")},
-			[]string{fmt.Sprintf("pg_dump -Fc -f %s/registry.dump '%s'", backup, server.URL("rt"))},
-			[]string{fmt.Sprintf("pg_restore -eO -d '%s' %s/registry.dump", server.URL("restored"), backup)},
-		},
-	} {
+	return server
+}
+
+// The copy of a database is a test of a backup as long as it has not claimed the objects: it removes nothing and
+// does not start with them. The original goes on.
+func TestACopyOfTheDatabase(t *testing.T) {
+	copies := map[string]databaseCopy{"SQLite": copyOfSQLite(t)}
+	if postgres.Missing() == "" {
+		copies["PostgreSQL"] = copyOfPostgreSQL(t)
+	}
+	for name, tc := range copies {
 		t.Run(name, func(t *testing.T) {
 			at := func(s config.Serve, args ...string) (int, string, string) {
 				return rtSite(t, s.Dir, append([]string{"--config", confOf(t, s)}, args...)...)
@@ -88,11 +128,11 @@ func TestACopyOfTheDatabase(t *testing.T) {
 				}
 			}
 			newLoaded(t, tc.original)
-			shell(t, tc.dump, func() {})
+			tc.dump()
 			if status, _, messages := at(tc.original, "hold", "--for", "0s"); status != 0 {
 				t.Errorf("%d %s", status, messages)
 			}
-			shell(t, tc.restore, func() {})
+			tc.restore()
 			refused(tc.restored)
 			starts(tc.original)
 			if status, out, messages := at(tc.restored, "claim"); status != 0 || !strings.Contains(out, "stay until 20") {

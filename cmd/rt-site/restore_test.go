@@ -125,7 +125,8 @@ func TestDeliveryToARestoredSite(t *testing.T) {
 	if done := r.drain(t, false); done.Delivered != 2 || done.LiveSent != 1 {
 		t.Fatalf("%+v", done)
 	}
-	shell(t, []string{"sqlite3 " + dir + "/registry.db \"VACUUM INTO '" + backup + "/registry.db'\"", "cp -r " + dir + "/objects " + backup}, func() {})
+	copyRegistry(t, dir, backup)
+	shell(t, []string{"cp -r " + dir + "/objects " + backup}, func() {})
 	endLive()
 	r.track(t, 4)()
 	if done := r.drain(t, false); done.Delivered != 2 {

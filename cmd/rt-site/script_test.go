@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/upload"
@@ -35,7 +36,17 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // of the many short processes, under -race
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": cmdAwait},
 	})
+}
+
+// cmdAwait waits until a file has a line.
+func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	ts.Check(await.Changed(filepath.Dir(path), func() bool {
+		text, err := os.ReadFile(path)
+		return err == nil && strings.Contains(string(text), "\n")
+	}))
 }
 
 // The client and the service state the same contract, each for itself.

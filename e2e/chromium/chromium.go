@@ -44,9 +44,12 @@ type reply struct {
 	event
 }
 
-// Start starts the browser. The test is skipped if there is none: make check installs it.
+// Start starts the browser. The test is skipped with -short, and if there is none: make check installs it.
 func Start(t *testing.T) *Browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("in make check: a browser")
+	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("there is no chromium: make check installs it")
