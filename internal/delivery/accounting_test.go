@@ -129,7 +129,7 @@ func TestAccountingCompletesRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := accounted(t, `echo "$@" >>"$0.calls"; cat `+fixture)
+	d := accounted(t, `echo "$@" >>"$0.calls"; cat "`+fixture+`"`)
 	local := time.Local
 	time.Local = time.UTC // where the fixture was captured
 	t.Cleanup(func() { time.Local = local })

@@ -289,7 +289,7 @@ func TestIndexIsAFileOfThisUser(t *testing.T) {
 	for name, replace := range map[string]func() error{
 		"a link":                 func() error { return errors.Join(os.Rename(index, other), os.Symlink(other, index)) },
 		"a FIFO":                 func() error { return errors.Join(os.Remove(index), unix.Mkfifo(index, 0o600)) },
-		"a file of another user": func() error { return os.Chown(index, 65534, -1) },
+		"a file of another user": func() error { return os.Chown(index, os.Geteuid()+1, -1) },
 	} {
 		err := replace()
 		if mayNotChown := os.Geteuid() != 0 && errors.Is(err, unix.EPERM); mayNotChown {

@@ -95,7 +95,7 @@ func TestProcessLeaves(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s := startScript(t, `cd `+dir+`; read -r order; read -r leave; echo >asked; read -r go <allowed; : >locked; echo '{"left":true}'; read -r finish; echo '{"settled":true}'`)
+		s := startScript(t, `cd "`+dir+`"; read -r order; read -r leave; echo >asked; read -r go <allowed; : >locked; echo '{"left":true}'; read -r finish; echo '{"settled":true}'`)
 		wasLocked := make(chan bool)
 		go func() {
 			s.Leave()
