@@ -373,12 +373,14 @@ func TestNodeCacheOfProcesses(t *testing.T) {
 			}
 		}
 	}
+	for _, in := range orders {
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	var reads, shared int
 	for i, cmd := range cmds {
 		var got struct{ Reads, Shared, Bad int }
-		if err := orders[i].Close(); err != nil {
-			t.Error(err)
-		}
 		if err := json.NewDecoder(outs[i]).Decode(&got); err != nil {
 			t.Error(err)
 		}

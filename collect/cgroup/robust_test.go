@@ -58,7 +58,11 @@ func TestRaces(t *testing.T) {
 	root := t.TempDir()
 	j := start(t, Options{Settle: time.Microsecond}, v1Candidate(root, "cpuacct"), v2Candidate(root))
 	staging := filepath.Join(root, "staging")
-	for round := range 100 {
+	rounds := 100
+	if testing.Short() {
+		rounds = 30
+	}
+	for round := range rounds {
 		uid := filepath.Join(root, "cpuacct/slurm/uid_1000")
 		for range 3 { // may be seen or not
 			mkdir(t, filepath.Join(uid, "job_12/step_0/task_0"))
