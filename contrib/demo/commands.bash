@@ -14,12 +14,12 @@ track() {
 number=0
 
 track_all() {
-    track well-sized 1 work --touch 200 --cpu 14
+    track well-sized 1 work --touch 200 --cpu 10
     track wasteful 8 work --touch 60 --cpu 1 --hold 15
     track killed 1 bash -c 'work --touch 100 --hold 3; kill -KILL $$'
     track many-processes 1 work --forks 500
     track fails 1 work --cpu 2 --exit 7
-    track writes 1 work --write 200 --file "$dir/data" --hold 2
+    track two-threads 2 work --threads 2 --cpu 3
     track four-cores 4 work --touch 40 --cpu 6
     track still-running 1 work --touch 30 --cpu 4 --hold 3600
 }

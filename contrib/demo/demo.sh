@@ -79,7 +79,7 @@ finish() {
 }
 logs() {
     local f
-    echo "demo: failed; the ends of the logs:"
+    echo "demo: failed. The ends of the logs, if there are any:"
     for f in "$dir"/{log,rt.log,serve.log,lab/log/*.log}; do
         [ -s "$f" ] || continue
         printf -- '-- %s\n' "${f#"$dir"/}"
