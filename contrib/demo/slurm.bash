@@ -88,14 +88,14 @@ end_slurm() {
 submit() {
     local name=$1 script=$2; shift 2
     printf '$ sbatch --job-name=%s %s   # %s\n' "$name" "$*" "$script"
-    printf '#!/bin/bash\nrenice -n 15 $$ >/dev/null\nexport PATH=%q:$PATH XDG_STATE_HOME=%q\n%s\n' "$dir/bin:$dir/work" "$dir/state" "$script" >"$dir/$name.sh"
+    printf '#!/bin/bash\nrenice -n 5 $$ >/dev/null\nexport PATH=%q:$PATH XDG_STATE_HOME=%q\n%s\n' "$dir/bin:$dir/work" "$dir/state" "$script" >"$dir/$name.sh"
     id[$name]=$("$lab" run sbatch --parsable --job-name="$name" --output="$dir/out/%j" "$@" "$dir/$name.sh")
 }
 submit_all() {
     declare -gA id=()
-    # The two long ones first: there is advice after a minute.
-    submit well-sized 'work --touch 110 --cpu 25 --hold 37' --mem=150M --time=3
+    # The longest one first: there is advice after a minute.
     submit wasteful 'work --touch 40 --cpu 2 --hold 60' --cpus-per-task=2 --mem=300M --time=10
+    submit well-sized 'work --touch 110 --cpu 30' --mem=150M --time=3
     submit oom 'for i in {1..60}; do head -c 3M /dev/zero || break; sleep 0.5; done | tail' --mem=64M --time=5
     submit array 'work --touch 10 --cpu $SLURM_ARRAY_TASK_ID' --array=1-3 --mem=40M --time=5
     submit fails 'work --cpu 1 --exit 7' --mem=40M --time=5
@@ -134,7 +134,7 @@ slurm_jobs() {
     note "$(sed -n 's/^slurm-lab: up //p' "$dir/log" | tail -n 1)"
     step "Eight jobs"
     submit_all
-    step "Wait until they have ended: the long ones take a minute, because shorter jobs get no advice"
+    step "Wait until they have ended: the wasteful one takes a minute, because shorter jobs get no advice"
     during jobs_now wait_for_jobs || die "jobs have not ended"
     if [ "$sacct" = yes ]; then
         step "A first drain: Slurm's accounting knows how the jobs ended, a kernel before Linux 6.15 does not"
