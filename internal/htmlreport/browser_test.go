@@ -17,16 +17,15 @@ import (
 
 var update = flag.Bool("update", false, "write the screenshots of docs/")
 
-// browse opens the page of a job in a real browser.
-func browse(t *testing.T, runs ...Run) (c *chromium.Browser, path string) {
+// show opens the page of a job in a real browser.
+func show(t *testing.T, c *chromium.Browser, runs ...Run) (path string) {
 	t.Helper()
-	c = chromium.Start(t)
 	path = filepath.Join(t.TempDir(), "job.html")
 	if err := os.WriteFile(path, pageOf(t, runs...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.Open("file://" + path)
-	return c, path
+	return path
 }
 
 func noFaults(t *testing.T, c *chromium.Browser, path string) {
@@ -51,7 +50,8 @@ func exampleDay(t *testing.T) Run {
 
 // A job of 24 hours: the browser requests the file alone, reports no error, and draws all plots.
 func TestBrowserDay(t *testing.T) {
-	c, path := browse(t, exampleDay(t))
+	c := chromium.Start(t)
+	path := show(t, c, exampleDay(t))
 	t.Logf("first plot after %s ms", c.Text(`document.documentElement.dataset.firstPlot`))
 	order := `performance.getEntriesByName("first-plot")[0].startTime <= performance.getEntriesByType("navigation")[0].loadEventStart`
 	if c.Text("String("+order+")") != "true" {
@@ -73,7 +73,8 @@ func TestBrowserDay(t *testing.T) {
 func TestBrowserValues(t *testing.T) {
 	o := simulated{node: "n1", readings: 60, every: 10 * time.Second, unread: [2]int{10, 15}}
 	run := o.asRun(t)
-	c, path := browse(t, run)
+	c := chromium.Start(t)
+	path := show(t, c, run)
 	var got [][]*float64
 	c.Eval(`document.querySelector("#plot-memory .plot").scrollIntoView()`, nil)
 	c.Until(`document.querySelector("#plot-memory .plot").plot.u`)
@@ -100,7 +101,8 @@ func TestBrowserValues(t *testing.T) {
 // Dragging with the mouse zooms all plots of the job, and a double click reverts that. A click in
 // the legend hides a line.
 func TestBrowserZoomAndLegend(t *testing.T) {
-	c, path := browse(t, exampleDay(t))
+	c := chromium.Start(t)
+	path := show(t, c, exampleDay(t))
 	c.Eval(firstPlot+`.scrollIntoView({block: "center"})`, nil)
 	all := c.Text(itsRange)
 	var box struct{ X, Y, Width, Height float64 }
@@ -144,7 +146,8 @@ func TestBrowserZoomAndLegend(t *testing.T) {
 
 // The keyboard reaches a plot, moves its cursor by readings, and zooms; the table has the values.
 func TestBrowserKeyboard(t *testing.T) {
-	c, path := browse(t, exampleDay(t))
+	c := chromium.Start(t)
+	path := show(t, c, exampleDay(t))
 	c.Eval(firstPlot+`.focus()`, nil)
 	if c.Text(`document.activeElement.getAttribute("role")`) != "application" {
 		t.Fatal("the plot cannot have the focus")
@@ -189,7 +192,8 @@ func TestBrowserKeyboard(t *testing.T) {
 
 // With 64 nodes there is a plot per node and figure, drawn when it comes into view.
 func TestBrowserManyNodes(t *testing.T) {
-	c, path := browse(t, manyNodes(t, 64)...)
+	c := chromium.Start(t)
+	path := show(t, c, manyNodes(t, 64)...)
 	t.Logf("first plot after %s ms", c.Text(`document.documentElement.dataset.firstPlot`))
 	if n := c.Number(`document.querySelectorAll("#plot-cpu .plot").length`); n != 64 {
 		t.Errorf("%v plots of CPU cores: want 64", n)
@@ -208,7 +212,8 @@ func TestBrowserManyNodes(t *testing.T) {
 // Dark mode and paper: the plots are drawn again in other colours. With -update the
 // screenshots of docs/ are written.
 func TestBrowserDarkAndPrint(t *testing.T) {
-	c, path := browse(t, exampleDay(t))
+	c := chromium.Start(t)
+	path := show(t, c, exampleDay(t))
 	line := firstPlot + `.plot.u.series[1]._stroke`
 	light := c.Text(line)
 	background := `getComputedStyle(document.body).backgroundColor`
@@ -237,7 +242,8 @@ func TestBrowserPaper(t *testing.T) {
 	for _, nodes := range []int{1, 4} {
 		run := simulated{node: "n1", readings: 50, every: 10 * time.Second}.asRun(t)
 		run.Summary.Sensors = map[string]report.SensorIs{"lustre": {Status: "absent"}}
-		c, path := browse(t, copies(run, nodes)...)
+		c := chromium.Start(t)
+		path := show(t, c, copies(run, nodes)...)
 		const paper = 718 // A4 without the margins, in pixels of 1/96 inch
 		c.Call("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
 		c.Eval(`dispatchEvent(new Event("beforeprint"))`, nil) // while the page has the width of the screen
@@ -265,7 +271,8 @@ func TestBrowserPeakAndEmpty(t *testing.T) {
 		clear(lineNamed(t, run.Series, ioFigure, name).values)
 	}
 	run.Summary.IO.ReadBytes, run.Summary.IO.WriteBytes = rt.Some[uint64](0), rt.Some[uint64](0)
-	c, path := browse(t, run)
+	c := chromium.Start(t)
+	path := show(t, c, run)
 	want := "the kernel's peak " + size(run.Summary.Memory.PeakBytes)
 	if legend := c.Text(`document.querySelector("#plot-memory .legend").textContent`); !strings.Contains(legend, want) || !strings.Contains(legend, "limit 32.0 GiB") {
 		t.Errorf("the legend is %q: want %q and the limit", legend, want)
