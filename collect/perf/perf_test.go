@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -93,10 +94,28 @@ func newCgroup(t testing.TB) string {
 				t.Error(err)
 			}
 		})
+		if err := mayCount(dir); err != nil {
+			t.Skipf("the events of a cgroup cannot be counted here: %v", err)
+		}
 		return dir
 	}
 	t.Skip("only root can make a cgroup and count its events")
 	return ""
+}
+
+// mayCount opens a counter as this package does. Without CAP_PERFMON, for example in a container, it is denied.
+func mayCount(cgroup string) error {
+	dir, err := os.Open(cgroup)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))}
+	counter, err := unix.PerfEventOpen(&attr, int(dir.Fd()), 0, -1, unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	return unix.Close(counter)
 }
 
 func (s *Source) readAt(t *testing.T, boot time.Duration, phase rt.JobPhase) (rt.Snapshot, error) {

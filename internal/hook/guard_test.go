@@ -103,14 +103,18 @@ func testFewDescriptors(t *testing.T, dir string) {
 	}
 }
 
-// mayRaiseLimits reports whether this process has CAP_SYS_RESOURCE.
+// mayRaiseLimits reports whether this process may raise hard limits, which takes CAP_SYS_RESOURCE in the
+// first user namespace.
 func mayRaiseLimits(t *testing.T) bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
+	var limit unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
 		t.Fatal(err)
 	}
-	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+	lower := unix.Rlimit{Cur: min(limit.Cur, limit.Max-1), Max: limit.Max - 1}
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &lower, nil); err != nil {
+		t.Fatal(err)
+	}
+	return unix.Prlimit(0, unix.RLIMIT_NOFILE, &limit, nil) == nil
 }
 
 // starved runs a program with a limit, as another user if possible: the limit of processes
