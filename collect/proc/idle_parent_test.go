@@ -2,7 +2,6 @@ package proc
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +17,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// startWithChild starts a program that prints the pid of its child, and returns its standard input and the pid.
-func startWithChild(t *testing.T, parent *exec.Cmd) (input io.Closer, child int) {
+// startWithChild starts a program that prints the pid of its child, and returns its pipes and the pid.
+func startWithChild(t *testing.T, parent *exec.Cmd) (input io.Closer, output *bufio.Reader, child int) {
 	t.Helper()
 	in, err := parent.StdinPipe()
 	if err != nil {
@@ -32,7 +31,8 @@ func startWithChild(t *testing.T, parent *exec.Cmd) (input io.Closer, child int)
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	output = bufio.NewReader(out)
+	line, err := output.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,12 +40,12 @@ func startWithChild(t *testing.T, parent *exec.Cmd) (input io.Closer, child int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return in, child
+	return in, output, child
 }
 
 // startsWriter starts a program that starts a child, and returns both. The child has written 16 MiB and
 // its pid, and sleeps. The program ends with its standard input; script is what it does after that.
-func startsWriter(t *testing.T, script string) (parent *exec.Cmd, input io.Closer, child int) {
+func startsWriter(t *testing.T, script string) (parent *exec.Cmd, input io.Closer, output *bufio.Reader, child int) {
 	t.Helper()
 	dir, err := os.MkdirTemp(".", "written-") // the temporary directory may be in memory, which counts no bytes
 	if err != nil {
@@ -54,9 +54,9 @@ func startsWriter(t *testing.T, script string) (parent *exec.Cmd, input io.Close
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	file := filepath.Join(dir, "file")
 	parent = exec.Command("perl", "-e", `$|=1; $c=fork; if(!$c){open F,">",$ARGV[0]; print F "x"x(16<<20); close F; print "$$\n"; close STDOUT; close STDIN; sleep 3600} `+script, file)
-	input, child = startWithChild(t, parent)
+	input, output, child = startWithChild(t, parent)
 	t.Cleanup(func() { _ = unix.Kill(child, unix.SIGKILL) })
-	return parent, input, child
+	return parent, input, output, child
 }
 
 // rest reads until pid was just read because it was due, so that it is kept for some scans.
@@ -108,18 +108,14 @@ func (j *jobScans) endAdopted(t *testing.T, child int) {
 // running, and its bytes go there.
 func TestIdleChildOfAZombie(t *testing.T) {
 	adoptOrphans(t)
-	parent, input, child := startsWriter(t, `<STDIN>; exit`)
+	parent, input, _, child := startsWriter(t, `<STDIN>; exit`)
 	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{os.Getpid(), parent.Process.Pid, child}, 0)}
 	defer j.Close()
 	j.read(t, rt.ReasonFirst)
 	j.rest(t, child)
 	_ = input.Close()
-	for isZombie := false; !isZombie; {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", parent.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		isZombie = bytes.Contains(text, []byte(") Z "))
+	if err := unix.Waitid(unix.P_PID, parent.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil { // it is a zombie
+		t.Fatal(err)
 	}
 	j.read(t, rt.ReasonTick)
 	j.read(t, rt.ReasonTick)
@@ -130,7 +126,7 @@ func TestIdleChildOfAZombie(t *testing.T) {
 // A scan finds a process before its parent, and keeps it when the parent ends. The next scan reads it.
 func TestIdleChildBeforeItsParent(t *testing.T) {
 	adoptOrphans(t)
-	parent, input, child := startsWriter(t, `<STDIN>; exit`)
+	parent, input, _, child := startsWriter(t, `<STDIN>; exit`)
 	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{os.Getpid(), child}, 0)}
 	defer j.Close()
 	j.read(t, rt.ReasonFirst)
@@ -146,7 +142,7 @@ func TestIdleChildBeforeItsParent(t *testing.T) {
 
 // A process has waited for its child, and its CPU clock does not show that yet.
 func TestIdleParentWithALateClock(t *testing.T) {
-	parent, input, child := startsWriter(t, `waitpid($c,0); print "x"; close STDOUT; <STDIN>`)
+	parent, input, output, child := startsWriter(t, `waitpid($c,0); print "x"; close STDOUT; <STDIN>`)
 	defer func() { _ = input.Close(); _ = parent.Wait() }()
 	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{parent.Process.Pid, child}, 0)}
 	defer j.Close()
@@ -154,7 +150,8 @@ func TestIdleParentWithALateClock(t *testing.T) {
 	j.rest(t, parent.Process.Pid)
 	before := j.s.Job.ProcWriteBytes.Or(0)
 	_ = unix.Kill(child, unix.SIGKILL)
-	for unix.Kill(child, 0) == nil {
+	if _, err := output.ReadByte(); err != nil { // it has waited
+		t.Fatal(err)
 	}
 	isLate := func() {
 		p := &j.procs[j.at[parent.Process.Pid]]

@@ -130,7 +130,7 @@ func TestIdleProcess(t *testing.T) {
 // An idle process with a parent that ended gets another one.
 func TestIdleOrphan(t *testing.T) {
 	parent := exec.Command("/bin/sh", "-c", "sleep 3600 >&- & echo $!; exec cat")
-	in, child := startWithChild(t, parent)
+	in, _, child := startWithChild(t, parent)
 	p, err := os.FindProcess(child)
 	if err != nil {
 		t.Fatal(err)
