@@ -173,7 +173,7 @@ echo 'chemistry|bob'
 echo 'biology|'
 `
 	s := NewSacctmgr(script(t, text))
-	for user, want := range map[string][]string{"alice": {"physics"}, "bob": {"physics", "chemistry"}, "eve": nil} {
+	for user, want := range map[string][]string{"alice": {"physics"}, "bob": {"chemistry", "physics"}, "eve": nil} {
 		accounts, err := s.Of(t.Context(), user)
 		if err != nil || !slices.Equal(accounts, want) {
 			t.Errorf("%s: %v, %v", user, accounts, err)
@@ -181,6 +181,25 @@ echo 'biology|'
 	}
 	if calls, _ := os.ReadFile(dir + "/calls"); string(calls) != "-nP show account withcoord format=account,coordinators\n" {
 		t.Errorf("calls %q", calls)
+	}
+}
+
+// A coordinator can make an account whose name looks like lines of other accounts.
+func TestNameOfAnAccountMakesNoCoordinator(t *testing.T) {
+	const others = "biology|bob\nphysics|alice\n"
+	for _, name := range []string{
+		"x\nphysics|mallory", "x\nphysics|mallory\n", "x|y\nphysics|mallory\nz", "x\nphysics|mallory,", "\nphysics|mallory\n\n", "phy\rsics", "\xff\u2028", "|", "",
+	} {
+		for _, output := range []string{name + "|mallory\n" + others, others + name + "|mallory\n"} {
+			all := parseSacctmgr(output)
+			if slices.Contains(all["mallory"], "physics") || slices.Contains(all["mallory"], "biology") || !slices.Equal(all["bob"], []string{"biology"}) {
+				t.Errorf("%q: %v", output, all)
+			}
+			isHarmless := !strings.Contains(name, "\nphysics")
+			if isHarmless && !slices.Equal(all["alice"], []string{"physics"}) {
+				t.Errorf("%q: %v", output, all)
+			}
+		}
 	}
 }
 

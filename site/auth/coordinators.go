@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -163,15 +164,31 @@ func (s *Sacctmgr) run(ctx context.Context) (accounts, error) {
 	if stdout.Len() == sacctmgrMax {
 		return nil, fmt.Errorf("run %s: it prints more than %d bytes", s.program, sacctmgrMax)
 	}
-	all := accounts{}
-	for line := range strings.Lines(stdout.String()) {
-		account, users, _ := strings.Cut(strings.TrimSpace(line), "|")
-		if users == "" {
+	return parseSacctmgr(stdout.String()), nil
+}
+
+// parseSacctmgr returns the accounts by user. A coordinator can make accounts, and sacctmgr prints their names
+// as they are: a name with line feeds looks like further lines. A line that is malformed counts for nothing, and an
+// account with several lines has no coordinators.
+func parseSacctmgr(output string) accounts {
+	coordinators := map[string][]string{}
+	lines := map[string]int{}
+	for line := range strings.Lines(output) {
+		account, users, found := strings.Cut(strings.TrimSuffix(line, "\n"), "|")
+		if !found {
 			continue
 		}
-		if err := all.add(account, strings.Split(users, ",")); err != nil {
-			return nil, fmt.Errorf("the output of %s: %w", s.program, err)
+		lines[account]++
+		coordinators[account] = strings.Split(users, ",")
+	}
+	all := accounts{}
+	for _, account := range slices.Sorted(maps.Keys(coordinators)) {
+		for _, user := range coordinators[account] {
+			isNamed := isName(user) && isName(account) && !strings.Contains(user, "|")
+			if isNamed && lines[account] == 1 {
+				all[user] = append(all[user], account)
+			}
 		}
 	}
-	return all, nil
+	return all
 }
