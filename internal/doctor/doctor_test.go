@@ -81,7 +81,7 @@ func newMachine(t *testing.T) *machine {
 	}
 	m.Wait = func(context.Context, time.Duration) bool { return false }
 	m.Hostname = "n1.example.org"
-	m.commands["sinfo"] = "n0|n0|down*|Not responding\nn1|n1|mixed|none\n"
+	m.commands["sinfo"] = "n0|n0|down*\nn1|n1|mixed\n"
 
 	m.write("/usr/local/bin/resource-tracker", "program", 0o755)
 	m.commands["/usr/local/bin/resource-tracker"] = "resource-tracker 0.1.0 (go1.26)\n"
@@ -182,6 +182,9 @@ func (m *machine) command(_ context.Context, name string, args ...string) ([]byt
 	if isVersion := name == "scontrol" && args[0] == "--version"; isVersion && m.commands[name] != "" {
 		return []byte(m.commands[name]), nil
 	}
+	if name == "sinfo" && strings.HasPrefix(args[1], "--nodes=") {
+		name += " " + args[1]
+	}
 	if name != "scontrol" {
 		out, found := m.commands[name]
 		if !found {
@@ -227,9 +230,11 @@ var nodeConditions = []condition{
 		m.commands["scontrol"] = "slurm-wlm 20.11.9\n"
 		m.write("/etc/slurm/slurm.conf", "Prolog=/usr/local/libexec/rt/prolog\n", 0o644)
 	}},
-	{"slurm.node", Failure, "drained; reason: Prolog error", func(m *machine) { m.commands["sinfo"] = "n1|n1|drained|Prolog error\n" }},
-	{"slurm.node", Failure, "down*", func(m *machine) { m.commands["sinfo"] = "n1|n1.example.org|down*|Not responding\n" }},
-	{"slurm.node", Failure, "no node of Slurm has the host name n1", func(m *machine) { m.commands["sinfo"] = "n2|n2|idle|none\n" }},
+	{"slurm.node", Failure, "drained; reason: Prolog n2|n1|idle", func(m *machine) {
+		m.commands["sinfo"], m.commands["sinfo --nodes=n1"] = "n1|n1|drained\n", "Prolog\nn2|n1|idle\n"
+	}},
+	{"slurm.node", Failure, "down*", func(m *machine) { m.commands["sinfo"] = "n1|n1.example.org|down*\n" }},
+	{"slurm.node", Failure, "no node of Slurm has the host name n1", func(m *machine) { m.commands["sinfo"] = "n2|n2|idle\n" }},
 	{"slurm.node", Unknown, "exit status", func(m *machine) { delete(m.commands, "sinfo") }},
 	{"slurm.cgroupplugin", Failure, "disabled", set("CgroupPlugin", "disabled")},
 	{"slurm.cgroupplugin", Failure, "another version", set("CgroupPlugin", "cgroup/v1")},
