@@ -34,7 +34,7 @@ func (s *Summary) ledger(events []rt.Event) {
 			}
 		case e.Kind == "job" && e.Name == "cpuset":
 			s.CPU.AllowedCPUs, s.CPU.AllowedMems = allowedOf(e.Detail)
-		case e.Kind == "job" && e.Name == "sacct":
+		case e.Kind == "job" && e.Name == "sacct" && e.Status == "ok":
 			s.Sacct = sacctOf(e.Detail)
 		case e.Kind == "tracker" && e.Name == "sensors":
 			r.Sensors = sensorsOf(e.Detail)

@@ -19,13 +19,14 @@ import (
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/e2e/testsite"
+	"github.com/resource-tracker/rt/slurm/accounting/fakesacct"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/runrecord"
 )
 
-// The test binary is also the program that the scripts run.
+// The test binary is also the programs that the scripts run.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"rt-spool": main})
+	testscript.Main(m, map[string]func(){"rt-spool": main, "fakesacct": fakesacct.Main})
 }
 
 const testToken = "token-that-no-output-may-hold"

@@ -2,6 +2,8 @@ package sonar
 
 import (
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +20,12 @@ func TestSacctJobs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		jobs, err := SacctJobs(string(text), zone)
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")[1:]
+		output, texts := inTwoCalls(lines)
+		jobs, err := SacctJobs(output, texts, zone)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")[1:]
 		if len(jobs) != len(lines) || len(jobs) == 0 {
 			t.Fatalf("%s: %d jobs of %d lines", name, len(jobs), len(lines))
 		}
@@ -45,6 +48,26 @@ func TestSacctJobs(t *testing.T) {
 	}
 }
 
+// inTwoCalls returns what two calls of sacct give of lines with all fields.
+func inTwoCalls(lines []string) (figures string, texts func(dbIndex, jobIDRaw string) []string) {
+	all := map[string][]string{}
+	figures = strings.Join(SacctFields(), "|") + "\n"
+	for number, line := range lines {
+		index := strconv.Itoa(number)
+		values := strings.SplitN(line, "|", len(JobFields))
+		value := func(name string) string { return values[slices.Index(JobFields[:], name)] }
+		figures += index
+		for _, name := range SacctFields()[1:] {
+			figures += "|" + value(name)
+		}
+		figures += "\n"
+		for _, name := range TextFields {
+			all[index+" "+value("JobIDRaw")] = append(all[index+" "+value("JobIDRaw")], value(name))
+		}
+	}
+	return figures, func(dbIndex, jobIDRaw string) []string { return all[dbIndex+" "+jobIDRaw] }
+}
+
 // zeroes are those of the page, and what sacct has nothing for.
 var zeroes = map[string]bool{"": true, "Unknown": true, "0": true, "00:00:00": true, "0:0": true, "0.00M": true}
 
@@ -65,20 +88,28 @@ func compareSacct(t *testing.T, values []string, j *Job) {
 }
 
 func TestSacctMalformed(t *testing.T) {
-	header := strings.Join(JobFields[:], "|") + "\n"
-	good := "1|1" + strings.Repeat("|", len(JobFields)-2) + "name|with|bars\n"
-	if jobs, err := SacctJobs(header+good+"1|2\n"+good+"3|cut", time.UTC); len(jobs) != 2 || err == nil ||
-		!strings.Contains(err.Error(), "line 3") || !strings.Contains(err.Error(), "line 5") {
-		t.Errorf("%d jobs, %v", len(jobs), err)
-	} else if jobs[0].JobName != "name|with|bars" {
-		t.Errorf("JobName %q", jobs[0].JobName)
+	header := strings.Join(SacctFields(), "|") + "\n"
+	good := "5|1|1" + strings.Repeat("|", len(SacctFields())-3) + "\n"
+	texts := func(dbIndex, jobIDRaw string) []string {
+		return []string{"alice", "physics", "", "n1", "cpu", dbIndex + " of " + jobIDRaw + "\n2|2"}
+	}
+	jobs, err := SacctJobs(header+good+"5|1|2\n"+good+"5|3|cut", texts, time.UTC)
+	if len(jobs) != 2 || err == nil || !strings.Contains(err.Error(), "line 3") || !strings.Contains(err.Error(), "line 5") {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	if j := jobs[0]; j.User != "alice" || j.Account != "physics" || j.Partition != "cpu" || j.JobName != "5 of 1\ufffd2|2" {
+		t.Errorf("%+v", j)
+	}
+	none := func(_, _ string) []string { return nil }
+	if jobs, err := SacctJobs(header+good, none, time.UTC); err != nil || len(jobs) != 1 || jobs[0].JobName != "" {
+		t.Errorf("without the texts: %+v, %v", jobs, err)
 	}
 	for _, text := range []string{"", "sacct: error: no", "JobID|State\n1|x\n"} {
-		if _, err := SacctJobs(text, time.UTC); err == nil {
+		if _, err := SacctJobs(text, none, time.UTC); err == nil {
 			t.Errorf("%q has no header and gives no error", text)
 		}
 	}
-	if jobs, err := SacctJobs(header, time.UTC); jobs != nil || err != nil {
+	if jobs, err := SacctJobs(header, none, time.UTC); jobs != nil || err != nil {
 		t.Errorf("no jobs: %v, %v", jobs, err)
 	}
 }

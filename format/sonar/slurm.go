@@ -22,8 +22,7 @@ type Job struct {
 	Priority, JobName                                                string
 }
 
-// JobFields are the names of the fields of a Job, as in sacct, in the order of the format. JobName
-// is the last: only it may contain the separator of sacct -P.
+// JobFields are the names of the fields of a Job, as in sacct, in the order of the format.
 var JobFields = [...]string{
 	"JobID", "JobIDRaw", "User", "Account", "State", "Start", "End", "AveCPU", "AveDiskRead", "AveDiskWrite",
 	"AveRSS", "AveVMSize", "ElapsedRaw", "ExitCode", "Layout", "MaxRSS", "MaxVMSize", "MinCPU", "ReqCPUS", "ReqMem",
@@ -59,14 +58,24 @@ type Failure struct {
 	Timestamp time.Time
 }
 
-// SacctJobs parses the output of sacct -P with the fields JobFields in their order and with a
+// TextFields are the fields of a Job that can be any text. A user can put line feeds and separators into some
+// of them, and sacct prints them as they are.
+var TextFields = [...]string{"User", "Account", "Reservation", "NodeList", "Partition", "JobName"}
+
+// SacctFields are the fields that SacctJobs parses: DBIndex, and those of a Job without TextFields.
+func SacctFields() []string {
+	isText := func(name string) bool { return slices.Contains(TextFields[:], name) }
+	return append([]string{"DBIndex"}, slices.DeleteFunc(slices.Clone(JobFields[:]), isText)...)
+}
+
+// SacctJobs parses the output of sacct -P with SacctFields in their order and with a
 // header. Times are seconds since the epoch (SLURM_TIME_FORMAT=%s), or local times of loc; the
-// result has the offset of loc. It returns the jobs of the valid lines next to the error for the
-// others.
-func SacctJobs(output string, loc *time.Location) ([]Job, error) {
-	header := strings.Join(JobFields[:], "|")
+// result has the offset of loc. texts returns the values of TextFields of a record, nil if they are not known.
+// It returns the jobs of the valid lines next to the error for the others.
+func SacctJobs(output string, texts func(dbIndex, jobIDRaw string) []string, loc *time.Location) ([]Job, error) {
+	names := SacctFields()
 	first, rest, _ := strings.Cut(output, "\n")
-	if strings.TrimSuffix(first, "\r") != header {
+	if strings.TrimSuffix(first, "\r") != strings.Join(names, "|") {
 		return nil, fmt.Errorf("sonar: the output of sacct begins with %.100q and not with the header that was asked for", first)
 	}
 	var jobs []Job
@@ -74,19 +83,24 @@ func SacctJobs(output string, loc *time.Location) ([]Job, error) {
 	number := 1
 	for line := range strings.Lines(rest) {
 		number++
-		values := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", len(JobFields))
-		if len(values) != len(JobFields) || values[0] == "" || !strings.HasSuffix(line, "\n") {
+		values := strings.Split(strings.TrimRight(line, "\r\n"), "|")
+		if len(values) != len(names) || values[1] == "" || !strings.HasSuffix(line, "\n") {
 			bad = append(bad, fmt.Errorf("sonar: line %d of the output of sacct is malformed: %.100q", number, line))
 			continue
 		}
 		j := Job{Version: Version}
-		for i, p := range j.fields() {
-			*p = sacctValue(JobFields[i], values[i], loc)
+		for i, name := range names[1:] {
+			*j.field(name) = sacctValue(name, values[1+i], loc)
+		}
+		for i, text := range texts(values[0], j.JobIDRaw) {
+			*j.field(TextFields[i]) = sacctValue(TextFields[i], text, loc)
 		}
 		jobs = append(jobs, j)
 	}
 	return jobs, errors.Join(bad...)
 }
+
+func (j *Job) field(name string) *string { return j.fields()[slices.Index(JobFields[:], name)] }
 
 // sacctValue returns a value in the form of the format.
 func sacctValue(name, value string, loc *time.Location) string {

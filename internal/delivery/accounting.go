@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 // Accounting completes ended runs from Slurm's accounting: in one drain, one call for how
-// all of them ended and then calls for what they have used. If sacct fails, the runs
+// all of them ended, one for their names, and then calls for what they have used. If sacct fails, the runs
 // are delivered as they are.
 type Accounting struct {
 	Sacct    string // path of the program; empty: accounting is not used
@@ -34,7 +35,13 @@ type ended struct {
 	name       string // of the spool file
 	job        uint64
 	cluster    string
+	user       string
+	uid        rt.Opt[uint64]
 	start, end time.Time
+}
+
+func endedRun(name string, run *rt.Run) ended {
+	return ended{name, run.JobID.Or(0), run.Cluster, run.User, run.UID, run.Start, run.End}
 }
 
 // wants reports whether accounting may add something to the run. To the run of a step it adds only
@@ -57,20 +64,23 @@ func (a *Accounting) complete(ctx context.Context, dir string, runs []ended, now
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Deadline)
 	defer cancel()
-	accounts, err := a.readEnds(ctx, runs)
-	done.note(errors.Join(err, a.readUse(ctx, accounts)))
+	accounts, hasAnswer, err := a.read(ctx, runs)
+	done.note(err)
 	waiting = map[string]bool{}
 	for i := range runs {
 		r := &runs[i]
-		account := r.account(accounts)
+		account, problem := r.account(accounts)
 		age := now.Sub(r.end)
 		isUnknown := account == nil || account.Outcome == rt.OutcomeNone || account.JobName == ""
 		isRecent := age >= 0 && age < a.Wait
+		path := filepath.Join(dir, r.name)
 		switch {
-		case isUnknown && isRecent && err == nil:
+		case isUnknown && isRecent && hasAnswer:
 			waiting[r.name] = true
 		case account != nil:
-			done.write(filepath.Join(dir, r.name), account)
+			done.write(path, account)
+		case problem != "":
+			done.note(writeProblem(path, problem))
 		}
 	}
 	done.AwaitSacct = len(waiting)
@@ -92,85 +102,116 @@ const (
 	maxSacct     = 32 << 20
 )
 
-// readEnds returns the accounts by job id; after an error those that it got.
-func (a *Accounting) readEnds(ctx context.Context, runs []ended) (map[uint64][]accounting.Account, error) {
+// read returns the attempts of the jobs by job id. hasAnswer is false if sacct did not answer how jobs
+// ended: then no run waits for that. A malformed answer concerns the jobs of its malformed lines.
+func (a *Accounting) read(ctx context.Context, runs []ended) (attempts map[uint64][]accounting.Account, hasAnswer bool, err error) {
 	var ids []uint64
 	for i := range runs {
 		ids = append(ids, runs[i].job)
 	}
 	slices.Sort(ids)
-	accounts := map[uint64][]accounting.Account{}
+	records := map[uint64][]accounting.Account{}
+	var problems []error
+	hasAnswer = true
 	for jobs := range slices.Chunk(slices.Compact(ids), jobsPerCall) {
-		byJob, err := a.call(ctx, accounting.SacctArgs(jobs))
-		for id, list := range byJob {
-			accounts[id] = append(accounts[id], list...)
-		}
+		list, isAnswer, err := a.call(ctx, accounting.SacctArgs(jobs))
 		if err != nil {
-			return accounts, fmt.Errorf("read how %d jobs ended: %w; the runs are delivered without", len(jobs), err)
+			problems = append(problems, fmt.Errorf("read how %d jobs ended: %w; the runs are delivered without", len(jobs), err))
 		}
+		if !isAnswer {
+			hasAnswer = false
+			break
+		}
+		if err := a.addTexts(ctx, jobs, list); err != nil {
+			problems = append(problems, fmt.Errorf("read the names of %d jobs: %w; the runs are delivered without", len(jobs), err))
+		}
+		maps.Copy(records, byJob(list))
 	}
-	return accounts, nil
+	problems = append(problems, a.readUse(ctx, records))
+	for id, list := range records {
+		records[id] = accounting.Attempts(list)
+	}
+	return records, hasAnswer, errors.Join(problems...)
+}
+
+func (a *Accounting) addTexts(ctx context.Context, jobs []uint64, list []accounting.Account) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return a.explain(accounting.AddTexts(ctx, a.Sacct, jobs, list, maxSacct))
 }
 
 // readUse adds what the jobs that have ended have used, which is optional.
-func (a *Accounting) readUse(ctx context.Context, accounts map[uint64][]accounting.Account) error {
+func (a *Accounting) readUse(ctx context.Context, records map[uint64][]accounting.Account) error {
 	var ids []uint64
-	for id, list := range accounts {
+	for id, list := range records {
 		if slices.ContainsFunc(list, func(a accounting.Account) bool { return a.Outcome != rt.OutcomeNone }) {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	for jobs := range slices.Chunk(ids, stepsPerCall) {
-		used, err := a.call(ctx, accounting.SacctUseArgs(jobs))
+		list, _, err := a.call(ctx, accounting.SacctUseArgs(jobs))
 		if err != nil {
 			return fmt.Errorf("read what %d jobs have used: %w; the runs are delivered without", len(jobs), err)
 		}
+		used := byJob(list)
 		for _, id := range jobs {
-			accounting.MergeUse(accounts[id], used[id])
+			accounting.MergeUse(records[id], used[id])
 		}
 	}
 	return nil
 }
 
-// call runs sacct, and returns the accounts by job id.
-func (a *Accounting) call(ctx context.Context, args []string) (map[uint64][]accounting.Account, error) {
+// call runs sacct. The error has the malformed lines of an answer too.
+func (a *Accounting) call(ctx context.Context, args []string) (list []accounting.Account, isAnswer bool, err error) {
 	output, err := accounting.Run(ctx, a.Sacct, args, maxSacct)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%s did not answer within %s (drain.sacct_deadline)", a.Sacct, a.Deadline)
-	}
 	if err != nil {
-		return nil, err
+		return nil, false, a.explain(err)
 	}
-	list, err := accounting.ParseSacct(output, time.Local)
+	list, err = accounting.ParseSacct(output, time.Local)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", a.Sacct, err)
 	}
-	byJob := map[uint64][]accounting.Account{}
-	for _, account := range list {
-		byJob[account.JobID] = append(byJob[account.JobID], account)
-	}
-	return byJob, err
+	return list, !errors.Is(err, accounting.ErrNoHeader), err
 }
 
-// account returns that of the run, nil for none. Slurm's times are whole seconds: if an attempt ends
-// in the second in which the next one begins, both describe a run, and the last that began before the
-// run is its own.
-func (e *ended) account(accounts map[uint64][]accounting.Account) *accounting.Account {
-	list := accounts[e.job]
-	run := rt.Run{Identity: rt.Identity{Cluster: e.cluster, JobID: rt.Some(e.job), Start: e.start}}
-	var own *accounting.Account
-	for i := range list {
-		a := &list[i]
-		if !a.Describes(&run) {
-			continue
-		}
-		isLater := own != nil && a.Start.After(own.Start) && !a.Start.After(e.start)
-		if own == nil || isLater {
-			own = a
-		}
+// explain names the setting of the deadline.
+func (a *Accounting) explain(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s did not answer within %s (drain.sacct_deadline)", a.Sacct, a.Deadline)
 	}
-	return own
+	return err
+}
+
+func byJob(list []accounting.Account) map[uint64][]accounting.Account {
+	all := map[uint64][]accounting.Account{}
+	for _, account := range list {
+		all[account.JobID] = append(all[account.JobID], account)
+	}
+	return all
+}
+
+// account returns the run's account, nil for none, and why there is none.
+func (e *ended) account(attempts map[uint64][]accounting.Account) (own *accounting.Account, problem string) {
+	return accounting.Of(attempts[e.job], &rt.Run{
+		Identity:   rt.Identity{Cluster: e.cluster, JobID: rt.Some(e.job), Start: e.start},
+		Allocation: rt.Allocation{User: e.user, UID: e.uid},
+	})
+}
+
+// writeProblem adds an event to a run's file, once.
+func writeProblem(path, problem string) error {
+	r, err := spool.Open(path)
+	if err != nil {
+		return err
+	}
+	events, err := r.Events()
+	isKnown := slices.ContainsFunc(events, func(e rt.Event) bool { return e.Detail == problem })
+	if err == nil && !isKnown {
+		err = r.AddEvent(rt.Event{Time: time.Now().UTC(), Kind: "job", Name: "sacct", Status: "not used", Detail: problem})
+	}
+	return errors.Join(err, r.Close())
 }
 
 // write completes a run's file. After an error the run is delivered as it is.

@@ -2,11 +2,13 @@ package delivery
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +17,39 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/slurm"
-	"github.com/resource-tracker/rt/slurm/accounting"
+	"github.com/resource-tracker/rt/slurm/accounting/fakesacct"
 	"github.com/resource-tracker/rt/spool"
 )
 
-const labJobs = "../../slurm/accounting/testdata/sacct-P-all-lab-jobs.txt"
+// asSacct is set where the test binary is the program sacct.
+const asSacct = "RT_TEST_SACCT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asSacct) != "" {
+		fakesacct.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// prints is the command of a shell that prints records as sacct does.
+func prints(t *testing.T, records ...fakesacct.Record) string {
+	t.Helper()
+	text, err := json.Marshal(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "records")
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`echo "$@" >>"$0.calls"; %s=1 SLURM_CONF="%s" exec "%s" "$@"`, asSacct, path, self)
+}
+
+func secs(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 
 // accounted makes a directory with a shell script as sacct.
 func accounted(t *testing.T, script string) *locked {
@@ -115,61 +145,164 @@ func runAt(t *testing.T, path string) rt.Run {
 }
 
 // TestAccountingCompletesRuns: what the Epilog does not know comes from sacct, in one call for
-// all jobs, also those of dead trackers, and one call for what they used.
+// all jobs, also those of dead trackers, one call for their names and one for what they used.
 func TestAccountingCompletesRuns(t *testing.T) {
-	fixture, err := filepath.Abs(labJobs)
-	if err != nil {
-		t.Fatal(err)
+	start := time.Unix(1795168800, 0)
+	at := func(job int) time.Time { return start.Add(time.Duration(job) * time.Minute) }
+	states := []string{"COMPLETED", "FAILED", "CANCELLED by 1001", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED"}
+	outcomes := []rt.Outcome{rt.OutcomeFinished, rt.OutcomeFailed, rt.OutcomeCancelled, rt.OutcomeTimeout, rt.OutcomeOOM, rt.OutcomeCancelled}
+	var records []fakesacct.Record
+	for job := 1; job <= 12; job++ {
+		records = append(records, fakesacct.Record{
+			"Cluster": "lab", "JobIDRaw": fmt.Sprint(job), "JobID": fmt.Sprintf("1_%d", job), "State": states[job%6], "ExitCode": "0:0",
+			"Start": secs(at(job)), "End": secs(at(job).Add(time.Minute)), "User": fmt.Sprintf("user%d", job), "JobName": fmt.Sprintf("name\n%d", job),
+		})
 	}
-	text, err := os.ReadFile(fixture)
-	if err != nil {
-		t.Fatal(err)
-	}
-	accounts, err := accounting.ParseSacct(string(text), time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := accounted(t, `echo "$@" >>"$0.calls"; cat "`+fixture+`"`)
-	local := time.Local
-	time.Local = time.UTC // where the fixture was captured
-	t.Cleanup(func() { time.Local = local })
-	paths, seen := map[string]accounting.Account{}, map[rt.Outcome]int{}
-	for i, a := range accounts {
-		if a.Start.IsZero() || a.Outcome == rt.OutcomeNone {
-			continue
-		}
-		end := a.End
-		if i%3 == 0 {
+	d := accounted(t, prints(t, records...))
+	paths := map[string]int{}
+	for job := 1; job <= 12; job++ {
+		end := at(job).Add(time.Minute)
+		if job%3 == 0 {
 			end = time.Time{}
 		}
-		paths[d.spoolJob(t, a.JobID, a.Start, end)] = a
+		paths[d.spoolJob(t, uint64(job), at(job), end)] = job
 	}
 	entries, err := d.Runs(context.Background())
 	if err != nil || len(entries) != len(paths) || d.accounted.SacctError != "" {
 		t.Fatalf("%d entries of %d, %v, %s", len(entries), len(paths), err, d.accounted.SacctError)
 	}
-	for path, a := range paths {
+	for path, job := range paths {
 		run := runAt(t, path)
-		seen[run.Outcome]++
-		if run.Outcome != a.Outcome || run.OutcomeSource != "sacct" || run.Meta.JobName != a.JobName || run.ArrayTaskID != a.ArrayTaskID || run.User != a.User {
-			t.Errorf("%s is %q by %q, named %q, task %v, of %q; sacct: %+v", path, run.Outcome, run.OutcomeSource, run.Meta.JobName, run.ArrayTaskID, run.User, a)
+		isOurs := run.Meta.JobName == fmt.Sprintf("name?%d", job) && run.User == fmt.Sprintf("user%d", job) && run.ArrayTaskID == rt.Some(uint64(job))
+		if run.Outcome != outcomes[job%6] || run.OutcomeSource != "sacct" || !isOurs {
+			t.Errorf("%s is %q by %q, named %q, task %v, of %q", path, run.Outcome, run.OutcomeSource, run.Meta.JobName, run.ArrayTaskID, run.User)
 		}
 	}
-	if d.accounted.Accounted != len(paths) || d.lost == 0 || seen[rt.OutcomeCancelled] == 0 || seen[rt.OutcomeFailed] == 0 {
-		t.Errorf("%d of %d completed, %d lost, outcomes %v", d.accounted.Accounted, len(paths), d.lost, seen)
+	if d.accounted.Accounted != len(paths) || d.lost != 4 {
+		t.Errorf("%d of %d completed, %d lost", d.accounted.Accounted, len(paths), d.lost)
 	}
 	calls, err := os.ReadFile(d.Accounting.Sacct + ".calls")
-	if err != nil || strings.Count(string(calls), "\n") != 2 || strings.Count(string(calls), "--allocations") != 1 {
-		t.Errorf("not one call and one for the steps: %q, %v", calls, err)
+	if err != nil || strings.Count(string(calls), "\n") != 3 || strings.Count(string(calls), "--allocations") != 2 || strings.Count(string(calls), "JobName") != 1 {
+		t.Errorf("not one call, one for the names and one for the steps: %q, %v", calls, err)
 	}
+}
+
+// These names look like the end of their record and the record of another job, in different orders of fields.
+const (
+	forged  = "x\nlab|2|101|101|1002|FAILED|9:0|0:0|1795168798|1795169400|600|60|cpu=1|mallory|evil|cpu|normal||n1|forged"
+	forged2 = "x\nlab|101|101|FAILED|9:0|0:0|2026-11-20T10:00:00.001|1795169400|gold||mallory|evil|cpu|n1|600|60|cpu=1|forged"
+)
+
+// TestNameForgesNothing: the name of a job changes nothing of another job, whichever comes first.
+func TestNameForgesNothing(t *testing.T) {
+	start := time.Unix(1795168800, 0)
+	job := func(id, uid, user, account, name string) fakesacct.Record {
+		return fakesacct.Record{
+			"Cluster": "lab", "JobIDRaw": id, "JobID": id, "UID": uid, "State": "COMPLETED", "ExitCode": "0:0", "Start": secs(start), "End": secs(start.Add(10 * time.Minute)),
+			"User": user, "Account": account, "Partition": "cpu", "QOS": "normal", "JobName": name,
+		}
+	}
+	victim := job("101", "1001", "alice", "physics", "real")
+	for _, name := range []string{forged, forged2, forged + "\n", strings.ReplaceAll(forged, "|", "\n"), "\u2028" + forged, strings.Repeat("n", 1024), "\r"} {
+		attacker := job("100", "1002", "mallory", "evil", name)
+		for _, records := range [][]fakesacct.Record{{attacker, victim}, {victim, attacker}} {
+			d := accounted(t, prints(t, records...))
+			d.spoolJob(t, 100, start.Add(time.Second), start.Add(10*time.Minute))
+			path := d.spoolJob(t, 101, start.Add(time.Second), start.Add(10*time.Minute))
+			if _, err := d.Runs(t.Context()); err != nil || d.accounted.SacctError != "" || d.accounted.Accounted != 2 {
+				t.Fatalf("%q: %v, %+v", name, err, d.accounted)
+			}
+			run := runAt(t, path)
+			isHers := run.User == "alice" && run.Account == "physics" && run.Meta.JobName == "real" && run.QOS == "normal"
+			if !isHers || run.Outcome != rt.OutcomeFinished || run.ExitCode != rt.Some[int64](0) || !run.JobStart.Equal(start) {
+				t.Errorf("after the name %q: %+v", name, run)
+			}
+		}
+	}
+}
+
+// TestNameStopsNoWait: whatever the answer about one job is, the run of another user waits for its record.
+func TestNameStopsNoWait(t *testing.T) {
+	now := time.Now()
+	began := now.Add(-10 * time.Minute)
+	odd := fakesacct.Record{"JobIDRaw": "200", "State": "COMPLETED", "Start": secs(began), "End": secs(now.Add(-5 * time.Minute)), "JobName": "two\nlines"}
+	running := fakesacct.Record{"JobIDRaw": "201", "State": "RUNNING", "Start": secs(began), "End": "Unknown", "JobName": "real"}
+	malformed := maps.Clone(odd)
+	malformed["Cluster"] = "la|b"
+	for name, record := range map[string]fakesacct.Record{"two lines": odd, "a malformed line": malformed} {
+		d := accounted(t, prints(t, record, running))
+		old := d.spoolJob(t, 200, began, now.Add(-5*time.Minute))
+		d.spoolJob(t, 201, began, now.Add(-5*time.Second))
+		d.spoolJob(t, 202, began, now.Add(-5*time.Second)) // has no record yet
+		entries, err := d.Runs(t.Context())
+		if err != nil || d.accounted.AwaitSacct != 2 || len(entries) != 1 || entries[0].Name != filepath.Base(old) {
+			t.Errorf("%s: %+v, %v, %+v", name, entries, err, d.accounted)
+		}
+		isMalformed := strings.Contains(d.accounted.SacctError, "malformed")
+		if isMalformed != (name == "a malformed line") {
+			t.Errorf("%s: it says %q", name, d.accounted.SacctError)
+		}
+	}
+}
+
+// TestDoubtfulRecordIsNotUsed: what is not used is in the ledger, once.
+func TestDoubtfulRecordIsNotUsed(t *testing.T) {
+	start := time.Unix(1795168800, 0)
+	record := fakesacct.Record{"JobIDRaw": "7", "UID": "1002", "State": "FAILED", "Start": secs(start), "End": secs(start.Add(time.Minute)), "JobName": "x"}
+	later := maps.Clone(record)
+	later["Start"] = secs(start.Add(time.Second))
+	for says, records := range map[string][]fakesacct.Record{"at the same time": {record, later}, "of another user": {record}} {
+		d := accounted(t, prints(t, records...))
+		run := rt.Run{
+			Identity:   rt.Identity{Cluster: "lab", JobID: rt.Some[uint64](7), Node: "n1", BootID: "another", Start: start.Add(2 * time.Second)},
+			Allocation: rt.Allocation{Scheduler: "slurm", User: "alice", UID: rt.Some[uint64](1001)}, Ending: rt.Ending{State: rt.StateRunning},
+		}
+		w, err := spool.Create(d.Dir, run, rt.Host{}, spool.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Apply(rt.Exit{Outcome: rt.OutcomeUnknown, Source: "epilog", Time: start.Add(time.Minute)})
+		if err := w.End(run); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if entries, err := d.Runs(t.Context()); err != nil || len(entries) != 1 {
+				t.Fatalf("%s: %d entries, %v", says, len(entries), err)
+			}
+			if err := d.unlock(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if run := runAt(t, w.Path()); run.Outcome != rt.OutcomeUnknown || run.User != "alice" || run.Meta.JobName != "" {
+			t.Errorf("%s: %+v", says, run)
+		}
+		if found := eventsOfSacct(t, w.Path()); len(found) != 1 || found[0].Status != "not used" || !strings.Contains(found[0].Detail, says) {
+			t.Errorf("%s: the ledger has %+v", says, found)
+		}
+	}
+}
+
+func eventsOfSacct(t *testing.T, path string) []rt.Event {
+	t.Helper()
+	r, err := spool.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(events, func(e rt.Event) bool { return e.Name != "sacct" })
 }
 
 // For the run of a step, sacct changes only the identity of its job, if the file has that only as a
 // tag. It changes neither the outcome nor the ledger.
 func TestAccountingOfAStepsArray(t *testing.T) {
 	end := time.Now().Add(-time.Hour).Truncate(time.Second)
-	d := accounted(t, fmt.Sprintf("echo call >>\"$0.calls\"; printf 'Cluster|JobIDRaw|JobID|State|ExitCode|Start|End|ElapsedRaw|JobName\nlab|7|5_3|FAILED|1:0|%d|%d|60|arr\n'",
-		end.Add(-time.Minute).Unix(), end.Unix()))
+	d := accounted(t, prints(t, fakesacct.Record{
+		"Cluster": "lab", "JobIDRaw": "7", "JobID": "5_3", "State": "FAILED", "ExitCode": "1:0", "Start": secs(end.Add(-time.Minute)), "End": secs(end), "ElapsedRaw": "60", "JobName": "arr",
+	}))
 	makeRun := func(step string, tags map[string]string) string {
 		run := rt.Run{
 			Identity:   rt.Identity{Cluster: "lab", JobID: rt.Some[uint64](7), Step: step, Node: "n1", BootID: "another", Start: end.Add(-50 * time.Second)},
@@ -201,14 +334,8 @@ func TestAccountingOfAStepsArray(t *testing.T) {
 	if run = runAt(t, plain); run.ArrayTaskID.Valid() || run.Meta.JobName != "" {
 		t.Errorf("the run without a tag was changed: %+v", run)
 	}
-	r, err := spool.Open(claimed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	events, err := r.Events()
-	if isOfSacct := func(e rt.Event) bool { return e.Name == "sacct" }; err != nil || slices.ContainsFunc(events, isOfSacct) {
-		t.Errorf("the ledger has %+v, %v", events, err)
+	if events := eventsOfSacct(t, claimed); len(events) > 0 {
+		t.Errorf("the ledger has %+v", events)
 	}
 	if err := d.unlock(); err != nil {
 		t.Fatal(err)
@@ -216,8 +343,8 @@ func TestAccountingOfAStepsArray(t *testing.T) {
 	if _, err := d.Runs(context.Background()); err != nil || d.accounted.Accounted != 0 {
 		t.Errorf("the second drain: %v, %+v", err, d.accounted)
 	}
-	if calls, err := os.ReadFile(d.Accounting.Sacct + ".calls"); err != nil || strings.Count(string(calls), "\n") != 2 {
-		t.Errorf("not two calls of one drain: %q, %v", calls, err)
+	if calls, err := os.ReadFile(d.Accounting.Sacct + ".calls"); err != nil || strings.Count(string(calls), "\n") != 3 {
+		t.Errorf("not three calls of one drain: %q, %v", calls, err)
 	}
 }
 
@@ -225,10 +352,13 @@ func TestAccountingOfAStepsArray(t *testing.T) {
 // that ended just now without a record.
 func TestAccountingIsNotNeeded(t *testing.T) {
 	now := time.Now()
-	record := func(state string) string {
-		return fmt.Sprintf("printf 'Cluster|JobIDRaw|State|ExitCode|Start|End|JobName\nlab|7|%s|0:0|%d|Unknown|md\n'", state, now.Add(-time.Hour).Unix())
+	as := func(cluster, state, name string) string {
+		return prints(t, fakesacct.Record{
+			"Cluster": cluster, "JobIDRaw": "7", "State": state, "ExitCode": "0:0", "Start": secs(now.Add(-time.Hour)), "End": "Unknown", "JobName": name,
+		})
 	}
-	empty := "echo 'JobIDRaw|State'"
+	record := func(state string) string { return as("lab", state, "md") }
+	empty := prints(t)
 	tests := []struct {
 		name, script string
 		ended        time.Time
@@ -240,12 +370,12 @@ func TestAccountingIsNotNeeded(t *testing.T) {
 		{"no record", empty, now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
 		{"a clock that is ahead", empty, now.Add(time.Hour), false, rt.OutcomeUnknown, ""},
 		{"still running", record("RUNNING"), now, true, rt.OutcomeUnknown, ""},
-		{"no name yet", strings.Replace(record("FAILED"), "|md", "|allocation", 1), now, true, rt.OutcomeUnknown, ""},
-		{"no name for long", strings.Replace(record("FAILED"), "|md", "|allocation", 1), now.Add(-time.Minute), false, rt.OutcomeFailed, ""},
+		{"no name yet", as("lab", "FAILED", "allocation"), now, true, rt.OutcomeUnknown, ""},
+		{"no name for long", as("lab", "FAILED", "allocation"), now.Add(-time.Minute), false, rt.OutcomeFailed, ""},
 		{"completing for long", record("COMPLETING"), now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
 		{"ended", record("NODE_FAIL"), now, false, rt.OutcomeFailed, ""},
 		{"timeout", record("TIMEOUT"), now, false, rt.OutcomeTimeout, ""},
-		{"of another cluster", strings.Replace(record("TIMEOUT"), "lab|", "b|", 1), now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
+		{"of another cluster", as("b", "TIMEOUT", "md"), now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
 		{"it fails", "echo 'sacct: error: slurmdbd: Connection refused' >&2; exit 1", now, false, rt.OutcomeUnknown, "Connection refused"},
 		{"it hangs", hangs, now, false, rt.OutcomeUnknown, "did not answer within"},
 		{"it leaves a child", `sleep 3 & echo >"$0.hangs"; exit 1`, now, false, rt.OutcomeUnknown, "did not answer within"},
@@ -282,17 +412,16 @@ func TestAccountingIsNotNeeded(t *testing.T) {
 // whatever becomes of the answer that has them.
 func TestAccountingOfManySteps(t *testing.T) {
 	start := time.Now().Add(-time.Hour)
-	outcome := fmt.Sprintf("printf 'Cluster|JobIDRaw|State|Start|End|ElapsedRaw|JobName\nlab|7|TIMEOUT|%d|Unknown|60|md\n'", start.Unix())
-	use := "Cluster|JobIDRaw|State|Start|TotalCPU|MaxRSS|MaxRSSNode"
-	answer := fmt.Sprintf("printf '%s\nlab|7|TIMEOUT|%d|00:05||\nlab|7.0|TIMEOUT|%d|00:05|4096|n1\n'", use, start.Unix(), start.Unix())
+	job := fakesacct.Record{"Cluster": "lab", "JobIDRaw": "7", "State": "TIMEOUT", "Start": secs(start), "End": "Unknown", "ElapsedRaw": "60", "JobName": "md", "TotalCPU": "00:05"}
+	answer := prints(t, job, fakesacct.Record{"JobIDRaw": "7.0", "State": "TIMEOUT", "MaxRSS": "4096", "MaxRSSNode": "n1"})
 	for _, tt := range []struct{ name, script, detail, says string }{
-		{"complete", answer, "elapsed_secs=60 cpu_secs=5 max_rss_bytes=4096 max_rss_step=0 max_rss_node=n1", ""},
-		{"it fails", "echo no >&2; exit 1", "elapsed_secs=60", "have used"},
-		{"it hangs", hangs, "elapsed_secs=60", "did not answer within"},
-		{"it says too much", "echo '" + use + "'; head -c 33554432 /dev/zero", "elapsed_secs=60", "more than 33554432 bytes"},
+		{"complete", answer, "state=TIMEOUT elapsed_secs=60 cpu_secs=5 max_rss_bytes=4096 max_rss_step=0 max_rss_node=n1", ""},
+		{"it fails", "echo no >&2; exit 1", "state=TIMEOUT elapsed_secs=60", "have used"},
+		{"it hangs", hangs, "state=TIMEOUT elapsed_secs=60", "did not answer within"},
+		{"it says too much", "echo 'JobIDRaw|State'; head -c 33554432 /dev/zero", "state=TIMEOUT elapsed_secs=60", "more than 33554432 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := accounted(t, `case "$*" in *--allocations*) `+outcome+";; *) "+tt.script+";; esac")
+			d := accounted(t, `case "$*" in *--allocations*) `+answer+";; *) "+tt.script+";; esac")
 			ctx := t.Context()
 			if tt.script == hangs {
 				ctx = d.untilItHangs(t)
@@ -307,39 +436,9 @@ func TestAccountingOfManySteps(t *testing.T) {
 			if said := d.accounted.SacctError; (tt.says == "") != (said == "") || !strings.Contains(said, tt.says) {
 				t.Errorf("it says %q, not %q", said, tt.says)
 			}
-			r, err := spool.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			events, err := r.Events()
-			if err != nil {
-				t.Fatal(err)
-			}
-			i := slices.IndexFunc(events, func(e rt.Event) bool { return e.Name == "sacct" })
-			if i < 0 || events[i].Detail != tt.detail {
+			if events := eventsOfSacct(t, path); len(events) != 1 || events[0].Detail != tt.detail {
 				t.Errorf("the ledger has %+v, want %s", events, tt.detail)
 			}
 		})
-	}
-}
-
-// An attempt that began in the second in which the one before it ended gets its own account.
-func TestAccountOfAttempt(t *testing.T) {
-	at := func(secs float64) time.Time {
-		return time.Unix(1000, 0).Add(time.Duration(secs * float64(time.Second)))
-	}
-	accounts := map[uint64][]accounting.Account{7: {
-		{JobID: 7, Start: at(0), End: at(1), State: "REQUEUED"},
-		{JobID: 7, Start: at(1), End: at(2), State: "COMPLETED"},
-		{JobID: 7, Start: at(100), End: at(160), State: "REQUEUED"},
-		{JobID: 7, Start: at(160), State: "RUNNING"},
-	}}
-	for _, test := range []struct{ start, account float64 }{{0.1, 0}, {1.2, 1}, {1.9, 1}, {100.3, 100}, {159, 100}, {160.9, 160}} {
-		e := ended{job: 7, start: at(test.start)}
-		got := e.account(accounts)
-		if got == nil || !got.Start.Equal(at(test.account)) {
-			t.Errorf("a run that began at %v s has the account %+v, want that of %v s", test.start, got, test.account)
-		}
 	}
 }

@@ -67,7 +67,7 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 		}
 		name := filepath.Base(e.Path)
 		if e.Err == nil && !e.Live && d.Accounting.wants(&e.Run) {
-			known = append(known, ended{name, e.Run.JobID.Or(0), e.Run.Cluster, e.Run.Start, e.Run.End})
+			known = append(known, endedRun(name, &e.Run))
 		}
 		out = append(out, upload.Entry{Name: name, Start: e.Run.Start, Live: e.Live, Err: e.Err})
 	})

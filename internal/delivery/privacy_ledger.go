@@ -17,7 +17,7 @@ var kinds = []string{"sensor", "gap", "spool", "tracker", "job", "drain"}
 // figures lists the events with a detail that the report parses, and that has no names of other programs.
 var figures = []string{
 	"gap/schedule", "gap/suspend", "tracker/cost", "tracker/sensors", "tracker/budget", "tracker/clock",
-	"job/rusage", "job/cpuset", "job/sacct", "job/oom_kill", "job/cpu", "job/end", "job/bytes",
+	"job/rusage", "job/cpuset", "job/oom_kill", "job/cpu", "job/end", "job/bytes",
 }
 
 // Event changes an event of the ledger of the run to what leaves.
@@ -25,7 +25,10 @@ func (d *Disguise) Event(e *rt.Event) {
 	isFigure := slices.Contains(figures, e.Kind+"/"+e.Name)
 	isCount := e.Kind == "spool" && e.Status == "repeated"
 	isUnseen := e.Kind == "job" && e.Name == "tasks" && e.Status != "failed"
-	if !isFigure && !isCount && !isUnseen {
+	switch {
+	case e.Kind == "job" && e.Name == "sacct":
+		e.Detail = d.replace(e.Detail, nil) // the number of the user who cancelled the job
+	case !isFigure && !isCount && !isUnseen:
 		e.Detail = d.replace(e.Detail, d.texts)
 	}
 	kind, name, isRepeated := strings.Cut(e.Name, "/")

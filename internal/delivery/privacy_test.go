@@ -348,6 +348,7 @@ func TestEventOfARecord(t *testing.T) {
 	run.Meta.JobName, run.Meta.Tags = "readings", map[string]string{"slurm_user": "moritz", "slurm_uid": "4711", "slurm_work_dir": "/scratch/secret"}
 	for _, test := range []struct{ kind, name, status, detail, wantName, wantDetail string }{
 		{"job", "sacct", "ok", "max_rss_bytes=1 max_rss_node=n1", "sacct", "max_rss_bytes=1 max_rss_node=n1"},
+		{"job", "sacct", "ok", "state=CANCELLED cancelled_by_uid=1001 elapsed_secs=5", "sacct", "state=CANCELLED cancelled_by_uid=- elapsed_secs=5"},
 		{"gap", "schedule", "missed", "5 readings before snapshot 7", "schedule", "5 readings before snapshot 7"},
 		{"spool", "gap/readings", "repeated", "9 further readings", "gap/readings", "9 further readings"},
 		{"spool", "spool//home/max/x", "repeated", "9 further", "spool//home/-/x", "9 further"},

@@ -2,11 +2,8 @@
 package accounting
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,69 +13,71 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// Account is what Slurm's accounting has of one attempt of a job: one line of sacct. Times
+// Account is what Slurm's accounting has of one attempt of a job: one record of sacct. Times
 // are zero until there is one.
 type Account struct {
 	Cluster      string
-	JobID        uint64 // JobIDRaw
-	HasID        bool   // the following four are known; one that is absent does not apply to the job
+	JobID        uint64         // JobIDRaw
+	DBIndex      rt.Opt[uint64] // the number of the record, for the other calls
+	HasID        bool           // the following four are known; one that is absent does not apply to the job
 	ArrayJobID   rt.Opt[uint64]
 	ArrayTaskID  rt.Opt[uint64]
 	HetJobID     rt.Opt[uint64]
 	HetJobOffset rt.Opt[uint64]
-	State        string     // as in sacct: "COMPLETED", "CANCELLED by 1001"
-	Outcome      rt.Outcome // what State means; OutcomeNone while the job goes on
+	UID          rt.Opt[uint64] // of the job's user
+	State        string         // as in sacct: "COMPLETED", "CANCELLED by 1001"
+	Outcome      rt.Outcome     // what State means; OutcomeNone while the job goes on
 	Code, Signal rt.Opt[int64]
 	Derived      rt.Opt[int64]
 	Start, End   time.Time
-	Limit        time.Duration // the time limit; 0 if there is none or it is not known
-	QOS          string
-	Reservation  string
-	User         string
-	Account      string
-	Partition    string
-	NodeList     string
+	Limit        time.Duration  // the time limit; 0 if there is none or it is not known
 	Mem          rt.Opt[uint64] // bytes on all nodes, of AllocTRES
-	JobName      string         // empty until slurmdbd has it
 
+	Texts
 	Used AccountUse
 }
 
-// sacctFields ends with JobName: only that can have the separator.
-const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,TimelimitRaw,AllocTRES,JobName"
+// sacctFields are numbers, times and words of Slurm, and the name of the cluster. None is a text that
+// a user can set: such a text could look like the end of a record and another record. The texts
+// come from a call of their own, see ReadTexts.
+const sacctFields = "Cluster,DBIndex,JobIDRaw,JobID,UID,State,ExitCode,DerivedExitCode,Start,End,ElapsedRaw,TimelimitRaw,AllocTRES"
 
 // sacctUseFields are those of MergeUse. sacct reports no use for a job without its steps.
-const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode"
+const sacctUseFields = "Cluster,DBIndex,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode"
 
 // SacctArgs returns the arguments of the call of sacct that reads every attempt of the
 // jobs of all users. Records can lag some seconds behind the jobs. Its output is for
 // ParseSacct, and has one line for each attempt.
 func SacctArgs(jobs []uint64) []string {
-	return sacctArgs(jobs, sacctFields, "--allocations", "--noconvert")
+	return append(selectJobs(jobs), "--allocations", "--noconvert", "--parsable2", "--format="+sacctFields)
 }
 
 // SacctUseArgs returns those of a second call, for what the jobs' steps have used.
-func SacctUseArgs(jobs []uint64) []string { return sacctArgs(jobs, sacctUseFields, "--noconvert") }
+func SacctUseArgs(jobs []uint64) []string {
+	return append(selectJobs(jobs), "--noconvert", "--parsable2", "--format="+sacctUseFields)
+}
 
-func sacctArgs(jobs []uint64, fields string, options ...string) []string {
+func selectJobs(jobs []uint64) []string {
 	ids := make([]string, len(jobs))
 	for i, id := range jobs {
 		ids[i] = strconv.FormatUint(id, 10)
 	}
-	return append(options, "--parsable2", "--allusers", "--duplicates", "--format="+fields, "--jobs="+strings.Join(ids, ","))
+	return []string{"--allusers", "--duplicates", "--jobs=" + strings.Join(ids, ",")}
 }
 
-// ParseSacct parses the output of sacct --parsable2 with its header: any fields in any order,
-// with JobIDRaw and State. Of the lines of steps, after that of their job, only the memory is
-// used. Times are seconds since the epoch, or local times in loc. The error has the malformed
-// lines, and the accounts are those of the other lines.
+// ErrNoHeader is wrapped by the error of ParseSacct for an output that is not sacct's.
+var ErrNoHeader = errors.New("which is no header with JobIDRaw and State")
+
+// ParseSacct parses the output of sacct --parsable2 with its header: any fields in any order, without
+// texts that a user can set, with JobIDRaw and State. Of the lines of steps, after that of their job,
+// only the memory is used. Times are seconds since the epoch, or local times in loc. The error
+// has the malformed lines, and the accounts are those of the other lines.
 func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 	var header []string
 	var accounts []Account
-	var bad []error
-	number := 0
+	var bad Malformed
 	for line := range strings.Lines(output) {
-		number++
+		bad.Line++
 		line = strings.TrimRight(line, "\r\n")
 		if line == "" {
 			continue
@@ -86,11 +85,11 @@ func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 		if header == nil {
 			header = strings.Split(line, "|")
 			if !slices.Contains(header, "JobIDRaw") || !slices.Contains(header, "State") {
-				return nil, fmt.Errorf("the output of sacct begins with %.100q, which is no header with JobIDRaw and State", line)
+				return nil, fmt.Errorf("the output of sacct begins with %.100q, %w", line, ErrNoHeader)
 			}
 			continue
 		}
-		values := strings.SplitN(line, "|", len(header))
+		values := strings.Split(line, "|")
 		if len(values) == len(header) {
 			if addStep(header, values, accounts) {
 				continue
@@ -100,31 +99,59 @@ func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 				continue
 			}
 		}
-		bad = append(bad, fmt.Errorf("line %d of the output of sacct is malformed: %.100q", number, line))
+		bad.Add(line)
 	}
-	return accounts, errors.Join(bad...)
+	return accounts, bad.Err()
 }
 
-// noName is slurmdbd's name of a job of which it has only the end.
-const noName = "allocation"
+// Malformed collects the malformed lines of an output of sacct.
+type Malformed struct {
+	Line int // the number of the line that is read
+	errs []error
+	more int // malformed lines that are not in errs
+}
+
+// maxMalformed limits the lines in the error.
+const maxMalformed = 5
+
+// Add adds the line that is read.
+func (m *Malformed) Add(line string) {
+	if len(m.errs) == maxMalformed {
+		m.more++
+		return
+	}
+	m.errs = append(m.errs, fmt.Errorf("line %d of the output of sacct is malformed: %.100q", m.Line, line))
+}
+
+// Err returns the error for the malformed lines, nil if there are none.
+func (m *Malformed) Err() error {
+	if m.more > 0 {
+		return errors.Join(append(m.errs, fmt.Errorf("%d further lines are malformed", m.more))...)
+	}
+	return errors.Join(m.errs...)
+}
 
 // parseAccount parses the line of a job.
 func parseAccount(header, values []string, loc *time.Location) (a Account, ok bool) {
-	texts := map[string]*string{
-		"Cluster": &a.Cluster, "QOS": &a.QOS, "Reservation": &a.Reservation, "User": &a.User,
-		"Account": &a.Account, "Partition": &a.Partition, "NodeList": &a.NodeList, "JobName": &a.JobName,
-	}
 	for i, name := range header {
 		v := values[i]
 		switch name {
+		case "Cluster":
+			if slurm.Printable(v, slurm.MaxValue) {
+				a.Cluster = v
+			}
 		case "JobIDRaw":
 			id, err := strconv.ParseUint(v, 10, 64)
 			if err != nil || id == 0 {
 				return a, false
 			}
 			a.JobID = id
+		case "DBIndex":
+			a.DBIndex = parseNumber(v)
 		case "JobID":
 			a.setIDs(v)
+		case "UID":
+			a.UID = parseNumber(v)
 		case "State":
 			a.State, a.Outcome = v, outcomeOf(v)
 		case "ExitCode":
@@ -153,13 +180,17 @@ func parseAccount(header, values []string, loc *time.Location) (a Account, ok bo
 			a.End = sacctTime(v, loc)
 		default:
 			a.Used.set(name, v)
-			isNoName := name == "JobName" && v == noName
-			if field := texts[name]; field != nil && slurm.Printable(v, slurm.MaxValue) && !isNoName {
-				*field = v
-			}
 		}
 	}
 	return a, true
+}
+
+func parseNumber(text string) rt.Opt[uint64] {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return rt.None[uint64]()
+	}
+	return rt.Some(n)
 }
 
 // setIDs parses sacct's JobID: 12, 10_3 (a task of an array), 4+1 (a het component).
@@ -203,78 +234,8 @@ func sacctTime(text string, loc *time.Location) time.Time {
 		return time.Unix(n, 0).UTC()
 	}
 	t, err := time.ParseInLocation("2006-01-02T15:04:05", text, loc)
-	if err != nil {
+	if err != nil || t.Nanosecond() != 0 { // Slurm's times are whole seconds
 		return time.Time{}
 	}
 	return t.UTC()
-}
-
-// sacctPlaces are where FindSacct looks when PATH, that of cron for example, lacks it.
-var sacctPlaces = []string{"/usr/local/bin/sacct", "/opt/slurm/bin/sacct", "/usr/local/slurm/bin/sacct"}
-
-// FindSacct returns the path of sacct; empty where it is not installed.
-func FindSacct() string {
-	for _, path := range append([]string{"sacct"}, sacctPlaces...) {
-		if found, err := exec.LookPath(path); err == nil {
-			return found
-		}
-	}
-	return ""
-}
-
-// passed are the variables that sacct gets. The environment of a drain has tokens and keys, which
-// no other program must get. SLURM_JWT is Slurm's own, for clusters with auth/jwt.
-var passed = [...]string{"PATH", "LANG", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT", "TZ"}
-
-// environment returns those of the variables that are set, and the format of times.
-func environment() []string {
-	env := []string{"SLURM_TIME_FORMAT=%s"}
-	for _, name := range passed {
-		if value, isSet := os.LookupEnv(name); isSet {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
-}
-
-// ErrTooLong is wrapped by the error of Run when the output is larger than its limit.
-var ErrTooLong = errors.New("its output is too large")
-
-// Run runs sacct at the path program and returns at most maxBytes of output, with times in
-// seconds since the epoch. Of the environment sacct gets only PATH, LANG, LD_LIBRARY_PATH,
-// SLURM_CONF, SLURM_JWT and TZ. The error wraps context.DeadlineExceeded when ctx ends first, and
-// ends with what sacct wrote to its standard error.
-func Run(ctx context.Context, program string, args []string, maxBytes int) (string, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = environment()
-	cmd.WaitDelay = time.Second // for a child that keeps its output open
-	output, messages := prefix{limit: maxBytes}, prefix{limit: 4 << 10}
-	cmd.Stdout, cmd.Stderr = &output, &messages
-	err := cmd.Run()
-	switch {
-	case ctx.Err() != nil:
-		err = ctx.Err()
-	case err != nil && len(messages.text) > 0:
-		err = fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(string(messages.text)), " "))
-	case err == nil && output.cut:
-		err = fmt.Errorf("%w: more than %d bytes", ErrTooLong, maxBytes)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", program, err)
-	}
-	return string(output.text), nil
-}
-
-// prefix keeps the beginning of what is written to it.
-type prefix struct {
-	text  []byte
-	limit int
-	cut   bool
-}
-
-// Write implements io.Writer.
-func (p *prefix) Write(b []byte) (int, error) {
-	fits := min(len(b), p.limit-len(p.text))
-	p.text, p.cut = append(p.text, b[:fits]...), p.cut || fits < len(b)
-	return len(b), nil
 }

@@ -77,27 +77,36 @@ func hostFacts(name string, s *sonar.Sysinfo) rt.Host {
 	return h
 }
 
-// account merges the records of sonar slurm into the run, and completes its metadata. A job
+// account merges the record of sonar slurm into the run, and completes its metadata. A job
 // without such a record and without a cluster may belong to any scheduler, or to none.
 func (im *importer) account(run *rt.Run) {
-	var of []slurmacct.Account
+	var records []slurmacct.Account
+	tres := map[uint64]string{} // by DBIndex
 	id := strconv.FormatUint(run.JobID.Or(0), 10)
-	for _, j := range im.accounts {
+	for i, j := range im.accounts {
 		if j.JobIDRaw != id {
 			continue
 		}
-		if a, ok := sonarAccount(j); ok && a.Describes(run) {
-			of = append(of, a)
-			allocation(run, parseTRES(j.AllocTRES))
+		a, ok := sonarAccount(j)
+		if !ok {
+			continue
 		}
+		a.DBIndex.Set(uint64(i))
+		tres[uint64(i)] = j.AllocTRES
+		isOlder := func(b slurmacct.Account) bool { return b.Start.Equal(a.Start) && (b.State == "RESIZING") == (a.State == "RESIZING") }
+		records = append(slices.DeleteFunc(records, isOlder), a) // sonar slurm prints a job again and again
 	}
-	if of == nil && run.Cluster == "" {
+	own, _ := slurmacct.Of(slurmacct.Attempts(records), run)
+	if own == nil && run.Cluster == "" {
 		return
 	}
 	run.Scheduler = "slurm"
+	if own != nil {
+		allocation(run, parseTRES(tres[own.DBIndex.Or(0)]))
+	}
 	slurm.Describe(run)
-	for i := range of {
-		of[i].Merge(run)
+	if own != nil {
+		own.Merge(run)
 	}
 }
 
@@ -127,15 +136,17 @@ func sonarAccount(j *sonar.Job) (slurmacct.Account, bool) {
 	if exit == "" {
 		exit = "0:0" // zeros are left out
 	}
-	const header = "JobIDRaw|JobID|State|ExitCode|Start|End|Reservation|User|Account|Partition|NodeList|JobName\n"
-	line := strings.Join([]string{
-		j.JobIDRaw, j.JobID, j.State, exit, epoch(j.Start), epoch(j.End), j.Reservation, j.User, j.Account, j.Partition, j.NodeList, j.JobName,
-	}, "|")
+	const header = "JobIDRaw|JobID|State|ExitCode|Start|End\n"
+	line := strings.Join([]string{j.JobIDRaw, j.JobID, j.State, exit, epoch(j.Start), epoch(j.End)}, "|")
 	accounts, err := slurmacct.ParseSacct(header+line+"\n", time.UTC)
 	if err != nil || len(accounts) != 1 {
 		return slurmacct.Account{}, false
 	}
-	return accounts[0], true
+	a := accounts[0]
+	a.Texts = slurmacct.Texts{
+		Reservation: j.Reservation, User: j.User, Account: j.Account, Partition: j.Partition, NodeList: j.NodeList, JobName: j.JobName,
+	}.Storable()
+	return a, true
 }
 
 // parseTRES parses cpu=2,mem=800M,node=2.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,14 +16,11 @@ import (
 // sacctStates are those of jobs that have ended.
 const sacctStates = "BOOT_FAIL,CANCELLED,COMPLETED,DEADLINE,FAILED,NODE_FAIL,OUT_OF_MEMORY,PREEMPTED,TIMEOUT"
 
-// SacctArgs returns the arguments of sacct for the jobs between from and to: those that have ended
-// or, if unended is set, all.
+// SacctArgs returns the arguments with which sacct selects the jobs between from and to: those that have
+// ended or, if unended is set, all.
 func SacctArgs(from, to time.Time, unended bool) []string {
 	const layout = "2006-01-02T15:04:05"
-	args := []string{
-		"--allusers", "--parsable2", "--format=" + strings.Join(sonar.JobFields[:], ","),
-		"--starttime=" + from.Format(layout), "--endtime=" + to.Format(layout),
-	}
+	args := []string{"--allusers", "--starttime=" + from.Format(layout), "--endtime=" + to.Format(layout)}
 	if !unended {
 		args = append(args, "--state="+sacctStates)
 	}
@@ -32,19 +30,33 @@ func SacctArgs(from, to time.Time, unended bool) []string {
 // maxSacct limits the output of sacct, in bytes.
 const maxSacct = 1 << 30
 
-// SacctJobs returns the jobs that sacct prints. It runs sacct until ctx ends. Its errors say how to ask
-// for less.
+// SacctJobs returns the jobs that args select, from a call of sacct for their figures and one for their texts.
+// It runs sacct until ctx ends. Its errors say how to ask for less.
 func SacctJobs(ctx context.Context, program string, args []string) ([]sonar.Job, error) {
-	output, err := accounting.Run(ctx, program, args, maxSacct)
+	figures := append(slices.Clone(args), "--parsable2", "--format="+strings.Join(sonar.SacctFields(), ","))
+	output, err := accounting.Run(ctx, program, figures, maxSacct)
+	if err != nil {
+		return nil, advise(err)
+	}
+	texts, textErr := accounting.ReadTexts(ctx, program, args, sonar.TextFields[:], maxSacct)
+	jobs, err := sonar.SacctJobs(output, func(dbIndex, jobIDRaw string) []string {
+		return texts[accounting.Record{DBIndex: dbIndex, JobIDRaw: jobIDRaw}]
+	}, time.Local)
+	if textErr != nil && len(jobs) > 0 {
+		err = errors.Join(err, fmt.Errorf("read the names of the jobs: %w", advise(textErr)))
+	}
+	return jobs, err
+}
+
+// advise says how to ask for less.
+func advise(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, errors.New("sacct did not answer before the deadline; slurmdbd may be down or busy: ask for less time (--window) or wait longer (--deadline)")
+		return errors.New("sacct did not answer before the deadline; slurmdbd may be down or busy: ask for less time (--window) or wait longer (--deadline)")
 	case errors.Is(err, accounting.ErrTooLong):
-		return nil, fmt.Errorf("%w: ask for less time (--window, --span)", err)
-	case err != nil:
-		return nil, err
+		return fmt.Errorf("%w: ask for less time (--window, --span)", err)
 	}
-	return sonar.SacctJobs(output, time.Local)
+	return err
 }
 
 // WriteFailure writes the record of a failure of sacct and returns its error.

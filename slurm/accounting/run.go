@@ -1,0 +1,86 @@
+package accounting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// sacctPlaces are where FindSacct looks when PATH, that of cron for example, lacks it.
+var sacctPlaces = []string{"/usr/local/bin/sacct", "/opt/slurm/bin/sacct", "/usr/local/slurm/bin/sacct"}
+
+// FindSacct returns the path of sacct; empty where it is not installed.
+func FindSacct() string {
+	for _, path := range append([]string{"sacct"}, sacctPlaces...) {
+		if found, err := exec.LookPath(path); err == nil {
+			return found
+		}
+	}
+	return ""
+}
+
+// passed are the variables that sacct gets. The environment of a drain has tokens and keys, which
+// no other program must get. SLURM_JWT is Slurm's own, for clusters with auth/jwt.
+var passed = [...]string{"PATH", "LANG", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT", "TZ"}
+
+// environment returns those of the variables that are set, and the format of times.
+func environment(timeFormat string) []string {
+	env := []string{"SLURM_TIME_FORMAT=" + timeFormat}
+	for _, name := range passed {
+		if value, isSet := os.LookupEnv(name); isSet {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// ErrTooLong is wrapped by the error of Run when the output is larger than its limit.
+var ErrTooLong = errors.New("its output is too large")
+
+// Run runs sacct at the path program and returns at most maxBytes of output, with times in
+// seconds since the epoch. Of the environment sacct gets only PATH, LANG, LD_LIBRARY_PATH,
+// SLURM_CONF, SLURM_JWT and TZ. The error wraps context.DeadlineExceeded when ctx ends first, and
+// ends with what sacct wrote to its standard error.
+func Run(ctx context.Context, program string, args []string, maxBytes int) (string, error) {
+	return run(ctx, program, args, "%s", maxBytes)
+}
+
+// run is Run with another format of times.
+func run(ctx context.Context, program string, args []string, timeFormat string, maxBytes int) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = environment(timeFormat)
+	cmd.WaitDelay = time.Second // for a child that keeps its output open
+	output, messages := prefix{limit: maxBytes}, prefix{limit: 4 << 10}
+	cmd.Stdout, cmd.Stderr = &output, &messages
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case err != nil && len(messages.text) > 0:
+		err = fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(string(messages.text)), " "))
+	case err == nil && output.cut:
+		err = fmt.Errorf("%w: more than %d bytes", ErrTooLong, maxBytes)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", program, err)
+	}
+	return string(output.text), nil
+}
+
+// prefix keeps the beginning of what is written to it.
+type prefix struct {
+	text  []byte
+	limit int
+	cut   bool
+}
+
+// Write implements io.Writer.
+func (p *prefix) Write(b []byte) (int, error) {
+	fits := min(len(b), p.limit-len(p.text))
+	p.text, p.cut = append(p.text, b[:fits]...), p.cut || fits < len(b)
+	return len(b), nil
+}
