@@ -384,7 +384,7 @@ func TestAccountingIsNotNeeded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if testing.Short() && strings.HasPrefix(tt.script, "sleep") {
-				t.Skip("exec.Cmd waits a second for the child: make check does that")
+				t.Skip("in make check: exec.Cmd waits a second for the child")
 			}
 			d, ctx := accounted(t, tt.script), t.Context()
 			if strings.Contains(tt.script, ".hangs") {

@@ -27,6 +27,7 @@ func main() {
 	allowFile := flag.String("allow", "", "tests that may be skipped: `FILE`")
 	packages := flag.Int("of", 0, "the `NUMBER` of packages that will be tested, for the progress")
 	commands := flag.Int("commands", 0, "the `NUMBER` of commands; 0 is any")
+	elsewhere := flag.String("elsewhere", "", "skips whose reason has this `TEXT` are not counted: another command runs the test")
 	flag.Parse()
 	allowed, err := readAllowed(*allowFile)
 	if err != nil {
@@ -34,6 +35,7 @@ func main() {
 		os.Exit(2)
 	}
 	s := newSummary(os.Stdout, *packages)
+	s.elsewhere = *elsewhere
 	s.readAll(os.Stdin)
 	if s.commands < *commands {
 		s.fail(fmt.Sprintf("%d of %d test commands have ended", s.commands, *commands))

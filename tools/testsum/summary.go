@@ -30,7 +30,7 @@ type summary struct {
 	running        map[string]string   // packages that run, each with the test that started last
 	passed         int
 	packages       int
-	ran            map[string]bool // tests that passed; one that another command skips is no skip
+	elsewhere      string // skips whose reason has this text are not counted: another command runs the test
 	skips          []skip
 	versions       []string // what the tests on a real Slurm ran on
 	slowest        []slow
@@ -66,7 +66,7 @@ func (f failure) String() string {
 
 func newSummary(out io.Writer, of int) *summary {
 	now := time.Now()
-	return &summary{out: out, of: of, began: now, printed: now, output: map[string][]string{}, ran: map[string]bool{}, running: map[string]string{}}
+	return &summary{out: out, of: of, began: now, printed: now, output: map[string][]string{}, running: map[string]string{}}
 }
 
 // progress is the time since the start, and how many packages have ended.
@@ -170,12 +170,14 @@ func (s *summary) result(e event, pkg, id string) {
 	switch e.Action {
 	case "pass":
 		s.passed++
-		s.ran[id] = true
 	case "fail":
 		s.failures = append(s.failures, failure{pkg: pkg, test: e.Test, text: text})
 		s.print("%s", text)
 	case "skip":
-		s.skips = append(s.skips, skip{id, text})
+		isElsewhere := s.elsewhere != "" && strings.Contains(text, s.elsewhere)
+		if !isElsewhere {
+			s.skips = append(s.skips, skip{id, text})
+		}
 	}
 }
 
@@ -206,7 +208,6 @@ func (s *summary) failPackage(pkg string) {
 
 // finish prints the lists and the totals, and reports whether no test failed.
 func (s *summary) finish(allowed map[string]bool, isStrict bool) bool {
-	s.skips = slices.DeleteFunc(s.skips, func(k skip) bool { return s.ran[k.id] })
 	slices.SortFunc(s.skips, func(a, b skip) int { return strings.Compare(a.id, b.id) })
 	s.listVersions()
 	s.listSlowest()
