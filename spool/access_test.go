@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,7 +91,7 @@ func TestWhoMayReadARunningJob(t *testing.T) {
 	for _, access := range []string{"owner", "group", "root"} {
 		t.Run(access, func(t *testing.T) {
 			base, dir := sharedSpool(t)
-			path, stop := trackAs(t, base, dir, access, "live")
+			path, pace, stop := trackAs(t, base, dir, access, "live")
 			for _, who := range []struct {
 				name       string
 				uid, group uint32
@@ -101,7 +102,7 @@ func TestWhoMayReadARunningJob(t *testing.T) {
 				{"a stranger", strangerUID, strangerUID, false},
 				{"a stranger of the tracker's group", strangerUID, trackerUID, false},
 			} {
-				out, err := as(t, base, who.uid, who.group, "follow", path, "6")
+				out, err := followAs(t, base, who.uid, who.group, pace, path, 6)
 				may := err == nil && out == "grew: true\n"
 				hasReason := may || strings.Contains(out, "permission denied")
 				if may != who.may || !hasReason {
@@ -144,17 +145,24 @@ func TestWhoMayReadARunningJob(t *testing.T) {
 // A copy during which the log restarted is not used, because its pages are of different times.
 func TestCopyIsOfOneMoment(t *testing.T) {
 	base, dir := sharedSpool(t)
-	path, stop := trackAs(t, base, dir, "owner", "busy")
-	if out, err := as(t, base, ownerUID, ownerUID, "follow", path, "10"); err != nil {
+	path, pace, stop := trackAs(t, base, dir, "owner", "busy")
+	if out, err := followAs(t, base, ownerUID, ownerUID, pace, path, 10); err != nil {
 		t.Error(out)
 	}
 	stop()
 }
 
-// trackAs starts a tracker, and returns its file and a function that ends the run.
-func trackAs(t *testing.T, base, dir, access, how string) (path string, stop func()) {
+// trackAs starts a tracker. It returns the tracker's file, the end of the pipe that a reader writes into, and a
+// function that ends the run.
+func trackAs(t *testing.T, base, dir, access, how string) (path string, pace *os.File, stop func()) {
 	t.Helper()
 	tracker := command(t, base, trackerUID, trackerUID, "track", dir, access, how)
+	fromReader, pace, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fromReader.Close()
+	tracker.ExtraFiles = []*os.File{fromReader}
 	in, err := tracker.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -174,11 +182,20 @@ func trackAs(t *testing.T, base, dir, access, how string) (path string, stop fun
 	if err != nil || len(paths) != 1 {
 		t.Fatalf("%q, %v", paths, err)
 	}
-	return paths[0], func() {
-		if err := errors.Join(in.Close(), tracker.Wait()); err != nil {
+	return paths[0], pace, func() {
+		if err := errors.Join(in.Close(), pace.Close(), tracker.Wait()); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// followAs reads a tracked run n times as a user, and returns what act printed.
+func followAs(t *testing.T, base string, uid, group uint32, pace *os.File, path string, n int) (string, error) {
+	t.Helper()
+	cmd := command(t, base, uid, group, "follow", path, strconv.Itoa(n))
+	cmd.ExtraFiles = []*os.File{pace}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // lockAs locks a file as a user, until release is called.

@@ -8,10 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -88,6 +88,9 @@ func act(args []string) error {
 func follow(path string, n int) error {
 	last, copies := int64(0), 0
 	for range n {
+		if _, err := pace().Write([]byte{0}); err != nil {
+			return err
+		}
 		r, err := Open(path)
 		if errors.Is(err, errRestarted) {
 			continue
@@ -153,12 +156,18 @@ func track(args []string) error {
 		if err := errors.Join(w.Put(m.next()), w.Flush()); err != nil {
 			return err
 		}
-		if args[3] == "live" {
-			time.Sleep(5 * time.Millisecond) // else a copy takes longer than the log from restart to restart
+		if args[3] == "live" { // else a copy takes longer than the log from restart to restart
+			awaitReader()
 		}
 	}
 	return w.End(run)
 }
+
+// pace is a pipe from the process that follows a run to its tracker, which writes a snapshot for each byte.
+var pace = sync.OnceValue(func() *os.File { return os.NewFile(3, "pace") })
+
+// awaitReader waits until the process that follows the run reads it again, or has ended.
+func awaitReader() { _, _ = pace().Read(make([]byte, 1)) }
 
 // attack tries all that could change the run or put something in its place, and
 // fails where one of them works.
@@ -188,6 +197,14 @@ func closeAny(f *os.File) {
 	if f != nil {
 		f.Close()
 	}
+}
+
+// sized returns the size of a test: the smaller one in make test.
+func sized(full, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
 }
 
 // as runs act as a user and returns what it printed.

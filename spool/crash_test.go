@@ -84,10 +84,7 @@ func victim(dir string) error {
 // whole, and costs no more than what it had not committed yet.
 func TestKilledWriterLosesNothingThatWasCommitted(t *testing.T) {
 	const atOnce = 4
-	kills := int64(200)
-	if testing.Short() {
-		kills = 60
-	}
+	kills := int64(sized(200, 4))
 	base, seed := t.TempDir(), random.Seed(t)
 	var thinnings atomic.Int64
 	t.Run("kills", func(t *testing.T) {
@@ -97,14 +94,15 @@ func TestKilledWriterLosesNothingThatWasCommitted(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, uint64(worker)))
 				for i := range int(kills) / atOnce {
 					dir := filepath.Join(base, fmt.Sprintf("%d-%d", worker, i))
-					if i%4 == 3 {
+					isThinned := (worker+i)%4 == 3
+					if isThinned {
 						dir += "-quota"
 					}
 					if err := os.Mkdir(dir, 0o700); err != nil {
 						t.Fatal(err)
 					}
 					lines := 1 + rng.IntN(20)
-					if i%4 == 3 {
+					if isThinned {
 						lines += 80 // until there is something to thin
 					}
 					thinnings.Add(killOnce(t, dir, lines, time.Duration(rng.IntN(2000))*time.Microsecond))

@@ -87,6 +87,9 @@ func TestTableAboveTheLimit(t *testing.T) {
 
 // A run of a year has more processes than the rows of other tables may take. It is not damaged.
 func TestManyIdentities(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in make check: a run with 300,000 processes")
+	}
 	path := hostile(t, endedFile(t, 3), "WITH RECURSIVE n(i) AS (SELECT 1000000 UNION ALL SELECT i + 1 FROM n LIMIT 300000) "+
 		"INSERT INTO process (id, slot, pid, start_ticks, comm) SELECT i, 1, i, i, 'sh' FROM n")
 	r := mustOpen(t, path)

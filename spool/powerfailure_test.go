@@ -110,7 +110,7 @@ func TestPowerFailureOfALedger(t *testing.T) {
 		func(r *Reader) error { return r.MarkDelivered(start) },
 	}
 	for _, mode := range []os.FileMode{0o600, 0o640} { // the second: others may read it
-		for at := 1; ; at++ {
+		for at := firstFault(t, faultStep()); ; at += faultStep() {
 			dir := filepath.Join(base, fmt.Sprintf("%o-%d", mode, at))
 			path := filepath.Join(dir, "x.db")
 			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, good, mode), os.Chmod(path, mode)); err != nil {

@@ -143,7 +143,8 @@ func TestQuotaKeepsTotals(t *testing.T) {
 // A run that would fill the quota many times over stays within it, with the same
 // detail at its beginning as near its end.
 func TestQuotaBoundsTheFile(t *testing.T) {
-	const quota, n = 1 << 20, 15_000
+	const quota = 1 << 20
+	n := sized(15_000, 5000)
 	m := newMachine(8, 1)
 	w := mustCreate(t, Options{QuotaRun: quota})
 	var largest int64
@@ -175,7 +176,7 @@ func TestQuotaBoundsTheFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Seq == n {
+		if s.Seq == int64(n) {
 			same(t, want, s)
 		}
 		seqs = append(seqs, s.Seq)
@@ -214,14 +215,14 @@ func TestQuotaThatFailsIsSaid(t *testing.T) {
 	if err := w.db.exec("CREATE TEMP TRIGGER no BEFORE DELETE ON main.keyframe BEGIN SELECT raise(ABORT, 'not now'); END"); err != nil {
 		t.Fatal(err)
 	}
-	put(1500)
+	put(sized(1500, 600))
 	if w.quota.err == nil {
 		t.Fatal("thinning did not fail")
 	}
 	if err := w.db.exec("DROP TRIGGER no"); err != nil {
 		t.Fatal(err)
 	}
-	put(1500)
+	put(sized(1500, 600))
 	if err := w.End(testRun()); err != nil {
 		t.Fatal(err)
 	}

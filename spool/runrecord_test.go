@@ -154,7 +154,7 @@ func thinnedRun(t testing.TB) *Reader {
 // its delivery.
 func TestRecordHasEveryRow(t *testing.T) {
 	runs := []*Reader{thinnedRun(t)}
-	for seed := range uint64(6) {
+	for seed := range uint64(sized(6, 2)) {
 		runs = append(runs, randomRun(t, seed))
 	}
 	for i, r := range runs {

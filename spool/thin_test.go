@@ -178,7 +178,8 @@ func TestReadingWhileSnapshotsAreThinned(t *testing.T) {
 func TestThinAnEndedRun(t *testing.T) {
 	w := mustCreate(t, Options{})
 	m := newMachine(16, 1)
-	for range 8000 {
+	n := sized(8000, 5000)
+	for range n {
 		if err := w.Put(m.next()); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +204,7 @@ func TestThinAnEndedRun(t *testing.T) {
 	if err != nil || small > large/8 {
 		t.Errorf("%d bytes, then %d, %v", large, small, err)
 	}
-	got := collect(t, r, 8000, 8000)[0]
+	got := collect(t, r, int64(n), int64(n))[0]
 	same(t, clone(&m.snap), got)
 	for name, v := range columnSums(t, w.Path()) {
 		if before[name] != v {

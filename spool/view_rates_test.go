@@ -59,7 +59,7 @@ func withGaps(rng *rand.Rand, n int) []*rt.Snapshot {
 // controllers and counters that fall.
 func TestViewSampleIsTheExport(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for run := range 40 {
+	for run := range sized(40, 10) {
 		list := withGaps(rng, 60)
 		r := stored(t, Options{}, list)
 		var got [][]driver.Value

@@ -4,7 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/resource-tracker/rt"
 )
@@ -12,6 +12,10 @@ import (
 // The log is synced once a minute of the run, and the locks of SQLite on the database stay: a
 // descriptor of the log drops none.
 func TestTheLogIsSyncedOnceAMinute(t *testing.T) {
+	synctest.Test(t, syncEachMinute)
+}
+
+func syncEachMinute(t *testing.T) {
 	w := mustCreate(t, Options{})
 	r := mustOpen(t, w.Path())
 	var s rt.Snapshot
@@ -23,9 +27,7 @@ func TestTheLogIsSyncedOnceAMinute(t *testing.T) {
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		for w.sync.busy.Load() {
-			time.Sleep(time.Millisecond)
-		}
+		synctest.Wait() // the goroutine that syncs has ended
 		if n := w.sync.synced.Load(); n != minute+1 {
 			t.Errorf("in minute %d the log was synced %d times", minute+1, n)
 		}

@@ -120,7 +120,7 @@ func TestEndWaitsForAFullDisk(t *testing.T) {
 	e := newEnding(t)
 	dir := filepath.Join(e.site.dir, "spool")
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("only root can mount a tmpfs of 1 MiB (%v); the tests of package spool cover the rest", err)
+		t.Skipf("needs root: mounts a tmpfs of 1 MiB (%v); the tests of package spool cover the rest", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
@@ -205,6 +205,9 @@ func TestEndWaitsForALockedFile(t *testing.T) {
 
 // When the time is over the run is left for rt-spool drain, and the log says so.
 func TestEndGivesUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in make check: SQLite waits for a lock three times a second")
+	}
 	e := newEnding(t)
 	synctest.Test(t, func(t *testing.T) {
 		e.begin(t)

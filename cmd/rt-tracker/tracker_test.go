@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
@@ -338,18 +339,10 @@ func TestNoJobWatch(t *testing.T) {
 	tr.id.State = rt.StateRunning
 	fault := errors.New("no cgroup is mounted")
 	err = tr.open(func() error {
-		for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		return errors.Join(fault, await.Changed(dir, func() bool {
 			files, err := filepath.Glob(filepath.Join(dir, "*.db"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(files) > 0 {
-				return fault
-			}
-			if time.Since(start) > time.Minute {
-				t.Fatal("no spool file was created")
-			}
-		}
+			return err == nil && len(files) > 0
+		}))
 	})
 	if !errors.Is(err, fault) || tr.writer.Wait() != nil {
 		t.Errorf("open returned %v, want %v; creating the spool file: %v", err, fault, tr.writer.Wait())

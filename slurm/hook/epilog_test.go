@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
@@ -60,10 +61,9 @@ func TestEpilogOfClosedRun(t *testing.T) {
 	}
 	closed := make(chan error)
 	go func() {
-		for !exists(h.State.path(12, "n1", "exit")) { // the Epilog writes it
-			time.Sleep(time.Millisecond)
-		}
-		closed <- lock.release()
+		exit := h.State.path(12, "n1", "exit") // the Epilog writes it
+		written := await.Changed(filepath.Dir(exit), func() bool { return exists(exit) })
+		closed <- errors.Join(written, lock.release())
 	}()
 	if err := h.Epilog(epilog12, exit7); err != nil {
 		t.Error(err)
@@ -238,7 +238,7 @@ func TestExitIsOfOneRun(t *testing.T) {
 
 // A state file without a signal is from an older Prolog. Its tracker knows only SIGTERM.
 func TestStopsTrackerOfOlderProlog(t *testing.T) {
-	h, _ := newHook(t, "trap '' USR1; trap 'exit 0' TERM\necho ready >&3\nexec 3>&-\nwhile :; do sleep 0.02; done")
+	h, _ := newHook(t, "trap '' USR1; trap 'exit 0' TERM\necho ready >&3\nexec 3>&-\n"+forever)
 	for job, stop := range map[uint64]func(note StateFile) error{
 		12: func(StateFile) error { return h.Epilog(epilog12, exit7) },
 		13: h.stopEarlier,

@@ -306,7 +306,11 @@ func TestSuccessNeedsNoLock(t *testing.T) {
 // Prologs with late trackers do not open the breaker, nor do Prologs that wait for another hook of
 // the job: the trackers track their jobs.
 func TestLateIsNotFailed(t *testing.T) {
-	h, dir := newHook(t, "until [ -e %[1]s/go ]; do sleep 0.02; done\n"+fakeGood)
+	h, dir := newHook(t, ": <%[1]s/go\n"+fakeGood) // it waits until the pipe is open for writing
+	goOn := filepath.Join(dir, "go")
+	if err := syscall.Mkfifo(goOn, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	h.SpoolDir = t.TempDir()
 	h.ReadyTimeout = 20 * time.Millisecond
 	for job := range uint64(2 * h.Failures) {
@@ -329,9 +333,11 @@ func TestLateIsNotFailed(t *testing.T) {
 	if st := h.breaker("n1").read(); st.Failures != 0 || len(entries(t, h)) != 0 {
 		t.Errorf("the breaker has %+v", st)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+	opened, err := os.OpenFile(goOn, os.O_RDWR, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer opened.Close()
 	for job := range uint64(2 * h.Failures) {
 		note, err := h.State.ReadStateFile(20+job, "n1")
 		if err != nil {

@@ -21,13 +21,19 @@ import (
 
 // The bodies of fake trackers: shell scripts in which %s is the test's directory.
 const (
+	// forever waits for signals. The shell unblocks them when its first command has ended. Its child reads a pipe
+	// into which nothing is written, and ends with the shell.
+	forever = `cat /dev/null
+exec 4<>%[1]s/never
+cat <%[1]s/never 4>&- &
+while :; do wait; done`
 	// fakeGood records its run, is ready, and copies the exit at SIGUSR1.
 	fakeGood = `trap 'cp %[1]s/state/*.exit %[1]s/seen.exit; exit 0' USR1
 cat >%[1]s/run.json
 echo $$ >>%[1]s/started
 echo "ready" >&3
 exec 3>&-
-while :; do sleep 0.02; done`
+` + forever
 	// fakeRecorder records how it was started.
 	fakeRecorder = `cat >%[1]s/run.json
 echo "$@" >%[1]s/args
@@ -36,13 +42,13 @@ pwd >%[1]s/cwd
 cat /proc/self/status >%[1]s/status
 cat /proc/$$/stat >%[1]s/stat
 echo "ready" >&3
-while :; do sleep 0.02; done`
+kill -STOP $$`
 	fakeStubborn = `trap '' USR1
 echo "started" >&3
 echo "ready" >&3
 exec 3>&-
-while :; do sleep 0.02; done`
-	fakeHangs = `while :; do sleep 0.02; done`
+` + forever
+	fakeHangs = forever
 	fakeError = `echo "started" >>%[1]s/started
 echo "started" >&3
 echo "error: cannot open the spool %[1]s/spool: no such directory; make it" >&3
@@ -66,6 +72,9 @@ func newHook(t *testing.T, body string) (*Hook, string) {
 			}
 			return text
 		},
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "never"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	setTracker(t, h, body)
 	t.Cleanup(func() { killTrackers(t, h) })
