@@ -23,9 +23,13 @@ type Job struct {
 	// The ending of the run with the most certain outcome, see decide. Outcome is empty while the
 	// job runs.
 	rt.Ending
+	// SlurmState is Slurm's own state where it says more than the outcome: "PREEMPTED", "CANCELLED by root".
+	SlurmState  string          `json:"slurm_state,omitempty"`
 	Start       time.Time       `json:"start"`
 	LastReading time.Time       `json:"last_reading,omitzero"`
-	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // on the node where it is longest
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // on the node where it is longest; without SuspendedSecs
+	// SuspendedSecs is how long the job was suspended, where accounting has that.
+	SuspendedSecs rt.Opt[float64] `json:"suspended_secs,omitzero"`
 	// LimitSecs is the time limit; absent if the node did not know it.
 	LimitSecs rt.Opt[float64] `json:"time_limit_secs"`
 	TimePct   rt.Opt[float64] `json:"time_pct"` // ElapsedSecs in percent of LimitSecs
@@ -74,6 +78,7 @@ type JobStep struct {
 type Attempt struct {
 	Number      uint64          `json:"attempt"`
 	Outcome     rt.Outcome      `json:"outcome"`
+	SlurmState  string          `json:"slurm_state,omitempty"` // as in Job
 	Start       time.Time       `json:"start"`
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
 }
@@ -104,7 +109,7 @@ func Attempts(list []*Summary) []*Job {
 		j := jobOf(of[key])
 		if earlier := last[j.key()]; earlier != nil {
 			before := slices.Clip(earlier.Earlier)
-			j.Earlier = append(before, Attempt{earlier.Runs[0].Run.Attempt, earlier.Outcome, earlier.Start, earlier.ElapsedSecs})
+			j.Earlier = append(before, Attempt{earlier.Runs[0].Run.Attempt, earlier.Outcome, earlier.SlurmState, earlier.Start, earlier.ElapsedSecs})
 		}
 		last[j.key()] = j
 		jobs = append(jobs, j)
@@ -160,6 +165,7 @@ func (j *Job) times(s *Summary) {
 		j.LastReading = s.Record.Last
 	}
 	raise(&j.ElapsedSecs, s.ElapsedSecs)
+	raise(&j.SuspendedSecs, s.SuspendedSecs)
 	if !r.JobEndLimit.IsZero() && r.JobEndLimit.After(start) {
 		raise(&j.LimitSecs, rt.Some(r.JobEndLimit.Sub(start).Seconds()))
 	}
@@ -197,6 +203,9 @@ func (j *Job) decide() {
 	}
 	for _, s := range j.Runs {
 		raise(&j.DerivedExit, s.Run.DerivedExit)
+		if s.Run.Outcome == j.Outcome {
+			j.SlurmState = cmp.Or(j.SlurmState, s.SlurmState())
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/resource-tracker/rt"
@@ -9,13 +10,17 @@ import (
 
 // Sacct compares Slurm's accounting of the whole job, on all of its nodes, with our figures.
 type Sacct struct {
-	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
-	CPUSecs     rt.Opt[float64] `json:"cpu_secs"`
-	UserSecs    rt.Opt[float64] `json:"cpu_user_secs"`
-	SystemSecs  rt.Opt[float64] `json:"cpu_system_secs"`
-	MaxRSSBytes rt.Opt[float64] `json:"max_rss_bytes"`
-	MaxRSSStep  string          `json:"max_rss_step,omitempty"`
-	MaxRSSNode  string          `json:"max_rss_node,omitempty"`
+	// State is Slurm's own: "PREEMPTED", "NODE_FAIL". CancelledByUID is who cancelled the job.
+	State          string          `json:"state,omitempty"`
+	CancelledByUID rt.Opt[uint64]  `json:"cancelled_by_uid,omitzero"`
+	SuspendedSecs  rt.Opt[float64] `json:"suspended_secs,omitzero"` // not in ElapsedSecs
+	ElapsedSecs    rt.Opt[float64] `json:"elapsed_secs"`
+	CPUSecs        rt.Opt[float64] `json:"cpu_secs"`
+	UserSecs       rt.Opt[float64] `json:"cpu_user_secs"`
+	SystemSecs     rt.Opt[float64] `json:"cpu_system_secs"`
+	MaxRSSBytes    rt.Opt[float64] `json:"max_rss_bytes"`
+	MaxRSSStep     string          `json:"max_rss_step,omitempty"`
+	MaxRSSNode     string          `json:"max_rss_node,omitempty"`
 	// Differences compares the figures of this run, if it is the job's only one; for a job of
 	// several nodes they are in Nodes.
 	Differences []Difference `json:"differences,omitempty"`
@@ -35,11 +40,17 @@ type Difference struct {
 func sacctOf(detail string) *Sacct {
 	s := &Sacct{}
 	numbers := map[string]*rt.Opt[float64]{
-		"elapsed_secs": &s.ElapsedSecs, "cpu_secs": &s.CPUSecs, "cpu_user_secs": &s.UserSecs, "cpu_system_secs": &s.SystemSecs, "max_rss_bytes": &s.MaxRSSBytes,
+		"elapsed_secs": &s.ElapsedSecs, "suspended_secs": &s.SuspendedSecs, "cpu_secs": &s.CPUSecs, "cpu_user_secs": &s.UserSecs, "cpu_system_secs": &s.SystemSecs, "max_rss_bytes": &s.MaxRSSBytes,
 	}
 	for pair := range strings.FieldsSeq(detail) {
 		name, value, _ := strings.Cut(pair, "=")
 		switch name {
+		case "state":
+			s.State = value
+		case "cancelled_by_uid":
+			if uid, err := strconv.ParseUint(value, 10, 32); err == nil {
+				s.CancelledByUID.Set(uid)
+			}
 		case "max_rss_step":
 			s.MaxRSSStep = value
 		case "max_rss_node":
@@ -51,6 +62,44 @@ func sacctOf(detail string) *Sacct {
 		}
 	}
 	return s
+}
+
+// SlurmState is Slurm's own state of a run that accounting has completed, such as "PREEMPTED"; empty if
+// it says no more than the outcome.
+func (s *Summary) SlurmState() string {
+	isKnown := s.Sacct != nil && s.Run.OutcomeSource == "sacct"
+	if !isKnown || s.Sacct.State == "" {
+		return ""
+	}
+	uid, isByUser := s.Sacct.CancelledByUID.Get()
+	switch {
+	case !isByUser:
+		if s.Sacct.State == plainStates[s.Run.Outcome] {
+			return ""
+		}
+		return s.Sacct.State
+	case uid == 0:
+		return s.Sacct.State + " by root"
+	case rt.Some(uid) == s.Run.UID:
+		return s.Sacct.State + " by its user"
+	}
+	return fmt.Sprintf("%s by user id %d", s.Sacct.State, uid)
+}
+
+// plainStates are the states that say no more than the outcome.
+var plainStates = map[rt.Outcome]string{
+	rt.OutcomeFinished: "COMPLETED", rt.OutcomeFailed: "FAILED", rt.OutcomeCancelled: "CANCELLED", rt.OutcomeTimeout: "TIMEOUT", rt.OutcomeOOM: "OUT_OF_MEMORY",
+}
+
+// suspendedOf returns how long the job was suspended, as the drain has written it.
+func suspendedOf(events []rt.Event) rt.Opt[float64] {
+	for i := range events {
+		e := &events[i]
+		if e.Kind == "job" && e.Name == "sacct" && e.Status == "ok" {
+			return sacctOf(e.Detail).SuspendedSecs
+		}
+	}
+	return rt.None[float64]()
 }
 
 // The reasons of differences, which apply to every job.

@@ -82,3 +82,49 @@ func TestSacctOfNodes(t *testing.T) {
 		t.Error("one run is together")
 	}
 }
+
+// TestSlurmState: Slurm's own state is shown where it says more than the outcome.
+func TestSlurmState(t *testing.T) {
+	for _, tt := range []struct {
+		outcome      rt.Outcome
+		source, pair string
+		want         string
+	}{
+		{rt.OutcomeCancelled, "sacct", "state=PREEMPTED", "cancelled (Slurm: PREEMPTED)"},
+		{rt.OutcomeFailed, "sacct", "state=NODE_FAIL", "failed (Slurm: NODE_FAIL)"},
+		{rt.OutcomeTimeout, "sacct", "state=DEADLINE", "timeout (Slurm: DEADLINE)"},
+		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=0", "cancelled (Slurm: CANCELLED by root)"},
+		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=1001", "cancelled (Slurm: CANCELLED by its user)"},
+		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=1002", "cancelled (Slurm: CANCELLED by user id 1002)"},
+		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=-", "cancelled"}, // a name that did not leave
+		{rt.OutcomeFinished, "sacct", "state=COMPLETED", "finished"},
+		{rt.OutcomeFinished, "epilog", "state=NODE_FAIL", "finished"},
+		{rt.OutcomeCancelled, "sacct", "elapsed_secs=1", "cancelled"},
+	} {
+		run := slurmRun()
+		run.UID = u(1001)
+		run.Outcome, run.OutcomeSource, run.ExitCode, run.ExitSignal, run.DerivedExit = tt.outcome, tt.source, rt.Opt[int64]{}, rt.Opt[int64]{}, rt.Opt[int64]{}
+		j := Jobs([]*Summary{summarized(t, example{run: run, snapshots: jobSnapshots(), events: []rt.Event{sacctEvent(tt.pair)}})})[0]
+		if got := j.OutcomeText(); got != tt.want {
+			t.Errorf("%s by %s, %s: %q, want %q", tt.outcome, tt.source, tt.pair, got, tt.want)
+		}
+	}
+}
+
+// TestSuspended: the time in which a job was suspended is neither run time nor allocated.
+func TestSuspended(t *testing.T) {
+	plain := summarized(t, example{run: slurmRun(), snapshots: jobSnapshots()})
+	s := summarized(t, example{run: slurmRun(), snapshots: jobSnapshots(), events: []rt.Event{sacctEvent("state=COMPLETED elapsed_secs=1800 suspended_secs=1800")}})
+	ran := plain.ElapsedSecs.Or(0) - 1800
+	cores := float64(s.CPU.Cores.Or(0))
+	if s.ElapsedSecs != rt.Some(ran) || ran <= 0 || s.CPU.AllocatedSecs != rt.Some(ran*cores) || s.CPU.UsedPct != rt.Some(plain.CPU.UsedSecs.Or(0)/(ran*cores)*100) {
+		t.Errorf("elapsed %v of %v, %+v", s.ElapsedSecs, plain.ElapsedSecs, s.CPU)
+	}
+	if text := textOf(t, s); !strings.Contains(text, ", suspended 00:30:00") {
+		t.Errorf("%s", text)
+	}
+	none := summarized(t, example{run: slurmRun(), snapshots: jobSnapshots(), events: []rt.Event{sacctEvent("suspended_secs=1e9")}})
+	if none.ElapsedSecs != rt.Some(0.0) || none.CPU.UsedPct.Valid() {
+		t.Errorf("more than its run time: %v, %+v", none.ElapsedSecs, none.CPU)
+	}
+}

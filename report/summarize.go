@@ -131,7 +131,10 @@ func (r *reading) scope() Scope {
 
 func (r *reading) summary(events []rt.Event) *Summary {
 	s := &Summary{Label: r.run.Label(), Run: r.run, Scope: r.scope(), Sensors: map[string]SensorIs{}}
-	s.ElapsedSecs = r.elapsed()
+	s.ElapsedSecs, s.SuspendedSecs = r.elapsed(), suspendedOf(events)
+	if v, ok := s.ElapsedSecs.Get(); ok {
+		s.ElapsedSecs.Set(max(0, v-s.SuspendedSecs.Or(0)))
+	}
 	used, points := &r.node, r.nodes
 	switch s.Scope {
 	case ScopeJob:

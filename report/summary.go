@@ -21,20 +21,22 @@ type Summary struct {
 	Label       string          `json:"job"` // "12", "12_3", "12.0"; "-" outside a scheduler
 	Run         rt.Run          `json:"run"`
 	Scope       Scope           `json:"scope"`
-	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // of the run, or of its readings if its end is not known
-	CPU         CPU             `json:"cpu"`
-	Memory      Memory          `json:"memory"`
-	IO          IO              `json:"io"`
-	Network     Network         `json:"network"`
-	Pressure    Pressure        `json:"pressure"`
-	Faults      Faults          `json:"page_faults"`
-	Processes   Processes       `json:"processes"`
-	Steps       []Step          `json:"steps,omitempty"`
-	OOM         []OOMKill       `json:"oom,omitempty"`
-	GPUs        []GPU           `json:"gpus,omitempty"`
-	Node        Node            `json:"node"`
-	Energy      []Energy        `json:"energy,omitempty"`
-	JobEnergy   *JobEnergy      `json:"job_energy,omitempty"`
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // of the run, or of its readings if its end is not known; without SuspendedSecs
+	// SuspendedSecs is how long the job was suspended, where accounting has that.
+	SuspendedSecs rt.Opt[float64] `json:"suspended_secs,omitzero"`
+	CPU           CPU             `json:"cpu"`
+	Memory        Memory          `json:"memory"`
+	IO            IO              `json:"io"`
+	Network       Network         `json:"network"`
+	Pressure      Pressure        `json:"pressure"`
+	Faults        Faults          `json:"page_faults"`
+	Processes     Processes       `json:"processes"`
+	Steps         []Step          `json:"steps,omitempty"`
+	OOM           []OOMKill       `json:"oom,omitempty"`
+	GPUs          []GPU           `json:"gpus,omitempty"`
+	Node          Node            `json:"node"`
+	Energy        []Energy        `json:"energy,omitempty"`
+	JobEnergy     *JobEnergy      `json:"job_energy,omitempty"`
 	// GemPBA is what the job's program reported, if its reports were stored. The package
 	// that parses its format sets it.
 	GemPBA *GemPBA `json:"gempba,omitempty"`

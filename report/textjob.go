@@ -83,7 +83,8 @@ func (p *page) head(j *Job, o TextOptions) {
 	p.fit("When", j.StartText(o.Zone)+", elapsed "+j.ElapsedText(o.Zone, o.Now))
 	for i := range j.Earlier {
 		e := &j.Earlier[i]
-		p.line(onlyIf(i == 0, "Earlier"), "attempt %d: %s, elapsed %s", e.Number, RequeuedText(e.Outcome), Clock(e.ElapsedSecs))
+		state := onlyIf(e.SlurmState != "", " (Slurm: "+Plain(e.SlurmState)+")")
+		p.line(onlyIf(i == 0, "Earlier"), "attempt %d: %s%s, elapsed %s", e.Number, RequeuedText(e.Outcome), state, Clock(e.ElapsedSecs))
 	}
 	if text := j.missingText(); text != "" {
 		p.list("Missing", text+"; the figures are those of "+onlyIf(len(j.Runs) == 1, "this node")+onlyIf(len(j.Runs) > 1, "these nodes"))
@@ -102,6 +103,9 @@ func (j *Job) StartText(zone *time.Location) string {
 // the time of that reading and, unless now is zero, its age.
 func (j *Job) ElapsedText(zone *time.Location, now time.Time) string {
 	text := Clock(j.ElapsedSecs)
+	if j.SuspendedSecs.Valid() {
+		text += ", suspended " + Clock(j.SuspendedSecs)
+	}
 	if j.State == rt.StateRunning && !j.LastReading.IsZero() {
 		age := j.age(now)
 		text += " at the last reading, " + j.LastReading.In(zone).Format("15:04:05") + onlyIf(age != "", " ("+age+")")
@@ -205,6 +209,7 @@ func outcome(j *Job, isVerbose bool) string {
 		onlyIf(signal != 0 && !isKill, fmt.Sprintf("signal %d (%s)", signal, syscall.Signal(signal))),
 		onlyIf(hasStep && !isKill, fmt.Sprintf("a step ended with exit code %d", derived)),
 		onlyIf(isKill && j.Outcome != rt.OutcomeOOM, "processes were killed for memory (OOM)"))
+	out += onlyIf(j.SlurmState != "", " (Slurm: "+Plain(j.SlurmState)+")")
 	return out + onlyIf(isVerbose && j.OutcomeSource != "", " (source: "+Plain(j.OutcomeSource)+")")
 }
 
