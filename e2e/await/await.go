@@ -76,12 +76,19 @@ func File(t testing.TB, path string) {
 // Exit waits until a process has ended; it need not be a child. A zombie has ended.
 func Exit(t testing.TB, pid int) {
 	t.Helper()
+	if err := Exited(pid); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Exited is Exit for a program or a script that a test runs.
+func Exited(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
-		return
+		return nil
 	}
 	if err != nil {
-		t.Fatalf("process %d: %v", pid, err)
+		return fmt.Errorf("process %d: %w", pid, err)
 	}
 	defer unix.Close(fd)
 	for end := time.Now().Add(Limit); ; {
@@ -89,11 +96,11 @@ func Exit(t testing.TB, pid int) {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			t.Fatalf("wait for process %d: %v", pid, err)
+			return fmt.Errorf("wait for process %d: %w", pid, err)
 		case n == 0:
-			t.Fatalf("process %d runs after %v", pid, Limit)
+			return fmt.Errorf("process %d runs after %v", pid, Limit)
 		default:
-			return
+			return nil
 		}
 	}
 }

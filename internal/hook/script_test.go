@@ -4,12 +4,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/slurm/environ"
 	slurmhook "github.com/resource-tracker/rt/slurm/hook"
@@ -43,6 +46,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata",
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"kill-9": killProcess},
 		Condition: func(name string) (bool, error) { return name == "root" && os.Geteuid() == 0, nil },
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // of the many short processes, under -race
@@ -73,6 +77,14 @@ target = "$WORK/rt.log"
 			return failed
 		},
 	})
+}
+
+// killProcess kills the process whose number is in a file, and waits for its end.
+func killProcess(ts *testscript.TestScript, _ bool, args []string) {
+	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
+	ts.Check(err)
+	ts.Check(unix.Kill(pid, unix.SIGKILL))
+	ts.Check(await.Exited(pid))
 }
 
 // A panic only becomes a line in the log.
