@@ -15,6 +15,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/format/ftdc"
 )
 
@@ -74,7 +75,7 @@ func (c *console) read(f *os.File) {
 // until waits for a text after an offset, and returns the end of the text.
 func (c *console) until(t *testing.T, from int, want string) int {
 	t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(await.Limit)
 	for {
 		c.mu.Lock()
 		text := c.text.String()
@@ -93,6 +94,7 @@ func (c *console) until(t *testing.T, from int, want string) int {
 // The program on a real terminal: it switches to the alternate screen, draws, follows the
 // size and the keys, and restores the screen.
 func TestFTDCInteractive(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.ftdc")
 	if err := os.WriteFile(path, ftdcSample(t), 0o644); err != nil {
 		t.Fatal(err)

@@ -67,6 +67,7 @@ func (j jobSummary) run(t *testing.T) (stdout, stderr string) {
 
 // The line goes to the job's output. Nothing that fails has an effect on the job.
 func TestJobSummaryNeverFails(t *testing.T) {
+	t.Parallel()
 	const good = `echo "$*"`
 	const line = "report --format oneline --node n1 12\n"
 	for _, tt := range []struct {
@@ -98,6 +99,7 @@ func TestJobSummaryNeverFails(t *testing.T) {
 
 // A job with little memory left is not killed for the memory of its summary.
 func TestJobSummaryNeedsMemory(t *testing.T) {
+	t.Parallel()
 	const v1, v2 = "memory/slurm_n1/uid_1001/job_12/memory.", "system.slice/n1_slurmstepd.scope/job_12/memory."
 	const in1 = "9:freezer:/slurm_n1/uid_1001/job_12/step_batch\n4:memory:/slurm_n1/uid_1001/job_12/step_batch/task_0\n0::/init.scope"
 	const in2 = "0::/system.slice/n1_slurmstepd.scope/job_12/step_batch/user/task_0"

@@ -191,7 +191,7 @@ func TestRecordKeepsEveryReport(t *testing.T) {
 		commands = append(commands, []string{"export", "--scope", "node", name}, []string{"top", "--once", name})
 	}
 	if testing.Short() {
-		commands = someOfEach(commands, 5, random.Below(t, 5))
+		commands = someOfEach(commands, 20, random.Below(t, 20))
 	}
 	good := 0
 	for _, args := range commands {

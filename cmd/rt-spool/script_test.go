@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,12 +28,17 @@ import (
 
 // The test binary is also the programs that the scripts run.
 func TestMain(m *testing.M) {
+	// Screens and scripts wait for programs: more of them run at once than there are processors.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"rt-spool": main, "fakesacct": fakesacct.Main})
 }
 
 const testToken = "token-that-no-output-may-hold"
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -74,7 +81,8 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("job %q: %v", args[0], err)
 	}
 	if len(args) > 2 && args[2] == "end" {
-		live[args[0]]()
+		end, _ := live.Load(ts.MkAbs(args[0]))
+		end.(func())()
 		return
 	}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(job) * time.Minute)
@@ -103,13 +111,13 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if len(args) > 2 && args[2] == "live" {
 		ts.Check(w.Flush())
-		live[args[0]] = func() {
+		live.Store(ts.MkAbs(args[0]), func() {
 			for i := int64(4); i < 6; i++ {
 				s := snapshot(i, start)
 				ts.Check(w.Put(&s))
 			}
 			ts.Check(w.End(run))
-		}
+		})
 		return
 	}
 	if len(args) > 2 && args[2] == "running" {
@@ -150,8 +158,8 @@ func cmdCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(w.End(run))
 }
 
-// live are the trackers that "run JOB NODE live" has started, by job.
-var live = map[string]func(){}
+// live has the ends of the trackers that "run JOB NODE live" has started, by the script's directory and the job.
+var live sync.Map
 
 func snapshot(i int64, start time.Time) rt.Snapshot {
 	s := rt.Snapshot{

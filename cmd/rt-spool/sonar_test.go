@@ -13,14 +13,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt/format/sonar"
 )
 
-// TestSonarPsLoad runs a known load, stops it so that its figures stay as they are, and
+// TestSonarPsLoad runs a known load, which stops itself so that its figures stay as they are, and
 // compares the record of sonar ps with /proc and ps(1), within 2 %.
 func TestSonarPsLoad(t *testing.T) {
+	t.Parallel()
 	const memory = 48 << 20
 	child := exec.Command(program(t))
 	child.Env = append(os.Environ(), loadVariable+"=1", "SLURM_JOB_ID=4711") // any user can set this
@@ -33,16 +35,9 @@ func TestSonarPsLoad(t *testing.T) {
 		_ = child.Wait()
 	})
 	pid := child.Process.Pid
-	for deadline := time.Now().Add(time.Minute); ticksOf(t, pid) < 150; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d has used %d ticks in a minute", pid, ticksOf(t, pid))
-		}
-	}
-	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	for procState(t, pid) != "T" {
-		time.Sleep(time.Millisecond)
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("process %d did not stop itself: %v, %v", pid, status, err)
 	}
 	for _, rollup := range []bool{false, true} {
 		most := shareOf(t, pid) // it falls while the process stands still
@@ -143,9 +138,15 @@ func init() {
 		return
 	}
 	held := make([]byte, 48<<20)
-	for i := 0; ; i++ {
+	var used unix.Rusage
+	for i := 0; used.Utime.Nano()+used.Stime.Nano() < 1.1e9; i++ {
 		held[i*4096%len(held)]++
+		if i%100_000 == 0 && unix.Getrusage(unix.RUSAGE_SELF, &used) != nil {
+			return
+		}
 	}
+	_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+	select {} // until it is killed
 }
 
 // ticksOf is utime and stime of a process, in USER_HZ.
@@ -172,8 +173,6 @@ func shareOf(t *testing.T, pid int) float64 {
 	}
 	return float64(ticksOf(t, pid)) / (up - start/100)
 }
-
-func procState(t *testing.T, pid int) string { return statOf(t, pid)[0] }
 
 // statOf are the fields of /proc/<pid>/stat behind the command's name.
 func statOf(t *testing.T, pid int) []string {

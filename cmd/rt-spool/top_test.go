@@ -18,6 +18,7 @@ import (
 	"github.com/hinshun/vt10x"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/await"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -80,7 +81,7 @@ func (s *screen) press(key string, want ...string) {
 
 func (s *screen) until(want ...string) {
 	s.t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(await.Limit)
 	for {
 		text := s.text()
 		missing := ""
@@ -178,6 +179,7 @@ func failed(run rt.Run, n int64) rt.Run {
 
 // Every key on a run that has ended, a chosen second, and another size.
 func TestTopReplay(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w, run := tracked(t, dir, 12, 121)
 	if err := w.End(failed(run, 121)); err != nil {
@@ -233,6 +235,7 @@ func TestTopReplay(t *testing.T) {
 
 // Jobs of a node: one is opened while it runs, and ends then; another one starts.
 func TestTopLive(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w, run := tracked(t, dir, 12, 10)
 	s := topOn(t, []string{"NO_COLOR=1"}, "--config", "/dev/null", "--spool", dir, "top")
@@ -260,6 +263,7 @@ func TestTopLive(t *testing.T) {
 
 // Without a usable terminal the error says what to do instead.
 func TestTopDumb(t *testing.T) {
+	t.Parallel()
 	s := topOn(t, []string{"TERM=dumb"}, "--config", "/dev/null", "--spool", t.TempDir(), "top")
 	for range s.more { // to its end
 	}
@@ -273,6 +277,7 @@ func TestTopDumb(t *testing.T) {
 
 // The workers of a program that broadcasts its frames, until it ends.
 func TestTopConnect(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -313,6 +318,7 @@ func TestTopConnect(t *testing.T) {
 
 // Close to its limit a job is red and has a mark; with NO_COLOR only the mark.
 func TestTopColour(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for job, memory := range map[uint64]uint64{1: 10 << 20, 2: 125 << 20, 3: 126 << 20} {
 		w, run := tracked(t, dir, job, 2)
