@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/user"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -17,6 +20,10 @@ func TestSlurmdbd(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := labWith(t, s)
 	t.Setenv("SLURM_CONF", s.path("lab", "etc", "slurm.conf"))
+	sacct := "#!/bin/sh\nSLURM_CONF=" + s.path("lab", "etc", "slurm.conf") + " exec sacct \"$@\"\n"
+	if err := os.WriteFile(s.path("sacct"), []byte(sacct), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(s.path("disabled"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -29,16 +36,13 @@ func TestSlurmdbd(t *testing.T) {
 	}
 	t.Run("accounting", func(t *testing.T) { runAccounting(t, c, s) })
 	t.Run("sonar", func(t *testing.T) { runSonarSlurm(t, c, s, slow) })
+	t.Run("names", func(t *testing.T) { runNames(t, c, s) })
 }
 
 // runAccounting drains while the slow job runs. The outcomes that the Epilog does not
 // report come from sacct, also for jobs that have just ended and for a job that lost its
 // tracker.
 func runAccounting(t *testing.T, c *cluster, s *site) {
-	sacct := "#!/bin/sh\nSLURM_CONF=" + s.path("lab", "etc", "slurm.conf") + " exec sacct \"$@\"\n"
-	if err := os.WriteFile(s.path("sacct"), []byte(sacct), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	log := s.path("out", "started")
 	script := "echo $SLURM_JOB_ID >>" + log + "; sleep 3600"
 	s.configure(nil)
@@ -114,5 +118,95 @@ func compareWithSacct(t *testing.T, s *site, job int64) {
 	}
 	if !seen["cpu_secs"] || !seen["elapsed_secs"] || !seen["max_rss_bytes"] || !strings.Contains(text, "sacct        CPU") {
 		t.Errorf("compared figures: %v", seen)
+	}
+}
+
+// runNames: while a job of root runs, another user gives jobs names that look like its record. They change
+// nothing of it, in the spool and at the site, and do not delay it.
+func runNames(t *testing.T, c *cluster, s *site) {
+	s.configure(nil)
+	held := s.path("out", "held")
+	if err := os.WriteFile(held, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	script := "while [ -e " + held + " ]; do sleep 0.1; done"
+	text := c.root(t, "sbatch", "--parsable", "--output=/dev/null", "-n1", "--mem=20", "-w", c.nodes[1], "-J", "real", "--wrap", script+"; exit 3")
+	victim, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := func(job int64) string {
+		var start string
+		until(t, "job to run", func() bool {
+			start = strings.TrimSpace(c.root(t, "squeue", "--noheader", "--states=RUNNING", "--format=%S", fmt.Sprint("--jobs=", job)))
+			return start != ""
+		})
+		return start
+	}
+	start := began(victim)
+	user, err := user.Lookup(c.user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := []string{
+		fmt.Sprintf("x\nlab|%d|%d|CANCELLED by %s|9:0|0:0|%s.001|Unknown|normal||%s|evil|lab|n9|1|60|cpu=1|forged", victim, victim, user.Uid, start, c.user),
+		fmt.Sprintf("x\nlab|%d|%d|%d|%s|CANCELLED by %s|9:0|0:0|%s|Unknown|1|60|cpu=1", victim, victim, victim, user.Uid, user.Uid, start),
+	}
+	names := append([]string{"two\nlines", "cr\r\nlf", "a|b|c", "\u2028", strings.Repeat("n", 1024)}, forged...)
+	wanted := map[int64]string{}
+	odd := s.path("out", "a|b\nc")
+	if err := os.MkdirAll(odd, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		id := c.submit(t, s, script, "-n1", "--mem=20", "-w", c.nodes[0], "-J", name, "--comment", name, "--account", name, "--wckey", "a|b", "--chdir", odd, "--output=/dev/null")
+		wanted[id] = name
+	}
+	renamed := c.submit(t, s, script, "-n1", "--mem=20", "-w", c.nodes[1], "-J", "plain")
+	began(renamed)
+	command(t, c.asUser[0], append(c.asUser[1:], "scontrol", "update", fmt.Sprint("JobId=", renamed), "JobName="+forged[0])...)
+	wanted[renamed] = forged[0]
+	if err := os.Remove(held); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the end of all jobs", func() bool { return c.root(t, "squeue", "--noheader", "--format=%i") == "" })
+	settle(t, s.path("spool"))
+	readers := s.path("readers")
+	if err := os.WriteFile(readers, []byte("token-of-root user=root\ntoken-of-user user="+c.user+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := serve(t, s, s.path("spool"), "drain.sacct", fmt.Sprintf("%q", s.path("sacct")), "serve.read_token_file", fmt.Sprintf("%q", readers))
+	until(t, "every run to be delivered", func() bool {
+		if out, status := s.rtSpool(t, "drain"); status != 0 || out != "" {
+			t.Fatalf("drain ended with %d and printed %q", status, out)
+		}
+		isWaiting := func(r spooled) bool { return r.State != "delivered" }
+		return !slices.ContainsFunc(runs(t, s.path("spool")), isWaiting)
+	})
+	found := runsOf(t, s.path("spool"), victim)
+	if len(found) != 1 {
+		t.Fatalf("%d runs of job %d", len(found), victim)
+	}
+	run := found[0]
+	isRoots := run.User == "root" && run.UID == 0 && run.Account != "evil" && run.JobName == "real"
+	if !isRoots || run.Outcome != "failed" || run.Source != "sacct" || run.ExitCode.Int64 != 3 || run.NodeList != c.nodes[1] {
+		t.Errorf("the job of root is %+v", run)
+	}
+	for id, name := range wanted {
+		for _, run := range runsOf(t, s.path("spool"), id) {
+			shown := strings.NewReplacer("\r", "?", "\n", "?").Replace(name)
+			isNamed := run.JobName == shown || strings.HasPrefix(shown, run.JobName) // slurmdbd cuts a long name, and may lack U+2028
+			if run.User != c.user || run.Outcome != "finished" || run.Source != "sacct" || (!isNamed && name != "\u2028") {
+				t.Errorf("job %d, named %q: %+v", id, name, run)
+			}
+		}
+	}
+	for reader, sees := range map[string]bool{"token-of-root": true, "token-of-user": false} {
+		as := *r
+		as.token = reader
+		list := string(as.get(t, "/v1/jobs"))
+		if isThere := strings.Contains(list, fmt.Sprintf(`"job_id":%d,`, victim)); isThere != sees {
+			t.Errorf("the job of root is in the list of %s: %v\n%s", reader, isThere, list)
+		}
 	}
 }
