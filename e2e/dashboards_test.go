@@ -74,6 +74,9 @@ func TestDashboardOfOperators(t *testing.T) {
 
 // PostgreSQL answers each query of the dashboard of jobs, for a user that can read the tables job and node only.
 func TestDashboardOfJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in make check: PostgreSQL")
+	}
 	server, err := postgres.Start("fsync=off")
 	if err != nil {
 		t.Fatal(err)

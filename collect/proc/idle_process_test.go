@@ -100,7 +100,10 @@ func TestIdleProcess(t *testing.T) {
 		return !isKept() && j.s.Job.VoluntarySwitches.Or(0) > before.VoluntarySwitches.Or(0)
 	})
 	j.until(t, isKept)
-	if after := j.s.Job; !after.VoluntarySwitches.Valid() || after.ProcReadBytes != before.ProcReadBytes {
+	after := j.s.Job
+	// Its code may have to be read from the disk when it runs.
+	isLower := after.ProcReadBytes.Or(0) < before.ProcReadBytes.Or(0)
+	if !after.VoluntarySwitches.Valid() || isLower {
 		t.Errorf("an idle process has the sums %v switches, %v bytes read; before %v", after.VoluntarySwitches, after.ProcReadBytes, before.ProcReadBytes)
 	}
 

@@ -246,7 +246,11 @@ func localURL(listen string, isTLS bool) string {
 	ip := net.ParseIP(host)
 	isAny := host == "" || (ip != nil && ip.IsUnspecified())
 	if isAny {
-		host = "localhost"
+		host = "127.0.0.1" // a minimal machine cannot look localhost up
+	}
+	isAnyOfIPv6 := isAny && ip != nil && ip.To4() == nil
+	if isAnyOfIPv6 {
+		host = "::1"
 	}
 	if isTLS {
 		return "https://" + net.JoinHostPort(host, port)
