@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/resource-tracker/rt/e2e/random"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -267,7 +268,7 @@ func TestAStreamKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
 		for _, sizes := range [][]int{{24}, {12, 12, 24}} {
-			for at, alive := 1, false; !alive; at++ {
+			for at, alive := 1+random.Below(t, crashStep()), false; !alive; at += crashStep() {
 				name := fmt.Sprintf("killed at call %d, late %v, %v", at, late, sizes)
 				s := newSite(t, "")
 				ctx, cancel := context.WithCancel(t.Context())

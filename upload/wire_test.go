@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/random"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/s3"
 	"github.com/resource-tracker/rt/upload/sentinel"
@@ -216,7 +217,7 @@ func (k killed) Put(ctx context.Context, uri string, c upload.Credentials, body 
 // is made up for by the next one: each run finished once, every row there once.
 func TestKilledAtEveryStep(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		for at, alive := 1, false; !alive; at++ {
+		for at, alive := 1+random.Below(t, crashStep()), false; !alive; at += crashStep() {
 			s := newSite(t, "")
 			ctx, cancel := context.WithCancel(t.Context())
 			k := &killer{at: at, late: late, kill: cancel}

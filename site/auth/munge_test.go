@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -143,12 +143,7 @@ func TestMungeDoesNotAnswer(t *testing.T) {
 			ended <- err
 		}()
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "stdin")); err == nil {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	await.File(t, filepath.Join(dir, "stdin"))
 	if n := len(m.turns); n > mungeMax {
 		t.Errorf("%d processes", n)
 	}

@@ -403,6 +403,9 @@ var day = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 // once, in its last version.
 func TestKilledAnywhere(t *testing.T) {
 	seeds := uint64(2)
+	if testing.Short() {
+		seeds = 1
+	}
 	if more, err := strconv.ParseUint(os.Getenv("RT_SEEDS"), 10, 32); err == nil {
 		seeds = more // contrib/test/lake
 	}

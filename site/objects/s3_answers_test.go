@@ -3,13 +3,12 @@ package objects
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/resource-tracker/rt/site"
 )
@@ -38,22 +37,37 @@ func TestLocation(t *testing.T) {
 	}
 }
 
-// answering returns the access to a store that gives the same answer to all requests.
-func answering(t *testing.T, status int, body string) (*S3, *atomic.Int64) {
-	t.Helper()
-	requests := new(atomic.Int64)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests.Add(1)
+// answering is a store that gives the same answer to all requests, without a network: a test of retries needs no time.
+type answering struct {
+	status   int
+	body     string
+	requests int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.requests++
+	if r.Body != nil {
 		_, _ = io.Copy(io.Discard, r.Body)
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}))
-	t.Cleanup(server.Close)
-	s, err := NewS3(S3Config{Location: "s3://metrics/site", Endpoint: server.URL, Region: "r", AccessKey: "the key", SecretKey: "the secret"})
+		_ = r.Body.Close()
+	}
+	w := httptest.NewRecorder()
+	w.WriteHeader(a.status)
+	_, _ = io.WriteString(w, a.body)
+	resp := w.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// newAnswering returns the access to such a store.
+func newAnswering(t *testing.T, status int, body string) (*S3, *answering) {
+	t.Helper()
+	a := &answering{status: status, body: body}
+	s, err := NewS3(S3Config{Location: "s3://metrics/site", Endpoint: "http://store", Region: "r", AccessKey: "the key", SecretKey: "the secret", Transport: a})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, requests
+	return s, a
 }
 
 func TestAnswersOfTheStore(t *testing.T) {
@@ -64,7 +78,7 @@ func TestAnswersOfTheStore(t *testing.T) {
 		status int
 		body   string
 		want   error // nil: another error
-		reads  int64 // how often a read was tried
+		reads  int   // how often a read was tried
 	}{
 		{507, code("XMinioStorageFull"), site.ErrFull, 1},
 		{507, "", site.ErrFull, 1},
@@ -76,9 +90,8 @@ func TestAnswersOfTheStore(t *testing.T) {
 		{502, "<html>bad gateway</html>", site.ErrAway, s3Tries},
 		{301, "<html>moved</html>", nil, 1},
 	} {
-		t.Run(fmt.Sprintf("%d %s", test.status, test.body), func(t *testing.T) {
-			t.Parallel()
-			s, requests := answering(t, test.status, test.body)
+		synctest.Test(t, func(t *testing.T) {
+			s, store := newAnswering(t, test.status, test.body)
 			err := s.Put(t.Context(), runA+"/x", 4, strings.NewReader("body"))
 			if err == nil || errors.Is(err, site.ErrNotFound) {
 				t.Fatalf("%v", err)
@@ -88,14 +101,15 @@ func TestAnswersOfTheStore(t *testing.T) {
 					t.Errorf("%v, want %v", err, test.want)
 				}
 			}
-			if n := requests.Swap(0); n != 1 {
-				t.Errorf("the body was sent %d times", n)
+			if store.requests != 1 {
+				t.Errorf("status %d: the body was sent %d times", test.status, store.requests)
 			}
+			store.requests = 0
 			if _, err := s.Get(t.Context(), runA+"/x"); err == nil || errors.Is(err, site.ErrNotFound) {
 				t.Errorf("read: %v", err)
 			}
-			if n := requests.Load(); n != test.reads {
-				t.Errorf("%d requests, want %d", n, test.reads)
+			if store.requests != test.reads {
+				t.Errorf("status %d: %d requests, want %d", test.status, store.requests, test.reads)
 			}
 			text := err.Error()
 			if !strings.Contains(text, "s3://metrics/site/"+runA+"/x") || strings.Contains(text, "the secret") {
@@ -103,7 +117,7 @@ func TestAnswersOfTheStore(t *testing.T) {
 			}
 		})
 	}
-	s, _ := answering(t, 404, code("NoSuchKey"))
+	s, _ := newAnswering(t, 404, code("NoSuchKey"))
 	if _, err := s.Get(t.Context(), "x"); !errors.Is(err, site.ErrNotFound) {
 		t.Errorf("%v, want %v", err, site.ErrNotFound)
 	}
@@ -111,7 +125,7 @@ func TestAnswersOfTheStore(t *testing.T) {
 		t.Error(err)
 	}
 	for _, status := range []int{404, 409, 412} {
-		s, _ = answering(t, status, code(map[int]string{404: "NoSuchKey", 409: "OperationAborted", 412: "PreconditionFailed"}[status]))
+		s, _ = newAnswering(t, status, code(map[int]string{404: "NoSuchKey", 409: "OperationAborted", 412: "PreconditionFailed"}[status]))
 		if err := s.Replace(t.Context(), "x", "version", 4, strings.NewReader("body")); !errors.Is(err, site.ErrReplaced) {
 			t.Errorf("Replace, status %d: %v, want %v", status, err, site.ErrReplaced)
 		}
@@ -119,11 +133,11 @@ func TestAnswersOfTheStore(t *testing.T) {
 			t.Errorf("Put, status %d: %v", status, err)
 		}
 	}
-	s, _ = answering(t, 409, code("OperationAborted"))
+	s, _ = newAnswering(t, 409, code("OperationAborted"))
 	if _, err := s.Get(t.Context(), "x"); err == nil || errors.Is(err, site.ErrReplaced) {
 		t.Errorf("Get: %v", err)
 	}
-	s, _ = answering(t, 404, "")
+	s, _ = newAnswering(t, 404, "")
 	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "no bucket metrics") {
 		t.Errorf("%v", err)
 	}
