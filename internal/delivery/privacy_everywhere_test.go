@@ -43,17 +43,18 @@ func recordText(record []byte) ([]byte, error) {
 	return append(text, file...), err
 }
 
-// mark is in each name that does not leave, and in no other text.
-const mark = "qzx"
+// mark is in each name that does not leave, and in no other text. It is longer than what the bytes of a time spell
+// by chance.
+const mark = "qzxwv"
 
 // markedTexts are texts with the names of a run in all forms that other programs, the kernel and Slurm give
 // them.
 var markedTexts = []string{
-	"qzxuser", "QzxUser", "of qzxuser.", "qzxuser_2", "job_qzxuser", "(qzxuser)", "qzxuser@host", "/home/qzxuser", "/home/qzxuser/x", "--user=qzxuser", "user:qzxuser;",
-	"qzxgroup", "a,qzxgroup,b", "/group/qzxgroup/x", "qzxjob-1.sh", "qzxjob-1.sh.out", "slurm-qzxjob-1.sh_5", "open /tmp/qzxjob-1.sh: no such file",
-	"/scratch/qzxdir/run", "/scratch/qzxdir/run/x", "cd /scratch/qzxdir/run; ls", "dir=/scratch/qzxdir/run/", "./qzxprogram", "exec ./qzxprogram: permission denied", "qzxprogram", "--key=qzxkey",
+	"qzxwvuser", "QzxwvUser", "of qzxwvuser.", "qzxwvuser_2", "job_qzxwvuser", "(qzxwvuser)", "qzxwvuser@host", "/home/qzxwvuser", "/home/qzxwvuser/x", "--user=qzxwvuser", "user:qzxwvuser;",
+	"qzxwvgroup", "a,qzxwvgroup,b", "/group/qzxwvgroup/x", "qzxwvjob-1.sh", "qzxwvjob-1.sh.out", "slurm-qzxwvjob-1.sh_5", "open /tmp/qzxwvjob-1.sh: no such file",
+	"/scratch/qzxwvdir/run", "/scratch/qzxwvdir/run/x", "cd /scratch/qzxwvdir/run; ls", "dir=/scratch/qzxwvdir/run/", "./qzxwvprogram", "exec ./qzxwvprogram: permission denied", "qzxwvprogram", "--key=qzxwvkey",
 	"/slurm/uid_47114711/job_1", "uid=47114711", "gid 47124712", "user-47114711.slice", "/run/user/47114711/x", "user@47114711.service", "user-48114811.slice",
-	"qzx comment",
+	"qzxwv comment",
 }
 
 // markedRun makes a run of which each text has names. If onlyTags is set, its fields have none, as those of
@@ -62,18 +63,18 @@ func markedRun(onlyTags bool, start time.Time) rt.Run {
 	run := rt.Run{
 		Identity: rt.Identity{Cluster: "lab", JobID: rt.Some[uint64](1), Step: "0", Node: "n1", BootID: "another", Start: start},
 		Allocation: rt.Allocation{
-			Scheduler: "slurm", User: "qzxuser@example.org", UID: rt.Some[uint64](47114711), GID: rt.Some[uint64](47124712), Group: "qzxgroup",
-			Account: "qzxuser", Partition: "main", QOS: "QZXUSER", Reservation: "qzxuser_7", WorkDir: "/scratch/qzxdir/run",
-			Comment: "qzx comment", Constraints: "qzxjob-1.sh", Licenses: "/scratch/qzxdir/run",
+			Scheduler: "slurm", User: "qzxwvuser@example.org", UID: rt.Some[uint64](47114711), GID: rt.Some[uint64](47124712), Group: "qzxwvgroup",
+			Account: "qzxwvuser", Partition: "main", QOS: "QZXWVUSER", Reservation: "qzxwvuser_7", WorkDir: "/scratch/qzxwvdir/run",
+			Comment: "qzxwv comment", Constraints: "qzxwvjob-1.sh", Licenses: "/scratch/qzxwvdir/run",
 		},
 		Ending: rt.Ending{State: rt.StateRunning},
 	}
 	slurm.Describe(&run)
-	slurm.SetJobName(&run, "qzxjob-1.sh", true)
+	slurm.SetJobName(&run, "qzxwvjob-1.sh", true)
 	if onlyTags {
 		run.User, run.UID, run.GID, run.WorkDir, run.Comment, run.Meta.JobName = "", rt.None[uint64](), rt.None[uint64](), "", "", ""
 	}
-	run.Command = []string{"./qzxprogram", "--key=qzxkey", "qzxuser"}
+	run.Command = []string{"./qzxwvprogram", "--key=qzxwvkey", "qzxwvuser"}
 	run.CgroupPath = "/sys/fs/cgroup/slurm/uid_47114711/job_1"
 	m := &run.Meta
 	for i, text := range []*string{&m.ProjectName, &m.StageName, &m.TaskName, &m.Env, &m.Language, &m.Executor, &m.ContainerImage} {
@@ -102,7 +103,7 @@ func markedSpool(t *testing.T, dir string, onlyTags bool) {
 		s := rt.Snapshot{Boot: (i + 1) * 1e9, Wall: start.Add(time.Duration(i) * time.Second).UnixNano()}
 		for n, text := range markedTexts {
 			s.Procs = append(s.Procs, rt.ProcessReading{PID: uint64(9000 + n), Start: 1, Comm: text[:min(len(text), commLength)]})
-			if !strings.Contains(text, "program") && !strings.Contains(text, "key") && text != "qzx comment" {
+			if !strings.Contains(text, "program") && !strings.Contains(text, "key") && text != "qzxwv comment" {
 				s.Mounts = append(s.Mounts, rt.MountReading{Disk: fmt.Sprint("sd", n), MountPoint: "/" + strings.TrimPrefix(text, "/"), FSType: "ext4"})
 				s.RemoteFS = append(s.RemoteFS, rt.RemoteFSReading{Kind: "nfs", Source: text + ":/a/b", MountPoint: text}, rt.RemoteFSReading{Kind: "nfs", Source: text, MountPoint: "/x"})
 			}
