@@ -226,7 +226,7 @@ func namedRun(t *testing.T, dir string) (path string) {
 		for n, comm := range []string{"deep_fold", "alice-helper", "classified"} {
 			s.Procs = append(s.Procs, rt.ProcessReading{PID: uint64(9000 + n), Start: 1, Comm: comm, UserTicks: rt.Some[uint64](uint64(i))})
 		}
-		for n, who := range []string{"alice", "bob"} {
+		for n, who := range []string{"alice", "robert"} {
 			s.Mounts = append(s.Mounts, rt.MountReading{Disk: fmt.Sprint("sdx", n), MountPoint: "/home/" + who, FSType: "ext4", Total: 1 << 30})
 			s.RemoteFS = append(s.RemoteFS, rt.RemoteFSReading{Kind: "nfs", Source: "nfs1:/export/home/" + who, MountPoint: "/nfs/" + who, ReadBytes: rt.Some(uint64(1000*i*n + i))})
 		}
@@ -270,7 +270,7 @@ func TestRecordKeepsNamesPrivate(t *testing.T) {
 			t.Fatal(err)
 		}
 		content = append(content, c.finishes[1].Summary...)
-		for _, secret := range []string{"alice", "bob", "deep_fold", "secret", "physicists", "classified", "uid_47114711"} {
+		for _, secret := range []string{"alice", "robert", "deep_fold", "secret", "physicists", "classified", "uid_47114711"} {
 			if bytes.Contains(content, []byte(secret)) != (how == Plain) {
 				t.Errorf("%s: is %q in the record: %v", how, secret, how != Plain)
 			}
