@@ -2,10 +2,12 @@ package accounting
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -157,5 +159,55 @@ func TestTextsOfAttempts(t *testing.T) {
 	}
 	if id := strconv.FormatUint(got[1].JobID, 10); id != "100" {
 		t.Errorf("job %s", id)
+	}
+}
+
+// TestRealSacct: what sacct of three versions of Slurm printed for jobs with odd names. slurmdbd cuts names after
+// 255 bytes; the database of 22.05 is in latin1. Job 6 was resized.
+func TestRealSacct(t *testing.T) {
+	const mark = "abcdefghijklmnop%"
+	names := []string{
+		"victim", "x?lab|1|1|1|1002|FAILED|9:0|0:0|1795168800|1795169000|200|60|cpu=1", "cr??|lf|", "\u2028世 蓮", strings.Repeat("n", 255), "resized",
+	}
+	for _, version := range []string{"22.05", "24.11", "26.05"} {
+		names := slices.Clone(names)
+		if version == "22.05" {
+			names[3] = "?? ?"
+		}
+		read := func(call string) string {
+			text, err := os.ReadFile("testdata/names/" + version + "." + call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		accounts, err := ParseSacct(read("ends"), time.UTC)
+		if err != nil {
+			t.Fatalf("%s: %v", version, err)
+		}
+		used, err := ParseSacct(read("use"), time.UTC)
+		if err != nil {
+			t.Fatalf("%s: %v", version, err)
+		}
+		texts, err := parseTexts(read("texts"), mark, len(textFields))
+		if err != nil {
+			t.Fatalf("%s: %v", version, err)
+		}
+		if len(accounts) != 7 || len(used) != 7 || len(texts) != 7 {
+			t.Fatalf("%s: %d, %d and %d records", version, len(accounts), len(used), len(texts))
+		}
+		addTexts(accounts, texts)
+		MergeUse(accounts, used)
+		attempts := Attempts(accounts[5:])
+		if len(attempts) != 1 || attempts[0].State != "CANCELLED by 0" || attempts[0].NodeList != "a[1-2]" {
+			t.Errorf("%s: the resized job is %+v", version, attempts)
+		}
+		outcomes := []rt.Outcome{rt.OutcomeFinished, rt.OutcomeFinished, rt.OutcomeFinished, rt.OutcomeFailed, rt.OutcomeFinished, rt.OutcomeCancelled}
+		for i, a := range append(accounts[:5:5], attempts...) {
+			isOurs := a.JobID == uint64(i+1) && a.UID == rt.Some[uint64](1001) && a.User == "labuser" && a.Texts.Account == "labacct" && a.Partition == "lab"
+			if !isOurs || a.JobName != names[i] || a.Outcome != outcomes[i] || !a.Used.CPU.Valid() || !a.Used.Elapsed.Valid() {
+				t.Errorf("%s: job %d is %+v", version, i+1, a)
+			}
+		}
 	}
 }
