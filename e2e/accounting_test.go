@@ -143,29 +143,7 @@ func runNames(t *testing.T, c *cluster, s *site) {
 		})
 		return start
 	}
-	start := began(victim)
-	user, err := user.Lookup(c.user)
-	if err != nil {
-		t.Fatal(err)
-	}
-	forged := []string{
-		fmt.Sprintf("x\nlab|%d|%d|CANCELLED by %s|9:0|0:0|%s.001|Unknown|normal||%s|evil|lab|n9|1|60|cpu=1|forged", victim, victim, user.Uid, start, c.user),
-		fmt.Sprintf("x\nlab|%d|%d|%d|%s|CANCELLED by %s|9:0|0:0|%s|Unknown|1|60|cpu=1", victim, victim, victim, user.Uid, user.Uid, start),
-	}
-	names := append([]string{"two\nlines", "cr\r\nlf", "a|b|c", "\u2028", strings.Repeat("n", 1024)}, forged...)
-	wanted := map[int64]string{}
-	odd := s.path("out", "a|b\nc")
-	if err := os.MkdirAll(odd, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		id := c.submit(t, s, script, "-n1", "--mem=20", "-w", c.nodes[0], "-J", name, "--comment", name, "--account", name, "--wckey", "a|b", "--chdir", odd, "--output=/dev/null")
-		wanted[id] = name
-	}
-	renamed := c.submit(t, s, script, "-n1", "--mem=20", "-w", c.nodes[1], "-J", "plain")
-	began(renamed)
-	command(t, c.asUser[0], append(c.asUser[1:], "scontrol", "update", fmt.Sprint("JobId=", renamed), "JobName="+forged[0])...)
-	wanted[renamed] = forged[0]
+	wanted := submitOddNames(t, c, s, script, victim, began)
 	if err := os.Remove(held); err != nil {
 		t.Fatal(err)
 	}
@@ -192,21 +170,57 @@ func runNames(t *testing.T, c *cluster, s *site) {
 	if !isRoots || run.Outcome != "failed" || run.Source != "sacct" || run.ExitCode.Int64 != 3 || run.NodeList != c.nodes[1] {
 		t.Errorf("the job of root is %+v", run)
 	}
-	for id, name := range wanted {
-		for _, run := range runsOf(t, s.path("spool"), id) {
-			shown := strings.NewReplacer("\r", "?", "\n", "?").Replace(name)
-			isNamed := run.JobName == shown || strings.HasPrefix(shown, run.JobName) // slurmdbd cuts a long name, and may lack U+2028
-			if run.User != c.user || run.Outcome != "finished" || run.Source != "sacct" || (!isNamed && name != "\u2028") {
-				t.Errorf("job %d, named %q: %+v", id, name, run)
-			}
-		}
-	}
+	checkOddNames(t, c, s, wanted)
 	for reader, sees := range map[string]bool{"token-of-root": true, "token-of-user": false} {
 		as := *r
 		as.token = reader
 		list := string(as.get(t, "/v1/jobs"))
 		if isThere := strings.Contains(list, fmt.Sprintf(`"job_id":%d,`, victim)); isThere != sees {
 			t.Errorf("the job of root is in the list of %s: %v\n%s", reader, isThere, list)
+		}
+	}
+}
+
+// submitOddNames submits jobs with names that look like the record of another one, and renames one while it runs.
+// It returns their names.
+func submitOddNames(t *testing.T, c *cluster, s *site, script string, victim int64, began func(int64) string) map[int64]string {
+	t.Helper()
+	start := began(victim)
+	user, err := user.Lookup(c.user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := []string{
+		fmt.Sprintf("x\nlab|%d|%d|CANCELLED by %s|9:0|0:0|%s.001|Unknown|normal||%s|evil|lab|n9|1|60|cpu=1|forged", victim, victim, user.Uid, start, c.user),
+		fmt.Sprintf("x\nlab|%d|%d|%d|%s|CANCELLED by %s|9:0|0:0|%s|Unknown|1|60|cpu=1", victim, victim, victim, user.Uid, user.Uid, start),
+	}
+	names := append([]string{"two\nlines", "cr\r\nlf", "a|b|c", "\u2028", strings.Repeat("n", 1024)}, forged...)
+	wanted := map[int64]string{}
+	odd := s.path("out", "a|b\nc")
+	if err := os.MkdirAll(odd, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		id := c.submit(t, s, script, "-n1", "--mem=20", "-w", c.nodes[0], "-J", name, "--comment", name, "--account", name, "--wckey", "a|b", "--chdir", odd, "--output=/dev/null")
+		wanted[id] = name
+	}
+	renamed := c.submit(t, s, script, "-n1", "--mem=20", "-w", c.nodes[1], "-J", "plain")
+	began(renamed)
+	command(t, c.asUser[0], append(c.asUser[1:], "scontrol", "update", fmt.Sprint("JobId=", renamed), "JobName="+forged[0])...)
+	wanted[renamed] = forged[0]
+	return wanted
+}
+
+// checkOddNames: each of the jobs has its own name and end. slurmdbd cuts a long name, and may lack U+2028.
+func checkOddNames(t *testing.T, c *cluster, s *site, wanted map[int64]string) {
+	t.Helper()
+	for id, name := range wanted {
+		for _, run := range runsOf(t, s.path("spool"), id) {
+			shown := strings.NewReplacer("\r", "?", "\n", "?").Replace(name)
+			isNamed := run.JobName == shown || strings.HasPrefix(shown, run.JobName)
+			if run.User != c.user || run.Outcome != "finished" || run.Source != "sacct" || (!isNamed && name != "\u2028") {
+				t.Errorf("job %d, named %q: %+v", id, name, run)
+			}
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestAccountOfAttempt(t *testing.T) {
 	}
 }
 
-// Attempts of one job are never at the same time: if sacct says so, nobody knows which one is the run's.
+// Attempts of one job are never at the same time: if sacct says so, it is not known which one is the run's.
 func TestOverlappingAccountsAreNotUsed(t *testing.T) {
 	one := Account{JobID: 7, Start: seconds(0), End: seconds(60), State: "COMPLETED"}
 	for _, tt := range []struct {
