@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,7 +75,7 @@ func (s *Summary) SlurmState() string {
 	uid, isByUser := s.Sacct.CancelledByUID.Get()
 	switch {
 	case !isByUser:
-		if s.Sacct.State == plainStates[s.Run.Outcome] {
+		if slices.Contains(plainStates[s.Run.Outcome], s.Sacct.State) {
 			return ""
 		}
 		return s.Sacct.State
@@ -87,8 +88,9 @@ func (s *Summary) SlurmState() string {
 }
 
 // plainStates are the states that say no more than the outcome.
-var plainStates = map[rt.Outcome]string{
-	rt.OutcomeFinished: "COMPLETED", rt.OutcomeFailed: "FAILED", rt.OutcomeCancelled: "CANCELLED", rt.OutcomeTimeout: "TIMEOUT", rt.OutcomeOOM: "OUT_OF_MEMORY",
+var plainStates = map[rt.Outcome][]string{
+	rt.OutcomeFinished: {"COMPLETED"}, rt.OutcomeFailed: {"FAILED"}, rt.OutcomeCancelled: {"CANCELLED", "REQUEUED"}, rt.OutcomeTimeout: {"TIMEOUT"},
+	rt.OutcomeOOM: {"OUT_OF_MEMORY"},
 }
 
 // suspendedOf returns how long the job was suspended, as the drain has written it.

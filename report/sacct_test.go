@@ -98,6 +98,7 @@ func TestSlurmState(t *testing.T) {
 		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=1002", "cancelled (Slurm: CANCELLED by user id 1002)"},
 		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=-", "cancelled"}, // a name that did not leave
 		{rt.OutcomeFinished, "sacct", "state=COMPLETED", "finished"},
+		{rt.OutcomeCancelled, "sacct", "state=REQUEUED", "cancelled"},
 		{rt.OutcomeFinished, "epilog", "state=NODE_FAIL", "finished"},
 		{rt.OutcomeCancelled, "sacct", "elapsed_secs=1", "cancelled"},
 	} {
