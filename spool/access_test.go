@@ -36,6 +36,7 @@ func sharedSpool(t *testing.T) (base, dir string) {
 // The owner of an ended job can read it, and so can the configured group. Other users cannot,
 // and none of them can change it.
 func TestWhoMayRead(t *testing.T) {
+	t.Parallel()
 	for _, access := range []string{"owner", "group", "root"} {
 		t.Run(access, func(t *testing.T) {
 			base, dir := sharedSpool(t)

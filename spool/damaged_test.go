@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/random"
 )
 
 // sample writes the file of an ended run with n snapshots and returns its bytes.
@@ -128,9 +129,11 @@ func TestListGoesOnPastWhatItCannotRead(t *testing.T) {
 // Whatever page of a file is gone, reading ends with an error or Verify finds it;
 // nothing panics.
 func TestNoDamagedPageGoesUnnoticed(t *testing.T) {
+	t.Parallel()
 	good := endedFile(t, 300)
 	dir := t.TempDir()
-	for page := range len(good) / pageSize {
+	step := sized(1, 5)
+	for page := random.Below(t, step); page < len(good)/pageSize; page += step {
 		path := filepath.Join(dir, "x.db")
 		if err := os.WriteFile(path, zeroed(good, page), 0o600); err != nil {
 			t.Fatal(err)
@@ -158,10 +161,12 @@ func TestNoDamagedPageGoesUnnoticed(t *testing.T) {
 
 // Of a file with a damaged page what comes before it can still be had.
 func TestReadableOfADamagedFile(t *testing.T) {
+	t.Parallel()
 	good := endedFile(t, 300)
 	path := filepath.Join(t.TempDir(), "x.db")
 	some := 0
-	for page := range len(good) / pageSize {
+	step := sized(1, 5)
+	for page := random.Below(t, step); page < len(good)/pageSize; page += step {
 		if err := os.WriteFile(path, zeroed(good, page), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -186,6 +191,7 @@ func TestReadableOfADamagedFile(t *testing.T) {
 }
 
 func TestVerifyFindsWhatBreaksAnInvariant(t *testing.T) {
+	t.Parallel()
 	good := endedFile(t, 300)
 	for sql, word := range map[string]string{
 		"DELETE FROM snapshot_delta WHERE seq = 7":                                   "without a snapshot",

@@ -263,6 +263,7 @@ func TestEndOnAFullDiskKeepsWhatWaits(t *testing.T) {
 
 // Another process that writes at that moment costs nothing either.
 func TestEndOfALockedFileKeepsWhatWaits(t *testing.T) {
+	t.Parallel()
 	w := mustCreate(t, Options{})
 	m := newMachine(2, 0)
 	for range 15 {

@@ -77,6 +77,7 @@ func TestValueAboveTheLimit(t *testing.T) {
 
 // A table that takes too much memory is refused.
 func TestTableAboveTheLimit(t *testing.T) {
+	t.Parallel()
 	path := hostile(t, endedFile(t, 3), "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 60) "+
 		"INSERT INTO event (kind, detail) SELECT 'x', hex(zeroblob(500000)) FROM n")
 	r := mustOpen(t, path)
@@ -158,6 +159,7 @@ func lowerLimit(t testing.TB) {
 
 // A page that is its own descendant makes an endless table.
 func TestCycleOfPages(t *testing.T) {
+	t.Parallel()
 	lowerLimit(t)
 	data := endedFile(t, 3)
 	path := hostile(t, data, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300) INSERT INTO event (kind, detail) SELECT 'x', hex(zeroblob(300)) FROM n")

@@ -45,6 +45,7 @@ func framesOf(t testing.TB, record []byte) (list [][]byte) {
 
 // A record that is as it was written is read in memory.
 func TestInMemory(t *testing.T) {
+	t.Parallel()
 	m, err := LoadInMemory(bytes.NewReader(recordOf(t, thinnedRun(t))))
 	if err != nil {
 		t.Fatal(err)

@@ -220,6 +220,7 @@ func TestLockFile(t *testing.T) {
 }
 
 func TestFindJob(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	some := rt.Some[uint64]
 	var paths []string

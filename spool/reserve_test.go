@@ -63,6 +63,7 @@ func spoolOnDisk(t *testing.T, size string, other int64) (dir string) {
 // A run that begins with less than the reserve is stored all the same: a tracker that is killed loses at most one commit,
 // whether the file is still small, is thinned, or is limited by the quota of the node. Nothing fails.
 func TestReserveOfADisk(t *testing.T) {
+	t.Parallel()
 	for _, quotaNode := range []int64{1 << 30, 1 << 20} {
 		dir := spoolOnDisk(t, "64m", 58<<20) // 6 MiB are free, and the reserve is 8 MiB
 		if err := os.WriteFile(filepath.Join(dir, "run of another job"), make([]byte, 1<<20), 0o600); err != nil {

@@ -106,6 +106,7 @@ func collect(t *testing.T, r *Reader, from, to int64) []*rt.Snapshot {
 }
 
 func TestRoundTripOfRandomSnapshots(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(sized(6, 2)) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		var list []*rt.Snapshot

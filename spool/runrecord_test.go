@@ -153,6 +153,7 @@ func thinnedRun(t testing.TB) *Reader {
 // A run that is made of a record has the rows of the original in every table, except those about
 // its delivery.
 func TestRecordHasEveryRow(t *testing.T) {
+	t.Parallel()
 	runs := []*Reader{thinnedRun(t)}
 	for seed := range uint64(sized(6, 2)) {
 		runs = append(runs, randomRun(t, seed))
@@ -175,9 +176,10 @@ func TestRecordHasEveryRow(t *testing.T) {
 
 // Blocks are bounded: a long run and one with large reports have several of a table.
 func TestRecordOfManyRows(t *testing.T) {
+	t.Parallel()
 	w := mustCreate(t, Options{CommitRows: 1000, WithoutDevices: true})
 	m := newMachine(64, 0)
-	for range 2600 {
+	for range sized(2600, 1300) {
 		if err := w.Put(m.next()); err != nil {
 			t.Fatal(err)
 		}

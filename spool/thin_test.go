@@ -46,6 +46,7 @@ func TestThinningKeepsResets(t *testing.T) {
 
 // The first reading of a counter that appears late stays, so that the intervals add up to the same.
 func TestThinningKeepsFirstReadings(t *testing.T) {
+	t.Parallel()
 	some := rt.Some[uint64]
 	var list []*rt.Snapshot
 	for i := range 2000 {
@@ -91,6 +92,7 @@ func TestThinningKeepsFirstReadings(t *testing.T) {
 // Batches that are sealed keep their snapshots, and one that was read before they
 // were thinned is not sealed.
 func TestThinningLeavesSealedBatchesAlone(t *testing.T) {
+	t.Parallel()
 	w := mustCreate(t, Options{QuotaRun: 1 << 20})
 	m := newMachine(4, 0)
 	put := func(n int) {
@@ -137,6 +139,7 @@ func TestThinningLeavesSealedBatchesAlone(t *testing.T) {
 
 // Who reads while the tracker thins sees what was there when it began.
 func TestReadingWhileSnapshotsAreThinned(t *testing.T) {
+	t.Parallel()
 	w := mustCreate(t, Options{QuotaRun: 300 << 10})
 	m := newMachine(16, 2)
 	var list []*rt.Snapshot
@@ -176,6 +179,7 @@ func TestReadingWhileSnapshotsAreThinned(t *testing.T) {
 
 // The file of a run that has ended is thinned by the process that enforces the node's quota.
 func TestThinAnEndedRun(t *testing.T) {
+	t.Parallel()
 	w := mustCreate(t, Options{})
 	m := newMachine(16, 1)
 	n := sized(8000, 5000)
