@@ -14,13 +14,19 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
+// needsRoot skips a test of several users.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: becomes two users")
+	}
+}
+
 // sharedSpool is a spool of the tracker's user, as tmpfiles.d makes it, below a
 // directory that everybody may enter.
 func sharedSpool(t *testing.T) (base, dir string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become two users")
-	}
+	needsRoot(t)
 	base, err := os.MkdirTemp("", "rt-access")
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +42,7 @@ func sharedSpool(t *testing.T) (base, dir string) {
 // The owner of an ended job can read it, and so can the configured group. Other users cannot,
 // and none of them can change it.
 func TestWhoMayRead(t *testing.T) {
+	needsRoot(t)
 	t.Parallel()
 	for _, access := range []string{"owner", "group", "root"} {
 		t.Run(access, func(t *testing.T) {
@@ -89,6 +96,7 @@ func TestWhoMayRead(t *testing.T) {
 // While a job runs, its owner can read it, but holds no lock that could stop the tracker. Other
 // users cannot read it.
 func TestWhoMayReadARunningJob(t *testing.T) {
+	needsRoot(t)
 	for _, access := range []string{"owner", "group", "root"} {
 		t.Run(access, func(t *testing.T) {
 			base, dir := sharedSpool(t)
@@ -344,7 +352,7 @@ func TestOwnerReadsNoHalfOfAChange(t *testing.T) {
 func TestNoAccessControlLists(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("ramfs", dir, "ramfs", 0, ""); err != nil {
-		t.Skipf("only root can mount a file system without access control lists: %v", err)
+		t.Skipf("needs root: mounts a file system without access control lists: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

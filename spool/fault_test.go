@@ -132,7 +132,7 @@ func full(err error) bool {
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("only root can mount a tmpfs of 1 MiB (%v); TestFullDatabaseKeepsTotals covers the rest", err)
+		t.Skipf("needs root: mounts a tmpfs of 1 MiB (%v); TestFullDatabaseKeepsTotals covers the rest", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {

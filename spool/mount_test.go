@@ -18,7 +18,7 @@ func readOnlyMount(t *testing.T, dir string) {
 		return
 	}
 	if err := syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err != nil {
-		t.Skipf("root without the right to mount: %v", err)
+		t.Skipf("needs the right to mount: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

@@ -43,7 +43,7 @@ func spoolOnDisk(t *testing.T, size string, other int64) (dir string) {
 	t.Helper()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("only root can mount a tmpfs (%v)", err)
+		t.Skipf("needs root: mounts a tmpfs (%v)", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(disk, 0); err != nil {

@@ -84,7 +84,7 @@ func TestQuotas(t *testing.T) {
 func TestStartOnAFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skipf("only root can mount a tmpfs of 8 MiB: %v", err)
+		t.Skipf("needs root: mounts a tmpfs of 8 MiB: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {

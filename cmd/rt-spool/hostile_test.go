@@ -112,7 +112,7 @@ func TestHostileSchemaStopsNoVerb(t *testing.T) {
 // Root refuses the directory of a user, whatever a registration in it contains.
 func TestRootLeavesTheSpoolOfAUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("needs root: has a spool of another user")
 	}
 	dir := hostileSpool(t, rt.Run{}, "INSERT INTO registration (id, endpoint, run_id) VALUES (1, 'http://127.0.0.1:1', 'victim')")
 	files, err := filepath.Glob(filepath.Join(dir, "*"))

@@ -23,7 +23,7 @@ const (
 func usersDir(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root can become two users")
+		t.Skip("needs root: becomes two users")
 	}
 	dir, err := os.MkdirTemp("", "rt-users")
 	if err != nil {

@@ -140,7 +140,7 @@ func TestDirSteps(t *testing.T) {
 func TestDirSmallDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,nr_inodes=64"); err != nil {
-		t.Skipf("only root can mount a tmpfs of 1 MiB (%v); TestDirFullDisk covers the rest", err)
+		t.Skipf("needs root: mounts a tmpfs of 1 MiB (%v); TestDirFullDisk covers the rest", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

@@ -22,7 +22,7 @@ func smallDisk(t *testing.T, size string) string {
 	}
 	t.Cleanup(func() { _ = os.Remove(dir) })
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0777"); err != nil {
-		t.Skipf("only root can mount a tmpfs (%v)", err)
+		t.Skipf("needs root: mounts a tmpfs (%v)", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

@@ -135,7 +135,7 @@ func strangeDescriptors(t *testing.T, h *Hook, pid int, log string) []string {
 // counters, and with CAP_SYS_NICE if RLIMIT_NICE cannot be set.
 func TestTrackerUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can start a process as another user")
+		t.Skip("needs root: starts a process as another user")
 	}
 	t.Run("as it is", func(t *testing.T) { trackerUser(t, false, 0x80004) })
 	t.Run("with counters", func(t *testing.T) { trackerUser(t, true, 0x4000080004) })
