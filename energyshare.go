@@ -92,38 +92,44 @@ func EnergyBetween(prev, cur *Snapshot) EnergyUse {
 
 const microsPerTick = 1_000_000 / TicksPerSecond
 
-// countedBetween returns the energy of the widest domains that were counted. Every package
-// must have been: a sum that lacks one would be too low. Core and uncore are parts of the
-// packages; memory is added to them if it was counted.
+// countedBetween returns the energy of the widest domains that were counted. Core and uncore are
+// parts of the packages; memory is added to them if it was counted.
 func countedBetween(prev, cur *Snapshot) (Opt[uint64], EnergyKind) {
-	for _, kind := range [...]EnergyKind{EnergyNode, EnergyPlatform, EnergyPackage} {
-		n, sum, short := 0, uint64(0), false
+	for _, kind := range [...]EnergyKind{EnergyNode, EnergyPlatform} {
 		for i := range cur.Energy {
-			e := &cur.Energy[i]
-			isMemory := kind == EnergyPackage && e.Kind == EnergyDRAM
-			isSecond := kind != EnergyPackage && n > 0
-			if e.Kind != kind && !isMemory {
-				continue
+			used := cur.Energy[i].UsedSince(prev, i)
+			if cur.Energy[i].Kind == kind && used.Valid() {
+				return used, kind
 			}
-			if isSecond || e.Power.Valid() {
-				continue
-			}
-			used, ok := e.UsedSince(prev, i).Get()
-			if !ok {
-				isPackage := e.Kind == kind && kind == EnergyPackage
-				short = short || isPackage
-				continue
-			}
-			if e.Kind == kind {
-				n++
-			}
-			sum += used
 		}
-		if n > 0 && !short {
-			return Some(sum), kind
+	}
+	for i := range cur.Energy {
+		if e := &cur.Energy[i]; e.Kind == EnergyPackage {
+			if used := packagesBetween(prev, cur, e.Source); used.Valid() {
+				return used, EnergyPackage
+			}
 		}
 	}
 	return None[uint64](), ""
+}
+
+// packagesBetween returns the energy of all packages and memory of one source; two sources count
+// the same packages. Every package must have been counted: a sum that lacks one would be too low.
+func packagesBetween(prev, cur *Snapshot, source string) Opt[uint64] {
+	var sum uint64
+	for i := range cur.Energy {
+		e := &cur.Energy[i]
+		isPart := e.Kind == EnergyPackage || e.Kind == EnergyDRAM
+		if e.Source != source || !isPart {
+			continue
+		}
+		used, ok := e.UsedSince(prev, i).Get()
+		if !ok && e.Kind == EnergyPackage {
+			return None[uint64]()
+		}
+		sum += used
+	}
+	return Some(sum)
 }
 
 // instructionsBetween returns how many instructions the CPUs counted in a group. The event

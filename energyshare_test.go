@@ -97,7 +97,11 @@ func TestEnergyBetween(t *testing.T) {
 		"a package is gone":   {two(uj(1), uj(2), uj(3)), two(uj(11), None[uint64](), uj(33)), None[uint64](), ""},
 		"the platform":        {append(two(uj(1), uj(2), uj(3)), domain(EnergyPlatform, "psys", uj(5))), append(two(uj(11), uj(22), uj(33)), domain(EnergyPlatform, "psys", uj(105))), uj(100), EnergyPlatform},
 		"it fell":             {two(uj(1), uj(20), uj(3)), two(uj(11), uj(2), uj(33)), None[uint64](), ""},
-		"nothing":             {nil, nil, None[uint64](), ""},
+		"the platform stood still": {append(two(uj(1), uj(2), uj(3)), domain(EnergyPlatform, "psys", uj(5))),
+			append(two(uj(11), uj(22), uj(33)), domain(EnergyPlatform, "psys", None[uint64]())), uj(60), EnergyPackage},
+		"two sources count the packages": {append(two(uj(1), uj(2), uj(3)), EnergyReading{Source: "hwmon", Domain: "package-0", Kind: EnergyPackage, Energy: uj(1)}),
+			append(two(uj(11), uj(22), uj(33)), EnergyReading{Source: "hwmon", Domain: "package-0", Kind: EnergyPackage, Energy: uj(12)}), uj(60), EnergyPackage},
+		"nothing": {nil, nil, None[uint64](), ""},
 	} {
 		u := EnergyBetween(at(10, tt.before...), at(11, tt.after...))
 		if u.Node != tt.want || u.Of != tt.of || u.Busy != uj(1_500_000) || u.Job != uj(1_000_000) {

@@ -20,6 +20,9 @@
 // wraps between two readings look like one: at 500 W and 65 kJ that takes 4 minutes. A
 // counter that would have wrapped at 10 kW or more was reset, and the energy used
 // meanwhile is unknown.
+//
+// Some processors show one counter as the domain of each of their dies: it is counted once.
+// A counter of the platform or the node can stand still: it is absent then.
 package energy
 
 import (
@@ -79,6 +82,7 @@ type domain struct {
 	at       int64  // boot time of that reading
 	total    uint64 // microjoules since the first reading
 	next     int64  // boot time of the next reading of a power meter
+	check
 }
 
 // New returns the source of Snapshot.Energy below sysRoot (/sys). It opens nothing yet.
@@ -127,7 +131,13 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 		if failed := s.measure(d, snap.Boot); failed != nil && err == nil {
 			err = failed
 		}
-		snap.Energy = append(snap.Energy, d.reading)
+	}
+	s.findCopies()
+	s.findStuck(snap.Boot)
+	for i := range s.domains {
+		if d := &s.domains[i]; !d.isCopy() {
+			snap.Energy = append(snap.Energy, d.reading)
+		}
 	}
 	return err
 }
