@@ -362,16 +362,28 @@ func parseStackedMajors(b []byte) Majors {
 
 // parseIOStat sums the bytes of the v2 file io.stat over the devices that are not stacked on
 // others. A line is "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6"; the file is empty before
-// the first I/O.
+// the first I/O. Linux 5.15 prints the name of a device without I/O and no newline, so that a line can
+// have several names: the last one before the figures is their device.
 func parseIOStat(b []byte, stacked Majors) (read, write uint64) {
-	eachNumber(b, func(device, key []byte, n uint64) {
-		switch {
-		case string(key) == "rbytes" && !stacked.hides(device):
-			read += n
-		case string(key) == "wbytes" && !stacked.hides(device):
-			write += n
+	for len(b) > 0 {
+		var line, device []byte
+		line, b = procfile.Line(b)
+		for len(line) > 0 {
+			var word []byte
+			word, line = procfile.Field(line)
+			key, value, isFigure := bytes.Cut(word, equals)
+			n, ok := procfile.Uint(value)
+			switch {
+			case !isFigure:
+				device = word
+			case !ok, stacked.hides(device):
+			case string(key) == "rbytes":
+				read += n
+			case string(key) == "wbytes":
+				write += n
+			}
 		}
-	})
+	}
 	return read, write
 }
 

@@ -131,6 +131,10 @@ func TestParseIO(t *testing.T) {
 			"259:0 rbytes=90430464 wbytes=299008000 rios=8950 wios=1252 dbytes=50331648 dios=3021\n", 91889664, 613781504},
 		{"io.stat without I/O", parseIOStat, "", 0, 0},
 		{"io.stat with a device that has no figures", parseIOStat, "8:0 \n8:16 rbytes=5\n", 5, 0},
+		{"io.stat of Linux 5.15, a disk without I/O before a stacked device", parseIOStat, "8:0 253:0 rbytes=5 wbytes=6\n8:16 rbytes=1 wbytes=2\n", 1, 2},
+		{"io.stat of Linux 5.15, a stacked device without I/O before a disk", parseIOStat, "253:0 253:1 8:0 rbytes=5 wbytes=6 rios=1\n7:0 \n", 5, 6},
+		{"io.stat of Linux 5.15, names at the end", parseIOStat, "8:16 rbytes=5\n8:0 8:32 253:0 ", 5, 0},
+		{"io.stat of Linux 5.15, figures of iocost and iolatency", parseIOStat, "7:0 8:0 rbytes=5 wbytes=6 use_delay=0 cost.usage=7 depth=max\n", 5, 6},
 		{"io.stat with an unnamed device", parseIOStat, "(unknown) rbytes=5 wbytes=6\n", 0, 0},
 		{"blkio", parseBlkio, "8:0 Read 62914560\n8:0 Write 4096\n8:0 Sync 1\n8:0 Async 2\n8:0 Discard 0\n8:0 Total 62918656\n" +
 			"253:0 Read 62914560\n253:0 Write 4096\nTotal 125837312\n", 62914560, 4096},
