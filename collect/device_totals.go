@@ -47,6 +47,10 @@ func (t *DeviceTotals[T]) Next(name string) *Device[T] {
 	return &t.devices[i]
 }
 
+// Devices returns the devices of this reading in the order of the list, valid until the next call
+// of Next.
+func (t *DeviceTotals[T]) Devices() []Device[T] { return t.devices[:t.n] }
+
 // Count adds a reading of the device to the sums.
 func (t *DeviceTotals[T]) Count(d *Device[T], now [2]uint64) {
 	for k := range now {

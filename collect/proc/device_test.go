@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,6 +139,56 @@ func TestDisk(t *testing.T) {
 	}
 	if r, w := s.Node.DiskReadBytes.Or(0), s.Node.DiskWriteBytes.Or(0); r != (3245610+100+1)*512 || w != (2459512+200+1)*512 {
 		t.Errorf("sums %d, %d: they are not those of the leaves", r, w)
+	}
+}
+
+// Before Linux 6.2 an NVMe drive with several paths counts nothing itself; later it counts what its
+// paths count. A drive without paths that did nothing has zeros.
+func TestNVMePaths(t *testing.T) {
+	root := fixture(t)
+	for name, attributes := range map[string][]string{
+		"nvme3n1": {"dev", "259:9", "size", "8"}, "nvme3c0n1": {"hidden", "1", "size", "8"}, "nvme3c17n1": {"hidden", "1", "size", "8"},
+		"nvme3n2": {"dev", "259:10", "size", "8"}, "nvme3c0n2": {"hidden", "1", "size", "8"},
+		"nvme31n1": {"dev", "259:11", "size", "8"},
+	} {
+		for ; len(attributes) > 0; attributes = attributes[2:] {
+			write(t, root.Sys+"/block/"+name+"/"+attributes[0], attributes[1]+"\n")
+		}
+	}
+	line := func(name, sectors string) string {
+		return "0 0 " + name + " 1 1 " + sectors + " 1 1 1 " + sectors + " 1 1 1 1\n"
+	}
+	src := NewDisk(root)
+	for _, step := range []struct {
+		file string
+		want []uint64 // sectors of the drives, in their order
+		sum  uint64
+	}{
+		{line("nvme3c0n1", "10") + line("nvme3n1", "0") + line("nvme3c17n1", "5") + line("nvme3c0n2", "7") + line("nvme3n2", "7") + line("nvme31n1", "0"), []uint64{15, 7, 0}, 22},
+		{line("nvme3c0n1", "12") + line("nvme3n1", "0") + line("nvme3c17n1", "6") + line("nvme3c0n2", "9") + line("nvme3n2", "9") + line("nvme31n1", "1"), []uint64{18, 9, 1}, 28},
+		{line("nvme3n1", "0") + line("nvme3c0n1", "13") + line("nvme3n2", "9") + line("nvme31n1", "1"), []uint64{13, 9, 1}, 28}, // a path is gone
+		{line("nvme3n1", "0") + line("nvme3c0n1", "14") + line("nvme3n2", "9") + line("nvme31n1", "1"), []uint64{14, 9, 1}, 29},
+	} {
+		write(t, root.Proc+"/diskstats", step.file)
+		var s rt.Snapshot
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		var got []uint64
+		for _, d := range s.Disks {
+			got = append(got, d.ReadBytes.Or(0)/512)
+		}
+		if !slices.Equal(got, step.want) || s.Node.DiskReadBytes != u64(step.sum*512) || s.Node.DiskWriteBytes != u64(step.sum*512) {
+			t.Errorf("after\n%s\nthe drives have %v sectors, the sum is %v, want %v, %d", step.file, got, s.Node.DiskReadBytes.Or(0)/512, step.want, step.sum)
+		}
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"nvme0n1", "nvme", "nvme0c", "nvme0c1", "nvme0c1p2", "sdc1n1", ""} {
+		if head := headOfPath(name); head != "" {
+			t.Errorf("%q is taken for a path of %q", name, head)
+		}
 	}
 }
 

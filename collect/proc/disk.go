@@ -30,6 +30,8 @@ type disk struct {
 	reading rt.DiskReading
 	sysName string // its directory in /sys/block
 	whole   bool   // it is shown: not a partition, loop or ram
+	head    string // the drive, if this is one of its hidden paths
+	now     counters
 }
 
 // NewDisk returns the source of Snapshot.Disks and of the node's sums over its
@@ -59,16 +61,23 @@ func (d *Disk) takeAll(b []byte, s *rt.Snapshot) error {
 		} else if again && r.Info.whole {
 			d.resize(r)
 		}
-		if r.Info.whole {
-			d.take(r, now, s)
+		r.Info.now = now
+	}
+	devices := d.devs.Devices()
+	for i := range devices {
+		if r := &devices[i]; r.Info.whole {
+			d.take(r, s)
 		}
 	}
 	d.devs.End(&s.Node.DiskReadBytes, &s.Node.DiskWriteBytes)
 	return nil
 }
 
-func (d *Disk) take(r *collect.Device[disk], now counters, s *rt.Snapshot) {
-	v := &r.Info.reading
+func (d *Disk) take(r *collect.Device[disk], s *rt.Snapshot) {
+	v, now := &r.Info.reading, r.Info.now
+	if now == (counters{}) {
+		now = d.ofPaths(r.Name)
+	}
 	if v.Leaf {
 		d.devs.Count(r, now)
 	}
@@ -78,6 +87,32 @@ func (d *Disk) take(r *collect.Device[disk], now counters, s *rt.Snapshot) {
 	v.ReadBytes.Set(now[0])
 	v.WriteBytes.Set(now[1])
 	s.Disks = append(s.Disks, *v)
+}
+
+// ofPaths sums what the hidden paths of an NVMe drive counted, nvme0c0n1 and nvme0c1n1 of nvme0n1.
+// Before Linux 6.2 the kernel counts nothing at the drive itself; later it counts at both.
+func (d *Disk) ofPaths(drive string) (sum counters) {
+	devices := d.devs.Devices()
+	for i := range devices {
+		if v := &devices[i].Info; v.head == drive {
+			sum[0] += v.now[0]
+			sum[1] += v.now[1]
+		}
+	}
+	return sum
+}
+
+// headOfPath returns the drive of a path, nvme0n1 of nvme0c1n1; empty for other names.
+func headOfPath(name string) string {
+	digits := func(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
+	rest, isNVMe := strings.CutPrefix(name, "nvme")
+	subsystem := digits(rest)
+	controller, isPath := strings.CutPrefix(rest[subsystem:], "c")
+	namespace := controller[digits(controller):]
+	if !isNVMe || !isPath || !strings.HasPrefix(namespace, "n") {
+		return ""
+	}
+	return "nvme" + rest[:subsystem] + namespace
 }
 
 // parseDiskstats parses one line: major, minor, name, reads, merged, sectors read,
@@ -106,11 +141,12 @@ func (d *Disk) identify(r *collect.Device[disk]) {
 	if strings.HasPrefix(v.sysName, "loop") || strings.HasPrefix(v.sysName, "ram") {
 		return
 	}
+	if d.peek.path(d.sys).str(v.sysName).str("/hidden").text("") == "1" {
+		v.head = headOfPath(v.sysName)
+		return
+	}
 	if _, err := d.peek.path(d.sys).str(v.sysName).str("/dev").read(); err != nil {
 		return // a partition has no directory of its own there
-	}
-	if d.peek.path(d.sys).str(v.sysName).str("/hidden").text("") == "1" {
-		return // one path of a drive that has another name
 	}
 	v.whole = true
 	v.reading.Leaf = !slices.ContainsFunc(stacked, func(prefix string) bool { return strings.HasPrefix(v.sysName, prefix) })
