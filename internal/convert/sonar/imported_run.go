@@ -93,7 +93,9 @@ func (im *importer) account(run *rt.Run) {
 		}
 		a.DBIndex.Set(uint64(i))
 		tres[uint64(i)] = j.AllocTRES
-		isOlder := func(b slurmacct.Account) bool { return b.Start.Equal(a.Start) && (b.State == "RESIZING") == (a.State == "RESIZING") }
+		isOlder := func(b slurmacct.Account) bool {
+			return b.Start.Equal(a.Start) && (b.State == "RESIZING") == (a.State == "RESIZING")
+		}
 		records = append(slices.DeleteFunc(records, isOlder), a) // sonar slurm prints a job again and again
 	}
 	own, _ := slurmacct.Of(slurmacct.Attempts(records), run)
