@@ -72,6 +72,7 @@ func DeriveScalars(prev, cur *Snapshot, scope Scope) Scalars {
 		GPUVRAMUsed:    cur.Node.GPUVRAMUsed,
 		GPUUtilized:    cur.Node.GPUUtilized,
 	}
+	s.addVirtualNets(prev, cur)
 	if job {
 		s.jobScope(&prev.Job, &cur.Job, &cur.Node, float64(cur.Boot-prev.usageBoot())/1e9)
 		if cur.GPU.Valid() {
@@ -81,6 +82,31 @@ func DeriveScalars(prev, cur *Snapshot, scope Scope) Scalars {
 		s.nodeScope(&prev.Node, &cur.Node)
 	}
 	return s
+}
+
+// addVirtualNets adds the interfaces that Wire leaves out: section 7.2 sums over all interfaces.
+func (s *Scalars) addVirtualNets(prev, cur *Snapshot) {
+	wire := NewWire(cur.Nets)
+	for i := range cur.Nets {
+		c := &cur.Nets[i]
+		if wire.Has(i) {
+			continue
+		}
+		p := find(prev.Nets, i, func(n *NetReading) bool { return n.Name == c.Name })
+		if p == nil {
+			continue
+		}
+		s.NetRecvBytes = plus(s.NetRecvBytes, delta(p.RxBytes, c.RxBytes))
+		s.NetSentBytes = plus(s.NetSentBytes, delta(p.TxBytes, c.TxBytes))
+	}
+}
+
+// plus adds more to sum. An absent sum stays absent.
+func plus(sum, more Opt[uint64]) Opt[uint64] {
+	if v, ok := sum.Get(); ok {
+		return Some(v + more.Or(0))
+	}
+	return sum
 }
 
 func (s *Scalars) nodeScope(prev, cur *NodeReading) {

@@ -1,5 +1,10 @@
 package rt
 
+import (
+	"slices"
+	"strings"
+)
+
 // NetReading holds the counters of one interface.
 type NetReading struct {
 	Name string // kernel name
@@ -10,6 +15,62 @@ type NetReading struct {
 	MAC, Driver, OperState string      // empty when not reported
 	SpeedMbps              Opt[int64]  // Mbit/s; -1 when the link does not report it
 	MTU                    Opt[uint64] // bytes
+}
+
+// Wire knows which interfaces of a list carry traffic that no other interface of the list counts
+// again. A byte that crosses the wire once is counted at the port, at the bond over it, and at the
+// VLAN or bridge over the bond.
+type Wire struct {
+	nets       []NetReading
+	hasDevices bool // one has the driver of a device: those without one are virtual
+	hasPlain   bool // one has no name of a virtual interface
+}
+
+// NewWire returns what is known of a list. It does not copy the list and allocates nothing.
+func NewWire(nets []NetReading) Wire {
+	w := Wire{nets: nets}
+	for i := range nets {
+		w.hasDevices = w.hasDevices || nets[i].Driver != ""
+		w.hasPlain = w.hasPlain || !w.isVirtualByName(nets[i].Name)
+	}
+	return w
+}
+
+// Has reports whether the traffic of interface i is in the sums over the wire. In a container no
+// interface may have a device; then names decide.
+func (w Wire) Has(i int) bool {
+	n := &w.nets[i]
+	if w.hasDevices {
+		return n.Driver != "" && !w.isOverFunction(n)
+	}
+	return !w.hasPlain || !w.isVirtualByName(n.Name)
+}
+
+// isOverFunction reports whether the interface is Hyper-V's, whose traffic goes through a virtual
+// function of a network card. The function is an interface with the same address.
+func (w Wire) isOverFunction(n *NetReading) bool {
+	const hyperV = "hv_netvsc"
+	return n.Driver == hyperV && slices.ContainsFunc(w.nets, func(o NetReading) bool {
+		return o.MAC == n.MAC && o.Driver != "" && o.Driver != hyperV
+	})
+}
+
+// virtualNames are how names of virtual interfaces begin.
+var virtualNames = [...]string{
+	"bond", "br", "cali", "cni", "docker", "dummy", "flannel", "ifb", "ipvl", "lxc", "lxdbr", "macv", "podman",
+	"tap", "team", "tun", "veth", "virbr", "vlan", "vnet", "vxlan", "wg",
+}
+
+// isVirtualByName guesses by the name. A name with a dot is a VLAN if the part before the dot is in
+// the list.
+func (w Wire) isVirtualByName(name string) bool {
+	for _, prefix := range virtualNames {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	below, _, isVLAN := strings.Cut(name, ".")
+	return isVLAN && slices.ContainsFunc(w.nets, func(o NetReading) bool { return o.Name == below })
 }
 
 // FabricReading holds the counters of one port of a high-speed network. They count the

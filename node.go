@@ -29,7 +29,7 @@ type NodeReading struct {
 	Buffers, Cached, SReclaimable, Shmem  Opt[uint64]
 	Active, Inactive, SwapTotal, SwapFree Opt[uint64]
 
-	// Sums over the interfaces except lo, bytes. They grow by what each interface
+	// Sums over the interfaces of Wire, bytes. They grow by what each interface
 	// counted while it existed: an interface that appears, disappears or resets does
 	// not make them jump or fall. /proc/net/dev.
 	NetRxBytes, NetTxBytes Opt[uint64]

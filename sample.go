@@ -37,7 +37,7 @@ type Scalars struct {
 
 	DiskReadBytes, DiskWriteBytes Opt[uint64] // bytes in the interval
 	SpaceTotal, SpaceAvailable    Opt[uint64] // bytes
-	NetRecvBytes, NetSentBytes    Opt[uint64] // bytes in the interval
+	NetRecvBytes, NetSentBytes    Opt[uint64] // bytes in the interval, over all interfaces except lo
 
 	GPUUsage    Opt[float64] // fractional GPUs
 	GPUVRAMUsed Opt[uint64]  // bytes

@@ -64,6 +64,9 @@ func (t *DeviceTotals[T]) Count(d *Device[T], now [2]uint64) {
 	d.last = now
 }
 
+// Note keeps a reading of the device that is not in the sums now, but may be later.
+func (t *DeviceTotals[T]) Note(d *Device[T], now [2]uint64) { d.last = now }
+
 // End drops the devices that were not in this reading, and sets the sums.
 func (t *DeviceTotals[T]) End(first, second *rt.Opt[uint64]) {
 	clear(t.devices[t.n:])
@@ -83,9 +86,15 @@ type nodeSums struct {
 func (n *nodeSums) fill(s *rt.Snapshot) {
 	if s.Node.NetRxBytes.Valid() {
 		n.nets.Begin()
+		wire := rt.NewWire(s.Nets)
 		for i := range s.Nets {
 			r := &s.Nets[i]
-			n.nets.Count(n.nets.Next(r.Name), [2]uint64{r.RxBytes.Or(0), r.TxBytes.Or(0)})
+			d, now := n.nets.Next(r.Name), [2]uint64{r.RxBytes.Or(0), r.TxBytes.Or(0)}
+			if wire.Has(i) {
+				n.nets.Count(d, now)
+			} else {
+				n.nets.Note(d, now)
+			}
 		}
 		n.nets.End(&s.Node.NetRxBytes, &s.Node.NetTxBytes)
 	}

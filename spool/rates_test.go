@@ -115,6 +115,40 @@ func TestRatesRead(t *testing.T) {
 	}
 }
 
+// A CSV row has all interfaces: Rates has them where a virtual one counts what a port counts.
+func TestRatesHaveVirtualInterfaces(t *testing.T) {
+	for _, over := range []string{"eno1.7", "eno2"} {
+		w := mustCreate(t, Options{})
+		m := newMachine(2, 2)
+		for n := range uint64(200) {
+			s := m.next()
+			s.Nets = []rt.NetReading{{Name: "eno1", RxBytes: rt.Some(10 * n), TxBytes: rt.Some(n)}, {Name: over, RxBytes: rt.Some(9 * n), TxBytes: rt.Some(n)}}
+			s.Node.NetRxBytes, s.Node.NetTxBytes = rt.Some(10*n), rt.Some(n)
+			if err := w.Put(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.End(testRun()); err != nil {
+			t.Fatal(err)
+		}
+		var prev rt.Snapshot
+		want := rt.Some[uint64](10)
+		if over == "eno1.7" {
+			want.Set(19)
+		}
+		for s, err := range mustOpen(t, w.Path()).Rates(t.Context(), 130, 190) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := rt.DeriveScalars(&prev, s, rt.ScopeNode).NetRecvBytes; prev.Seq > 0 && got != want {
+				t.Fatalf("%s, snapshot %d: received %v, want %v", over, s.Seq, got, want)
+			}
+			prev = *s
+			prev.Nets = slices.Clone(s.Nets)
+		}
+	}
+}
+
 // Usage gives its figures and the GPUs as Snapshots does, and no other list.
 func TestUsageRead(t *testing.T) {
 	w := mustCreate(t, Options{})

@@ -30,7 +30,7 @@ func listOf[T comparable](name string, from readings, list func(*rt.Snapshot) *[
 
 // storedLists are all lists except the CPUs, which are in core_ticks.
 var storedLists = [...]storedList{
-	listOf("net", ofDevice, func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets }),
+	netList,
 	listOf("disk", ofDevice, func(s *rt.Snapshot) *[]rt.DiskReading { return &s.Disks }),
 	listOf("mount", ofDevice, func(s *rt.Snapshot) *[]rt.MountReading { return &s.Mounts }),
 	listOf("step", readings{readingsOfSteps, "step"}, func(s *rt.Snapshot) *[]rt.StepReading { return &s.Steps }),
@@ -42,6 +42,8 @@ var storedLists = [...]storedList{
 	listOf("perf", ofCounter, func(s *rt.Snapshot) *[]rt.PerfReading { return &s.Perf }),
 	gpuList,
 }
+
+var netList = listOf("net", ofDevice, func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets })
 
 var gpuList storedList = &listTable[rt.GPUReading]{"gpu", readings{readingsOfGPUs, "gpu"}, func(s *rt.Snapshot) *[]rt.GPUReading { return &s.GPUs }, sameGPU}
 

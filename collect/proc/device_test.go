@@ -21,7 +21,7 @@ func TestNet(t *testing.T) {
 		},
 		{
 			Name: "ib0", RxBytes: u64(1000), TxBytes: u64(2000), MAC: "80:00:00:48:fe:80",
-			OperState: "down", SpeedMbps: rt.Some[int64](-1), MTU: u64(2044),
+			Driver: "mlx5_core", OperState: "down", SpeedMbps: rt.Some[int64](-1), MTU: u64(2044),
 		},
 	}
 	if d := cmp.Diff(want, s.Nets, opts); d != "" {
@@ -52,20 +52,49 @@ func TestNetSums(t *testing.T) {
 		file string
 		want uint64
 	}{
-		{netDev("lo", "5", "a", "100", "b", "50"), 150},            // the plain sum
-		{netDev("lo", "9", "a", "110", "b", "50"), 160},            // a +10
-		{netDev("b", "60", "a", "120"), 180},                       // other places, +10 +10
-		{netDev("a", "120", "c", "1000"), 180},                     // b vanishes, c appears
-		{netDev("a", "130", "c", "1005", "b", "70"), 195},          // b appears again: only a +10, c +5
-		{netDev("a", "3", "c", "1005", "b", "71"), 196},            // a restarted, b +1
-		{netDev("a", "13", "c", "1005", "b", "71"), 206},           // a +10
-		{netDev("lo", "1000"), 206},                                // all vanished
-		{netDev("a", "20", "veth1", "7", "veth2", "7"), 206},       // all new
-		{netDev("veth2", "8", "veth1", "7", "a", "20"), 206 + 1},   // veth2 +1
-		{netDev("veth2", "8", "veth1", "10", "a", "20"), 206 + 4},  // veth1 +3
-		{netDev("veth1", "10", "veth2", "8", "a", "25"), 206 + 9},  // a +5
-		{netDev("veth1", "10", "veth2", "8", "a", "25"), 206 + 9},  // nothing
-		{netDev("veth1", "10", "veth2", "8", "a", "x25"), 206 + 9}, // a cannot be read
+		{netDev("lo", "5", "a", "100", "b", "50"), 150},    // the plain sum
+		{netDev("lo", "9", "a", "110", "b", "50"), 160},    // a +10
+		{netDev("b", "60", "a", "120"), 180},               // other places, +10 +10
+		{netDev("a", "120", "c", "1000"), 180},             // b vanishes, c appears
+		{netDev("a", "130", "c", "1005", "b", "70"), 195},  // b appears again: only a +10, c +5
+		{netDev("a", "3", "c", "1005", "b", "71"), 196},    // a restarted, b +1
+		{netDev("a", "13", "c", "1005", "b", "71"), 206},   // a +10
+		{netDev("lo", "1000"), 206},                        // all vanished
+		{netDev("a", "20", "d", "7", "e", "7"), 206},       // all new
+		{netDev("e", "8", "d", "7", "a", "20"), 206 + 1},   // e +1
+		{netDev("e", "8", "d", "10", "a", "20"), 206 + 4},  // d +3
+		{netDev("d", "10", "e", "8", "a", "25"), 206 + 9},  // a +5
+		{netDev("d", "10", "e", "8", "a", "25"), 206 + 9},  // nothing
+		{netDev("d", "10", "e", "8", "a", "x25"), 206 + 9}, // a cannot be read
+	} {
+		write(t, root.Proc+"/net/dev", step.file)
+		var s rt.Snapshot
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if rx, tx := s.Node.NetRxBytes.Or(0), s.Node.NetTxBytes.Or(0); rx != step.want || tx != step.want {
+			t.Errorf("after\n%s\nthe sums are %d, %d, want %d", step.file, rx, tx, step.want)
+		}
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The ports carry what the bond, the VLAN and the bridge over them count again. A port that leaves
+// the bond, and a driver that is reloaded, add nothing twice.
+func TestNetSumsOfTheWire(t *testing.T) {
+	root := fixture(t)
+	src := NewNet(root)
+	for _, step := range []struct {
+		file string
+		want uint64
+	}{
+		{netDev("eth0", "100", "ib0", "10", "bond0", "100", "bond0.100", "100", "br0", "90", "veth1", "80", "tailscale0", "7"), 110},
+		{netDev("eth0", "150", "ib0", "11", "bond0", "150", "bond0.100", "150", "br0", "140", "veth1", "130", "tailscale0", "17"), 161},
+		{netDev("bond0", "160", "bond0.100", "160", "br0", "150", "veth1", "140", "tailscale0", "27"), 161 + 10}, // no device: names decide
+		{netDev("eth0", "5", "bond0", "170", "bond0.100", "170", "br0", "160", "veth1", "150", "tailscale0", "37"), 171},
+		{netDev("eth0", "7", "bond0", "172", "bond0.100", "172", "br0", "162", "veth1", "152", "tailscale0", "39"), 173},
 	} {
 		write(t, root.Proc+"/net/dev", step.file)
 		var s rt.Snapshot

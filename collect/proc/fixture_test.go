@@ -29,6 +29,7 @@ func fixture(t *testing.T) FS {
 	}
 	for link, target := range map[string]string{
 		"sys/class/net/eth0/device/driver": "../../../../bus/pci/drivers/ice",
+		"sys/class/net/ib0/device/driver":  "../../../../bus/pci/drivers/mlx5_core",
 		"sys/dev/block/259:1":              "../../block/nvme0n1/nvme0n1p1",
 		"sys/dev/block/8:0":                "../../block/sda",
 		"sys/class/block/dm-0":             "../../block/dm-0",

@@ -19,8 +19,8 @@ type Net struct {
 	identities countdown
 }
 
-// NewNet returns the source of Snapshot.Nets and of the node's sums over all interfaces
-// except lo. The counters are those of the network namespace in which the source was
+// NewNet returns the source of Snapshot.Nets, all interfaces except lo, and of the node's sums
+// over the interfaces of rt.Wire. The counters are those of the network namespace in which the source was
 // first read.
 func NewNet(fs FS) *Net {
 	n := &Net{sys: fs.Sys + "/class/net/"}
@@ -49,13 +49,26 @@ func (n *Net) take(b []byte, s *rt.Snapshot) error {
 		if r.IsNew || again {
 			n.identify(r)
 		}
-		n.ifs.Count(r, now)
 		r.Info.RxBytes.Set(now[0])
 		r.Info.TxBytes.Set(now[1])
 		s.Nets = append(s.Nets, r.Info)
 	}
+	n.addUp(s.Nets)
 	n.ifs.End(&s.Node.NetRxBytes, &s.Node.NetTxBytes)
 	return nil
+}
+
+// addUp adds the readings to the sums of what crossed the wire.
+func (n *Net) addUp(nets []rt.NetReading) {
+	wire, devices := rt.NewWire(nets), n.ifs.Devices()
+	for i := range nets {
+		now := counters{nets[i].RxBytes.Or(0), nets[i].TxBytes.Or(0)}
+		if wire.Has(i) {
+			n.ifs.Count(&devices[i], now)
+		} else {
+			n.ifs.Note(&devices[i], now)
+		}
+	}
 }
 
 // identify reads the interface's attributes. A file that does not exist, and the speed of

@@ -110,8 +110,8 @@ func (c *collector) io(prev, s *rt.Snapshot, secs float64) {
 	}
 	c.put(ioFigure, "read", 1, perSecond(read, secs))
 	c.put(ioFigure, "written", 1, perSecond(written, secs))
-	c.put(networkFigure, "received", 1, perSecond(node.NetRecvBytes, secs))
-	c.put(networkFigure, "sent", 1, perSecond(node.NetSentBytes, secs))
+	c.put(networkFigure, "received", 1, perSecond(since(prev.Node.NetRxBytes, s.Node.NetRxBytes), secs))
+	c.put(networkFigure, "sent", 1, perSecond(since(prev.Node.NetTxBytes, s.Node.NetTxBytes), secs))
 }
 
 // gpus adds the job's GPUs; all GPUs of the node if it is not known which are the job's.
@@ -185,6 +185,16 @@ func less(a, b rt.Opt[uint64]) rt.Opt[uint64] {
 }
 
 func asFloat(v rt.Opt[uint64]) rt.Opt[float64] { return perSecond(v, 1) }
+
+// since returns how much a counter grew; absent if it was not read twice or fell.
+func since(before, now rt.Opt[uint64]) rt.Opt[uint64] {
+	b, ok1 := before.Get()
+	n, ok2 := now.Get()
+	if !ok1 || !ok2 || n < b {
+		return rt.None[uint64]()
+	}
+	return rt.Some(n - b)
+}
 
 func perSecond(v rt.Opt[uint64], secs float64) rt.Opt[float64] {
 	if n, ok := v.Get(); ok {

@@ -88,7 +88,7 @@ func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
 		Disk:    gempba.DiskAggregate{ReadBytes: r.DiskReadBytes, WriteBytes: r.DiskWriteBytes},
 		Sockets: []gempba.SocketFrame{},
 	}
-	if err := n.packets.read(&f.Net); err != nil {
+	if err := n.packets.read(&f.Net, n.snap.Nets); err != nil {
 		n.warn("packets", err)
 	}
 	if n.Memory != nil {
@@ -195,15 +195,15 @@ func (n *Node) Close() error {
 	return err
 }
 
-// packets counts those of all interfaces but lo. The sums survive a reset or loss of an interface.
+// packets counts the packets of the interfaces of rt.Wire. The sums survive a reset or loss of an interface.
 type packets struct {
 	file  string
 	seen  map[string][2]uint64
 	total [2]uint64 // in, out
 }
 
-// read sets the sums, or leaves them absent.
-func (p *packets) read(to *gempba.NetAggregate) error {
+// read sets the sums, or leaves them absent. nets are the interfaces of the node.
+func (p *packets) read(to *gempba.NetAggregate, nets []rt.NetReading) error {
 	b, err := os.ReadFile(p.file)
 	if err != nil {
 		return fmt.Errorf("count packets: %w", err)
@@ -212,7 +212,13 @@ func (p *packets) read(to *gempba.NetAggregate) error {
 	if err != nil {
 		return fmt.Errorf("count packets: %s: %w", p.file, err)
 	}
+	wire := rt.NewWire(nets)
 	for name, counts := range now {
+		at := slices.IndexFunc(nets, func(n rt.NetReading) bool { return n.Name == name })
+		isCounted := at >= 0 && wire.Has(at)
+		if !isCounted {
+			continue
+		}
 		before, known := p.seen[name]
 		for k := range counts {
 			switch {

@@ -26,7 +26,8 @@ func TestPackets(t *testing.T) {
 		in, out uint64
 	}{
 		{head + line("eth0", "100", "10") + line("eth1", "5", "6"), 105, 16},
-		{head + line("eth0", "110", "11") + line("eth1", "5", "6"), 115, 17},
+		{head + line("eth0", "110", "11") + line("eth1", "5", "6") + line("br0", "7", "7"), 115, 17},
+		{head + line("eth0", "110", "11") + line("eth1", "5", "6") + line("br0", "9", "9"), 115, 17},
 		{head + line("eth0", "110", "11"), 115, 17},                             // one has gone
 		{head + line("eth0", "3", "12") + line("eth2", "1000", "999"), 118, 18}, // one was set back, one came with a past
 		{head + line("eth0", "4", "12") + line("eth2", "1001", "999"), 120, 18},
@@ -35,7 +36,7 @@ func TestPackets(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got gempba.NetAggregate
-		if err := p.read(&got); err != nil || got.PacketsIn != rt.Some(c.in) || got.PacketsOut != rt.Some(c.out) {
+		if err := p.read(&got, []rt.NetReading{{Name: "eth0"}, {Name: "eth1"}, {Name: "eth2"}, {Name: "br0"}}); err != nil || got.PacketsIn != rt.Some(c.in) || got.PacketsOut != rt.Some(c.out) {
 			t.Errorf("reading %d: %+v, %v, want %d and %d", i, got, err, c.in, c.out)
 		}
 	}
