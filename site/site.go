@@ -105,6 +105,7 @@ type Job struct {
 	// Generation distinguishes jobs with the same id: Slurm uses an id again.
 	Generation int64
 
+	Owner                    string // of the runs that describe the job
 	User, Account, Partition string // empty: not known
 	State                    rt.State
 	Outcome                  rt.Outcome

@@ -92,12 +92,12 @@ func Find(ctx context.Context, c *client.Client, job string) ([]Run, error) {
 // if its node forgets the first registration, and a job can be in two pages of a list.
 func distinct(runs []Run) (out []Run) {
 	slices.SortStableFunc(runs, func(a, b Run) int {
-		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.FileStem(), b.FileStem()), strings.Compare(a.Cluster, b.Cluster), compareAt(&a.At, &b.At))
+		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.FileStem(), b.FileStem()), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.User, b.User), compareAt(&a.At, &b.At))
 	})
 	for i := range runs {
 		r := &runs[i]
 		last := len(out) - 1
-		isSame := last >= 0 && out[last].Cluster == r.Cluster && out[last].FileStem() == r.FileStem()
+		isSame := last >= 0 && out[last].Cluster == r.Cluster && out[last].FileStem() == r.FileStem() && out[last].User == r.User
 		if !isSame {
 			out = append(out, *r)
 			continue

@@ -269,6 +269,9 @@ func (l *listWriter) viewOf(job site.Job, runs []site.Run) jobItem {
 		endView{known(job.State), known(job.Outcome), knownTime(job.Start), knownTime(job.End)},
 	}
 	for i := len(runs) - 1; i >= 0; i-- {
+		if runs[i].Owner != job.Owner {
+			continue
+		}
 		v.jobView = v.completed(viewOfJob(runs[i].Record))
 	}
 	return v

@@ -42,6 +42,9 @@ func (s *Server) serveNodes(w http.ResponseWriter, r *http.Request, owner string
 		w.Header().Set("Allow", http.MethodPut)
 		return refuse(http.StatusMethodNotAllowed, "only PUT is possible here")
 	}
+	if site.IsOwnerOfUser(owner) {
+		return refuse(http.StatusForbidden, "the token of a user does not report the state of a node")
+	}
 	return s.withBody(w, r, owner, maxNodeReport, func(body []byte) error {
 		n, err := parseNode(body)
 		if err != nil {

@@ -133,8 +133,29 @@ func (s *Server) keepRecord(t turn, b *body, o site.Object) error {
 	if err != nil {
 		return invalid(400, "InvalidRequest", err.Error())
 	}
+	if site.IsOwnerOfUser(t.client) {
+		if err := s.limitToUser(t.client, &run); err != nil {
+			return err
+		}
+	}
 	o.Class = site.ClassRecord
 	return s.keep(t.ctx, b, o, &run)
+}
+
+// limitToUser refuses the record of a run that the token of a user may not send: only a node knows what a whole job
+// did, and who its user is. The account, which the user can set, is left out.
+func (s *Server) limitToUser(owner string, run *rt.Run) error {
+	isOfJob := run.JobID.Valid() || run.ArrayJobID.Valid() || run.HetJobID.Valid()
+	user := s.userOf(owner)
+	isOwn := user != "" && run.User == user
+	switch {
+	case !isOwn:
+		return invalid(400, "InvalidRequest", "the token is for runs of one user, and the record is of another one")
+	case isOfJob && run.Step == "":
+		return invalid(400, "InvalidRequest", "the token of a user is for runs of steps, and the record is of a whole job")
+	}
+	run.Account = ""
+	return nil
 }
 
 // keep stores an object: a small one in the registry, a larger one in the object store before the

@@ -65,9 +65,9 @@ func TestRunsOfOtherOwners(t *testing.T) {
 func TestTokensThatReplaceOthers(t *testing.T) {
 	for name, ofOld := range map[string]string{"named": "node-7", "without a name": ""} {
 		s := newServer(t, Config{})
-		s.SetTokens([]Token{{HashToken(token), ofOld}})
+		s.SetTokens([]Token{{Hash: HashToken(token), Name: ofOld}})
 		g := register(t, s)
-		s.SetTokens([]Token{{HashToken("new"), "other"}})
+		s.SetTokens([]Token{{Hash: HashToken("new"), Name: "other"}})
 		refresh := "/runs/" + g.RunID + "/refresh-credentials"
 		status, refusal := as(t, s, "new", refresh, "")
 		_, rest, _ := strings.Cut(refusal, "write the name ")

@@ -37,7 +37,11 @@ func (s *Server) register(w http.ResponseWriter, t turn, body []byte) error {
 		"upload_credentials": s.credentials(run.ID, t.client, now),
 	}
 	if s.conf.RunOf != nil {
-		answer["extensions"] = map[string]int{"rt.record": 1, "rt.node": 1}
+		extensions := map[string]int{"rt.record": 1}
+		if !site.IsOwnerOfUser(t.client) {
+			extensions["rt.node"] = 1
+		}
+		answer["extensions"] = extensions
 	}
 	reply(w, http.StatusCreated, answer)
 	return nil

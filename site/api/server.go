@@ -153,7 +153,7 @@ func setDefault[T cmp.Ordered](v *T, def T) {
 func (s *Server) SetTokens(tokens []Token) {
 	known := make([]knownToken, len(tokens))
 	for i, t := range tokens {
-		known[i] = knownToken{t.Hash, s.keys.owner(t)}
+		known[i] = knownToken{t.Hash, s.keys.owner(t), t.User}
 	}
 	s.tokens.Store(&known)
 }
@@ -161,6 +161,16 @@ func (s *Server) SetTokens(tokens []Token) {
 // isKnown reports whether an owner has a token.
 func (s *Server) isKnown(owner string) bool {
 	return slices.ContainsFunc(*s.tokens.Load(), func(t knownToken) bool { return t.owner == owner })
+}
+
+// userOf returns the user to whose runs an owner is limited; empty if it is not.
+func (s *Server) userOf(owner string) string {
+	for _, t := range *s.tokens.Load() {
+		if t.owner == owner {
+			return t.user
+		}
+	}
+	return ""
 }
 
 // ownRun returns the id, owner and finish of a run of this owner.

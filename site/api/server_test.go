@@ -308,13 +308,13 @@ func TestConcurrentUploadsAndFinishes(t *testing.T) {
 
 func TestParseTokens(t *testing.T) {
 	h := HashToken(token)
-	got, err := ParseTokens([]byte("# ours\n\n  sha256:" + hex.EncodeToString(h[:]) + "  node-1.b_C\r\nanother\n#x y\nthird\tnode-1.b_C\n"))
-	want := []Token{{h, "node-1.b_C"}, {Hash: HashToken("another")}, {HashToken("third"), "node-1.b_C"}}
+	got, err := ParseTokens([]byte("# ours\n\n  sha256:" + hex.EncodeToString(h[:]) + "  node-1.b_C\r\nanother\n#x y\nthird\tnode-1.b_C\nfourth user=a.b@c\n"))
+	want := []Token{{Hash: h, Name: "node-1.b_C"}, {Hash: HashToken("another")}, {Hash: HashToken("third"), Name: "node-1.b_C"}, {Hash: HashToken("fourth"), User: "a.b@c"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range []string{
-		"", "# nothing\n", "a b c", "a b|c", "a #b", "a " + strings.Repeat("a", 66), "sha256:12", "sha256:12 name",
+		"", "# nothing\n", "a b c", "a b|c", "a user=", "a user=b|c", "a b user=c", "a user:b", "a b\na c", "a\na user=b", "a #b", "a " + strings.Repeat("a", 66), "sha256:12", "sha256:12 name",
 		"sha256:" + strings.Repeat("g", 64), "sha256:" + strings.Repeat("a", 66),
 	} {
 		if _, err := ParseTokens([]byte(bad)); err == nil || bad != "" && strings.Contains(err.Error(), strings.Repeat("a", 66)) {

@@ -29,36 +29,36 @@ type Token struct {
 	// Name is the owner of what is sent with the token, so that a run outlives the change of a token:
 	// tokens with the same name have the same owner. A token without a name is an owner of its own.
 	Name string
+	// User limits the token to runs of this user, of steps or outside a scheduler. Then Name is empty: all tokens of a
+	// user have the same owner. Empty for the tokens of nodes.
+	User string
 }
 
 // nameOfOwner matches names of owners. They are a part of credentials, see issue.
 var nameOfOwner = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
+// nameOfUser matches names of users.
+var nameOfUser = regexp.MustCompile(`^[A-Za-z0-9._@+$-]{1,64}$`)
+
 // ParseTokens parses a file of tokens, one a line: "sha256:" and 64 hexadecimal digits, or a
-// token itself, and then a name or nothing. It skips empty lines and lines that begin with #. Errors have
+// token itself, and then a name, user=NAME or nothing. It skips empty lines and lines that begin with #. Errors have
 // the number of the line and never quote it.
 func ParseTokens(file []byte) ([]Token, error) {
 	var tokens []Token
+	lines := map[TokenHash]int{}
 	for n, line := range strings.Split(string(file), "\n") {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0][0] == '#' {
 			continue
 		}
-		t := Token{}
-		if len(fields) > 1 {
-			t.Name = fields[1]
-		}
-		if len(fields) > 2 {
-			return nil, fmt.Errorf("line %d: a line has a token and perhaps a name", n+1)
-		}
-		if t.Name != "" && !nameOfOwner.MatchString(t.Name) {
-			return nil, fmt.Errorf("line %d: the name after the token has at most 64 letters, digits, \".\", \"_\" and \"-\"", n+1)
-		}
-		hash, err := site.ParseToken(fields[0])
+		t, err := parseToken(fields)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n+1, err)
 		}
-		t.Hash = hash
+		if first, isThere := lines[t.Hash]; isThere {
+			return nil, fmt.Errorf("line %d: the token of line %d is there again: remove one of the lines", n+1, first)
+		}
+		lines[t.Hash] = n + 1
 		tokens = append(tokens, t)
 	}
 	if len(tokens) == 0 {
@@ -67,10 +67,34 @@ func ParseTokens(file []byte) ([]Token, error) {
 	return tokens, nil
 }
 
+// parseToken parses the words of a line.
+func parseToken(fields []string) (t Token, err error) {
+	if len(fields) > 2 {
+		return t, errors.New("a line has a token, and perhaps a name or user=NAME")
+	}
+	t.Hash, err = site.ParseToken(fields[0])
+	if err != nil || len(fields) == 1 {
+		return t, err
+	}
+	name, isUser := strings.CutPrefix(fields[1], "user=")
+	switch {
+	case isUser && nameOfUser.MatchString(name):
+		t.User = name
+	case isUser:
+		return t, errors.New("user= is followed by the name of a user, of at most 64 letters, digits, \".\", \"_\", \"-\", \"@\", \"+\" and \"$\"")
+	case nameOfOwner.MatchString(name):
+		t.Name = name
+	default:
+		return t, errors.New("the name after the token has at most 64 letters, digits, \".\", \"_\" and \"-\"")
+	}
+	return t, nil
+}
+
 // knownToken is a token that is accepted, and the owner of what is sent with it.
 type knownToken struct {
 	hash  TokenHash
 	owner string
+	user  string // to whose runs the owner is limited; empty for nodes
 }
 
 // authorised compares the request's bearer token with every hash, in constant time, and returns
@@ -108,7 +132,10 @@ type credentials struct {
 
 // owner is the owner of what is sent with a token, in credentials and runs. It does not reveal the token.
 func (k keyring) owner(t Token) string {
-	if t.Name != "" {
+	switch {
+	case t.User != "":
+		return site.OwnerOfUser(k.seal("user", t.User)[:16])
+	case t.Name != "":
 		return t.Name
 	}
 	return k.seal("owner", string(t.Hash[:]))[:16]

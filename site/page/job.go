@@ -118,18 +118,19 @@ func (p *Pages) addRuns(r request, f *wanted, j site.Job) error {
 }
 
 // reported returns the runs of which a report consists: those of whole jobs with a record, or those of steps
-// if there are no others. A run that was registered several times is there once.
+// if there are no others; those that a user has delivered only if no node has any. A run that its owner was registered several times is there once.
 func (f *wanted) reported() (list []site.Run) {
 	isWhole := func(r site.Run) bool { return r.Record != nil && r.Record.Step == "" }
-	onlyWhole := slices.ContainsFunc(f.runs, isWhole)
+	isOfNode := func(r site.Run) bool { return r.Record != nil && !site.IsOwnerOfUser(r.Owner) }
+	onlyWhole, onlyNodes := slices.ContainsFunc(f.runs, isWhole), slices.ContainsFunc(f.runs, isOfNode)
 	at := map[string]int{}
 	for _, run := range f.runs {
-		isPart := onlyWhole && !isWhole(run)
+		isPart := (onlyWhole && !isWhole(run)) || (onlyNodes && !isOfNode(run))
 		isAbsent := run.Record == nil || run.Held.RecordBytes == 0
 		if isPart || isAbsent {
 			continue
 		}
-		stem := run.Record.FileStem()
+		stem := run.Owner + "/" + run.Record.FileStem()
 		if k, isThere := at[stem]; isThere {
 			isBetter := run.Record.State != rt.StateRunning || list[k].Record.State == rt.StateRunning
 			if isBetter {

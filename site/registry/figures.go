@@ -52,15 +52,15 @@ func stemOf(record *rt.Run) sql.NullString {
 	return sql.NullString{String: column(record.FileStem()), Valid: isWhole}
 }
 
-// partsOfJob has the parts of a job, and in each row the sums of the figures of its runs. A run that was registered
-// twice counts once.
+// partsOfJob has the parts of a job, and in each row the sums of the figures of its runs. The runs are those of the
+// owner of the job; one that was registered twice counts once.
 const partsOfJob = `SELECT attempt, state, outcome, accounted, started, ended, core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used FROM
 	(SELECT attempt, state, outcome, accounted, min(started) AS started, max(ended) AS ended
-		FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 GROUP BY attempt, state, outcome, accounted) AS part,
+		FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND owner = $4 GROUP BY attempt, state, outcome, accounted) AS part,
 	(SELECT sum(core_secs) AS core_secs, sum(core_used) AS core_used, sum(gpu_secs) AS gpu_secs, sum(gpu_used) AS gpu_used, sum(mem_secs) AS mem_secs, sum(mem_used) AS mem_used
 	FROM (SELECT max(core_secs) AS core_secs, max(core_used) AS core_used, max(gpu_secs) AS gpu_secs, max(gpu_used) AS gpu_used,
 		max(mem_secs) AS mem_secs, max(mem_used) AS mem_used
-		FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND stem IS NOT NULL GROUP BY stem) AS distinct_run) AS total
+		FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND owner = $4 AND stem IS NOT NULL GROUP BY stem) AS distinct_run) AS total
 	ORDER BY attempt DESC`
 
 // wasteOf is the column waste of a job with these sums.

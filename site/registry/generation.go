@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
 )
 
 // sameJob is the longest time between two runs of one job. Slurm uses the ids of jobs again. A run of the same
@@ -15,26 +16,27 @@ const sameJob = 7 * 24 * time.Hour
 // knownJob is the row of a job with the id of a record.
 type knownJob struct {
 	generation     int64
-	user           string
+	owner, user    string
 	started, ended int64
 }
 
 // lockJob returns the job of a record, and locks its row. If there is none, it makes one with what the record says:
-// each later change of the row would cost changes of its indexes.
-func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, isNew bool, err error) {
+// each later change of the row would cost changes of its indexes. found is nil if the row is new.
+func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, found *knownJob, err error) {
 	job = jobKey{column(record.Cluster), jobIDOf(record).Int64, 1}
 	for {
-		rows, err := tx.QueryContext(ctx, `SELECT generation, username, started, coalesce(ended, updated) FROM job
+		rows, err := tx.QueryContext(ctx, `SELECT generation, owner, username, started, coalesce(ended, updated) FROM job
 			WHERE cluster = $1 AND job_id = $2 ORDER BY generation`+r.writer.lock(), job.cluster, job.id)
 		known, err := collect(rows, err, func(from row) (k knownJob, err error) {
-			return k, from.Scan(&k.generation, &k.user, &k.started, &k.ended)
+			return k, from.Scan(&k.generation, &k.owner, &k.user, &k.started, &k.ended)
 		})
 		if err != nil {
-			return job, false, err
+			return job, nil, err
 		}
-		if found := choose(known, run.job, record); found != nil {
+		found = choose(known, run, record)
+		if found != nil {
 			job.generation = found.generation
-			return job, false, nil
+			return job, found, nil
 		}
 		if len(known) > 0 {
 			job.generation = known[len(known)-1].generation + 1
@@ -45,26 +47,37 @@ func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, r
 			job.cluster, job.id, job.generation, run.owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3],
 			string(first.state), string(first.outcome), first.started, first.ended, micros(time.Now()))
 		if err != nil {
-			return job, false, err
+			return job, nil, err
 		}
 		made, err := result.RowsAffected()
 		if err != nil || made > 0 {
-			return job, made > 0, err
+			return job, nil, err
 		}
 		// Another transaction has made this row since the query. It can be that of another job.
 	}
 }
 
+// isOf reports whether a run with this user can be of the job. A run of another owner is only if the user of both is
+// known and the same, and one of the owners is this user: no two owners of nodes share a job.
+func (k *knownJob) isOf(owner, user string) bool {
+	isSame := k.user == user
+	if k.owner == owner {
+		return isSame || k.user == "" || user == ""
+	}
+	isOfUser := site.IsOwnerOfUser(k.owner) != site.IsOwnerOfUser(owner)
+	return isSame && user != "" && isOfUser
+}
+
 // choose returns the row of the job of a record, nil for none. A run stays in its job as long as the user
 // is the same.
-func choose(known []knownJob, old jobKey, record *rt.Run) (best *knownJob) {
+func choose(known []knownJob, run lockedRun, record *rt.Run) (best *knownJob) {
+	old := run.job
 	isOld := old.cluster == column(record.Cluster) && old.id == jobIDOf(record).Int64
 	user := column(record.User)
 	var least int64
 	for i := range known {
 		k := &known[i]
-		isOther := k.user != user && k.user != "" && user != ""
-		if isOther {
+		if !k.isOf(run.owner, user) {
 			continue
 		}
 		if isOld && k.generation == old.generation {

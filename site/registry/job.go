@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
 )
 
 // jobKey is the primary key of a job. The zero value is that of no job.
@@ -40,12 +41,16 @@ func (r *Registry) putEncoded(ctx context.Context, tx transaction, run lockedRun
 			return job, err
 		}
 	}
+	changes, err := forLake(ctx, tx, run, job, record)
+	if err != nil {
+		return job, err
+	}
 	of := partOf(record)
 	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, generation = $4, attempt = $5, state = $6, outcome = $7,
-		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13, objects = objects + $14, changes = changes + 1 WHERE id = $15`,
+		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13, objects = objects + $14, changes = changes + $15 WHERE id = $16`,
 		text, column(record.Cluster), jobID, sql.NullInt64{Int64: job.generation, Valid: jobID.Valid}, int64(record.Attempt),
 		string(of.state), string(of.outcome), of.accounted, of.started, of.ended, column(record.Node),
-		stemOf(record), grown, put.objects, run.id)
+		stemOf(record), grown, put.objects, changes, run.id)
 	if err != nil {
 		return job, err
 	}
@@ -61,37 +66,56 @@ func (r *Registry) putEncoded(ctx context.Context, tx transaction, run lockedRun
 	return job, r.refreshJob(ctx, tx, job)
 }
 
+// forLake returns 1 if the lake has the run, else 0: it has no runs of tokens of users, and of the runs of nodes with the
+// same name only those of the first owner.
+func forLake(ctx context.Context, tx transaction, run lockedRun, job jobKey, record *rt.Run) (changes int64, err error) {
+	if site.IsOwnerOfUser(run.owner) {
+		return 0, nil
+	}
+	stem := stemOf(record)
+	isFirst := job.generation <= 1 || !stem.Valid // two owners of nodes share no job
+	if isFirst {
+		return 1, nil
+	}
+	var others int64
+	err = tx.QueryRowContext(ctx, "SELECT count(*) FROM run WHERE cluster = $1 AND job_id = $2 AND generation < $3 AND stem = $4 AND owner <> $5",
+		job.cluster, job.id, job.generation, stem, run.owner).Scan(&others)
+	if others > 0 {
+		return 0, err
+	}
+	return 1, err
+}
+
 // jobIDOf is the id of the job of a record as the database stores it.
 func jobIDOf(record *rt.Run) sql.NullInt64 {
 	id, ok := record.JobID.Get()
 	return sql.NullInt64{Int64: int64(id), Valid: ok}
 }
 
-// putJob stores what all runs of a job have in common. An earlier value stays if the record has none, or
-// if it is from a run of another owner: the first owner decides to which account the job belongs.
+// putJob stores what all runs of a job have in common, which only the owner of the job says. An earlier value stays if
+// the record has none. The nodes become the owner of a job that had runs of its user's token alone.
 func (r *Registry) putJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, isNew bool, err error) {
-	job, isNew, err = r.lockJob(ctx, tx, run, record)
-	if err != nil || isNew {
-		return job, isNew, err
+	job, found, err := r.lockJob(ctx, tx, run, record)
+	if err != nil || found == nil {
+		return job, err == nil, err
 	}
 	n := namesOf(run.owner, record)
-	_, err = tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, generation, owner, family, username, account, partition, name, state, outcome, started, updated)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', 0, 0)
-		ON CONFLICT (cluster, job_id, generation) DO UPDATE SET
-			family = CASE WHEN excluded.family = excluded.job_id OR (job.owner <> excluded.owner AND job.family <> job.job_id)
-				THEN job.family ELSE excluded.family END,
-			username = `+kept("username")+`, account = `+kept("account")+`,
-			partition = `+kept("partition")+`, name = `+kept("name"),
-		job.cluster, job.id, job.generation, run.owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3])
+	set := "family = CASE WHEN $2 = job_id THEN family ELSE $2 END, username = " + kept("$3", "username") + ", account = " + kept("$4", "account") +
+		", partition = " + kept("$5", "partition") + ", name = " + kept("$6", "name")
+	isOther := found.owner != run.owner
+	switch {
+	case isOther && site.IsOwnerOfUser(run.owner):
+		return job, false, nil
+	case isOther:
+		set = "family = $2, username = $3, account = $4, partition = $5, name = $6"
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE job SET owner = $1, "+set+" WHERE cluster = $7 AND job_id = $8 AND generation = $9",
+		run.owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3], job.cluster, job.id, job.generation)
 	return job, false, err
 }
 
-// kept is the value of a column of a job that is there: the new one from a run of the same owner, else
-// the old one, or the other one if that is empty.
-func kept(name string) string {
-	return "CASE WHEN job.owner = excluded.owner THEN coalesce(nullif(excluded." + name + ", ''), job." + name + ") " +
-		"ELSE coalesce(nullif(job." + name + ", ''), excluded." + name + ") END"
-}
+// kept is the new value of a column, or the old one if the new one is empty.
+func kept(value, column string) string { return "coalesce(nullif(" + value + ", ''), " + column + ")" }
 
 // jobNames is what putJob stores of a job.
 type jobNames struct {
@@ -106,16 +130,19 @@ func namesOf(owner string, record *rt.Run) jobNames {
 	return jobNames{owner, int64(family), [4]string{column(record.User), column(record.Account), column(record.Partition), folded(record.Meta.JobName)}}
 }
 
-// add adds the names of a later record of the job, as putJob does.
-func (n *jobNames) add(later jobNames, jobID int64) {
-	isSame := n.owner == later.owner
-	isFamily := later.family != jobID && (isSame || n.family == jobID)
-	if isFamily {
+// addNames adds the names of a later record of the job, as putJob does.
+func (n *jobNames) addNames(later jobNames, jobID int64) {
+	if n.owner != later.owner {
+		if site.IsOwnerOfUser(n.owner) {
+			*n = later
+		}
+		return
+	}
+	if later.family != jobID {
 		n.family = later.family
 	}
 	for i, text := range later.text {
-		isTaken := text != "" && (isSame || n.text[i] == "")
-		if isTaken {
+		if text != "" {
 			n.text[i] = text
 		}
 	}
@@ -147,7 +174,7 @@ func renameJob(ctx context.Context, tx transaction, key jobKey) error {
 	}
 	job := list[0]
 	for _, later := range list[1:] {
-		job.add(later, key.id)
+		job.addNames(later, key.id)
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE job SET owner = $1, family = $2, username = $3, account = $4, partition = $5, name = $6 WHERE cluster = $7 AND job_id = $8 AND generation = $9",
 		job.owner, job.family, job.text[0], job.text[1], job.text[2], job.text[3], key.cluster, key.id, key.generation)
@@ -187,8 +214,9 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 	// The lock makes a second transaction for the same job wait, so that it sees the runs of the first.
 	var old part
 	var oldSums figureValues
-	err := tx.QueryRowContext(ctx, "SELECT state, outcome, started, ended, "+figureColumns+" FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+r.writer.lock(),
-		key.cluster, key.id, key.generation).Scan(append([]any{&old.state, &old.outcome, &old.started, &old.ended}, oldSums.targets()...)...)
+	var owner string
+	err := tx.QueryRowContext(ctx, "SELECT owner, state, outcome, started, ended, "+figureColumns+" FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+r.writer.lock(),
+		key.cluster, key.id, key.generation).Scan(append([]any{&owner, &old.state, &old.outcome, &old.started, &old.ended}, oldSums.targets()...)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -196,7 +224,7 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 		return err
 	}
 	var sums figureValues
-	rows, err := tx.QueryContext(ctx, partsOfJob, key.cluster, key.id, key.generation)
+	rows, err := tx.QueryContext(ctx, partsOfJob, key.cluster, key.id, key.generation, owner)
 	parts, err := collect(rows, err, func(from row) (p part, err error) {
 		return p, from.Scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended}, sums.targets()...)...)
 	})
@@ -204,8 +232,7 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 		return err
 	}
 	if len(parts) == 0 {
-		_, err = tx.ExecContext(ctx, "DELETE FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3", key.cluster, key.id, key.generation)
-		return err
+		return r.leaveJob(ctx, tx, key)
 	}
 	// A change of a column in an index costs as much as the rest.
 	job := summarise(parts)
@@ -225,6 +252,23 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 	where := " WHERE cluster = " + c.value(key.cluster) + " AND job_id = " + c.value(key.id) + " AND generation = " + c.value(key.generation)
 	_, err = tx.ExecContext(ctx, "UPDATE job SET "+set+where, c.args...)
 	return err
+}
+
+// leaveJob removes the row of a job of which the owner has no run any more, or gives it to the owner of the others.
+func (r *Registry) leaveJob(ctx context.Context, tx transaction, key jobKey) error {
+	var others int64
+	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3", key.cluster, key.id, key.generation).Scan(&others)
+	switch {
+	case err != nil:
+		return err
+	case others == 0:
+		_, err = tx.ExecContext(ctx, "DELETE FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3", key.cluster, key.id, key.generation)
+		return err
+	}
+	if err := renameJob(ctx, tx, key); err != nil {
+		return err
+	}
+	return r.refreshJob(ctx, tx, key) // the owner has a run now
 }
 
 // certainty ranks the outcomes that the nodes of one job recorded, because one node can know more

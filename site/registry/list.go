@@ -112,7 +112,7 @@ func scanJob(from row) (j site.Job, err error) {
 	var started, waste int64
 	var ended sql.NullInt64
 	var figures figureValues
-	to := []any{&started, &j.JobID, &j.Cluster, &j.Generation, &j.User, &j.Account, &j.Partition, &j.State, &j.Outcome, &ended, &waste}
+	to := []any{&started, &j.JobID, &j.Cluster, &j.Generation, &j.Owner, &j.User, &j.Account, &j.Partition, &j.State, &j.Outcome, &ended, &waste}
 	err = from.Scan(append(to, figures.targets()...)...)
 	j.Start, j.Figures = moment(started), figures.figures()
 	if ended.Valid {
@@ -124,7 +124,7 @@ func scanJob(from row) (j site.Job, err error) {
 	return j, err
 }
 
-const jobColumns = "started, job.job_id, job.cluster, job.generation, username, account, partition, state, outcome, ended, waste, " + figureColumns
+const jobColumns = "started, job.job_id, job.cluster, job.generation, owner, username, account, partition, state, outcome, ended, waste, " + figureColumns
 
 // order is the order of a list: its columns, as text for ORDER BY, and placeholders for their values.
 type order struct{ columns, clause, values string }

@@ -36,7 +36,7 @@ CREATE TABLE run (
     record      BYTEA            -- rt.Run as JSON
 );
 -- A change of a run reads this index alone for the sums of its job.
-CREATE INDEX run_job ON run (cluster, job_id, generation, attempt, state, outcome, accounted, started, ended,
+CREATE INDEX run_job ON run (cluster, job_id, generation, owner, attempt, state, outcome, accounted, started, ended,
     stem, core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used) WHERE job_id IS NOT NULL;
 CREATE INDEX run_node ON run (node, started, cluster, job_id, generation) WHERE job_id IS NOT NULL;
 CREATE INDEX run_owner ON run (owner, id);
@@ -66,7 +66,7 @@ CREATE TABLE job (
     cluster   TEXT NOT NULL,
     job_id    BIGINT NOT NULL,
     generation BIGINT NOT NULL DEFAULT 1,
-    owner     TEXT NOT NULL DEFAULT '', -- of the run from which the names are
+    owner     TEXT NOT NULL DEFAULT '', -- its runs alone say what the row has
     family    BIGINT NOT NULL, -- id of the array or heterogeneous job, else job_id
     username  TEXT NOT NULL,
     account   TEXT NOT NULL,
