@@ -96,17 +96,17 @@ gpu: build
 
 $(TOOLS)/testsum: $(wildcard tools/testsum/*.go)
 	@mkdir -p $(TOOLS)
-	@$(GO) build -C tools -o ../$(TOOLS)/ ./testsum
+	@$(GO) build -C tools -buildvcs=false -o ../$(TOOLS)/ ./testsum
 
 $(TOOLS)/vale: tools/vale/go.mod tools/vale/go.sum
 	@contrib/lab/need g++=build-essential
 	@mkdir -p $(TOOLS)
-	@contrib/lab/progress 'building the linter of prose, once' $(GO) build -C tools/vale -v -trimpath -ldflags '-s -w' -o ../../$@ github.com/errata-ai/vale/v3/cmd/vale
+	@contrib/lab/progress 'building the linter of prose, once' $(GO) build -C tools/vale -v -trimpath -buildvcs=false -ldflags '-s -w' -o ../../$@ github.com/errata-ai/vale/v3/cmd/vale
 
 # A real object store from its Go module: built once, which takes minutes.
 $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
 	@mkdir -p $(TOOLS)
-	@contrib/lab/progress 'building MinIO, once' $(GO) build -C tools/minio -v -trimpath -ldflags '-s -w' -o ../../$@ github.com/minio/minio
+	@contrib/lab/progress 'building MinIO, once' $(GO) build -C tools/minio -v -trimpath -buildvcs=false -ldflags '-s -w' -o ../../$@ github.com/minio/minio
 
 $(TOOLS)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
 	@mkdir -p $(TOOLS)

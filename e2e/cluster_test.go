@@ -4,13 +4,17 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // cluster is a running Slurm.
@@ -69,6 +73,7 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 			t.Errorf("slurm-lab down: %v\n%s", err, out)
 		}
 	})
+	stopOnSignal()
 	args := append([]string{"up", "--fresh", "--nodes", "2",
 		"--prolog", s.path("prolog"), "--epilog", s.path("epilog"), "--conf", "KillWait=30"}, options...)
 	out, err := exec.Command(slurmLab, args...).CombinedOutput()
@@ -83,6 +88,20 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 		c.oneByOne, c.tries = true, 5
 	}
 	return c
+}
+
+// stopOnSignal stops the lab when the tests are interrupted: its daemons are in sessions of their own.
+func stopOnSignal() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	go func() {
+		<-signals
+		out, err := exec.Command(slurmLab, "down", "--reap", "--purge").CombinedOutput()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "slurm-lab down: %v\n%s", err, out)
+		}
+		os.Exit(130)
+	}()
 }
 
 // submit gives a script to sbatch and returns the job's id.

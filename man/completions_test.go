@@ -14,6 +14,9 @@ var usageVerb = regexp.MustCompile(`(?m)^(?:usage:)? +rt-site \[--config FILE\] 
 // TestCompletions: bash offers each long flag of a verb and nothing else, and the scripts of zsh
 // and fish have them too.
 func TestCompletions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in make check: the completions of three shells")
+	}
 	bin := build(t)
 	for _, name := range []string{"resource-tracker", "rt-spool", "rt-site"} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,8 @@ during() {
 make_directory() {
     local base
     for base in "${TMPDIR:-/tmp}" /tmp /var/tmp; do
-        dir=$(mktemp -d "$base/rt-demo-XXXXXX") || continue
+        may_be_base "$base" || continue
+        dir=$(mktemp -d "$base/rt-demo-XXXXXX" 2>/dev/null) || continue
         chmod 755 "$dir"
         # The programs are copied there: a job's user may not reach this checkout.
         cp "$(type -P true)" "$dir/true"
@@ -59,6 +60,15 @@ make_directory() {
         rm -rf "$dir"
     done
     die "no directory for programs below ${TMPDIR:-/tmp}, /tmp and /var/tmp"
+}
+may_be_base() { # an absolute path; for a Slurm each directory is root's, or munged does not start
+    local d=$1
+    [[ $d == /* && -d $d ]] || return 1
+    [ -z "$why" ] || return 0
+    while [ "$d" != / ]; do
+        [ "$(stat -L -c %u "$d")" = 0 ] || return 1
+        d=$(dirname "$d")
+    done
 }
 may_be_reached() { # by other users, where there will be some
     [ -n "$why" ] || setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$dir/true"

@@ -25,13 +25,17 @@ no_dbd() { [ "$sacct" = yes ] || echo --no-dbd; }
 # shellcheck disable=SC2046
 install_slurm() {
     command -v slurmctld >/dev/null || step "Install Slurm"
-    during "apt-get installs packages" "$lab" install $(no_dbd) && return
-    if [ "$sacct" = yes ] && "$lab" install --no-dbd >>"$dir/log" 2>&1; then
+    if ! during "apt-get installs packages" "$lab" install $(no_dbd) && [ "$sacct" = yes ]; then
         sacct=no
         note "Slurm's accounting could not be installed: some jobs end with the outcome unknown, and without advice."
-        return
     fi
-    why=$(grep -v '^slurm-lab' "$dir/log" | tail -n 1)
+    if during "apt-get installs packages" "$lab" install $(no_dbd); then
+        cgroups=$("$lab" can 2>&1) && return # what the installed Slurm can do
+        why=$cgroups
+    else
+        why=$(grep -v '^slurm-lab' "$dir/log" | tail -n 1)
+        why=${why:-apt-get cannot install it}
+    fi
     note "No Slurm can run here: $why."
     note "So the demo goes on with eight commands under resource-tracker."
 }

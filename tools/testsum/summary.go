@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"sort"
@@ -30,7 +31,9 @@ type summary struct {
 	running        map[string]string   // packages that run, each with the test that started last
 	passed         int
 	packages       int
-	elsewhere      string // skips whose reason has this text are not counted: another command runs the test
+	elsewhere      string          // skips whose reason has this text are not counted: another command runs the test
+	pending        map[string]bool // tests that were skipped so, and that no command has run
+	ran            map[string]bool
 	skips          []skip
 	versions       []string // what the tests on a real Slurm ran on
 	slowest        []slow
@@ -66,7 +69,7 @@ func (f failure) String() string {
 
 func newSummary(out io.Writer, of int) *summary {
 	now := time.Now()
-	return &summary{out: out, of: of, began: now, printed: now, output: map[string][]string{}, running: map[string]string{}}
+	return &summary{out: out, of: of, began: now, printed: now, output: map[string][]string{}, running: map[string]string{}, pending: map[string]bool{}, ran: map[string]bool{}}
 }
 
 // progress is the time since the start, and how many packages have ended.
@@ -167,6 +170,12 @@ func (s *summary) result(e event, pkg, id string) {
 		s.slowest = append(s.slowest, slow{id, e.Elapsed})
 		s.print("[%s] %-4s %s (%.0f s)\n", s.progress(), e.Action, id, e.Elapsed)
 	}
+	isElsewhere := e.Action == "skip" && s.elsewhere != "" && strings.Contains(text, s.elsewhere)
+	if isElsewhere {
+		s.pending[id] = true
+		return
+	}
+	s.ran[id] = true
 	switch e.Action {
 	case "pass":
 		s.passed++
@@ -174,10 +183,7 @@ func (s *summary) result(e event, pkg, id string) {
 		s.failures = append(s.failures, failure{pkg: pkg, test: e.Test, text: text})
 		s.print("%s", text)
 	case "skip":
-		isElsewhere := s.elsewhere != "" && strings.Contains(text, s.elsewhere)
-		if !isElsewhere {
-			s.skips = append(s.skips, skip{id, text})
-		}
+		s.skips = append(s.skips, skip{id, text})
 	}
 }
 
@@ -206,12 +212,23 @@ func (s *summary) failPackage(pkg string) {
 	s.fail(pkg)
 }
 
+// failPending fails each test that one command left to another, and that none ran.
+func (s *summary) failPending() {
+	for id := range s.ran {
+		delete(s.pending, id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.pending)) {
+		s.fail(id + " is left to another command, and none ran it")
+	}
+}
+
 // finish prints the lists and the totals, and reports whether no test failed.
 func (s *summary) finish(allowed map[string]bool, isStrict bool) bool {
 	slices.SortFunc(s.skips, func(a, b skip) int { return strings.Compare(a.id, b.id) })
 	s.listVersions()
 	s.listSlowest()
 	s.listSkips(allowed, isStrict)
+	s.failPending()
 	isEmpty := s.packages == 0 || s.passed+len(s.failures) == 0
 	if isEmpty {
 		s.fail("no test ran")

@@ -24,6 +24,9 @@ const onePasses = `{"Action":"start","Package":"github.com/resource-tracker/rt/s
 {"Action":"pass","Package":"github.com/resource-tracker/rt/spool","Elapsed":32}
 `
 
+var leftToAnother = strings.Replace(onePasses, `{"Action":"skip"`, `{"Action":"output","Package":"github.com/resource-tracker/rt/spool","Test":"TestB","Output":"elsewhere: it is long\n"}
+{"Action":"skip"`, 1)
+
 func TestSummary(t *testing.T) {
 	for _, k := range []struct {
 		name, input string
@@ -36,8 +39,9 @@ func TestSummary(t *testing.T) {
 			[]string{"1/2] ok   spool (32.0 s)", "Jobs ran on:\n- Slurm 22.05.8, cgroup v2", "-   31 s  spool TestA", "- spool TestB", "1 passed, 0 failed, 1 skipped\n"}},
 		{"a part is left out", onePasses + "skip jobs on a real Slurm: it needs root\nexit 0\n", nil, false, true,
 			[]string{"- jobs on a real Slurm\n    it needs root\n", "1 passed, 0 failed, 2 skipped\n"}},
-		{"another command runs a skipped test", strings.Replace(onePasses, `{"Action":"skip"`, `{"Action":"output","Package":"github.com/resource-tracker/rt/spool","Test":"TestB","Output":"elsewhere: it is long\n"}
-{"Action":"skip"`, 1), nil, true, true, []string{"1 passed, 0 failed, 0 skipped\n"}},
+		{"another command runs a skipped test", leftToAnother + `{"Action":"pass","Package":"github.com/resource-tracker/rt/spool","Test":"TestB"}
+`, nil, true, true, []string{"2 passed, 0 failed, 0 skipped\n"}},
+		{"no command runs a skipped test", leftToAnother, nil, true, false, []string{"- spool TestB is left to another command, and none ran it\n"}},
 		{"an allowed skip", onePasses + "exit 0\n", map[string]bool{"spool TestB": true}, true, true, nil},
 		{"another skip", onePasses + "exit 0\n", nil, true, false, []string{"not on the list of allowed skips: spool TestB"}},
 		{"a command fails", onePasses + "exit 2\n", nil, false, false, []string{"a test command ended with status 2"}},
