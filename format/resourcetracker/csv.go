@@ -48,11 +48,7 @@ func AppendLiveCSV(dst []byte, timestamp int64, system *rt.Scalars, pid rt.Opt[u
 	dst = thousandths(dst, process.UserMillis)
 	dst = thousandths(dst, process.SystemMillis)
 	dst = fraction(dst, process.CPUUsage)
-	memory := process.Memory
-	if bytes, ok := memory.Get(); ok {
-		memory.Set(bytes >> 20)
-	}
-	dst = whole(dst, memory)
+	dst = whole(dst, wholeMiB(process.Memory))
 	dst = whole(dst, process.DiskReadBytes)
 	dst = whole(dst, process.DiskWriteBytes)
 	dst = fraction(dst, process.GPU.Usage)

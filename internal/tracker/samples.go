@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/resourcetracker"
@@ -22,7 +23,7 @@ type LineWriter interface {
 type Samples struct {
 	Out     LineWriter
 	CSV     bool // JSON otherwise
-	Live    bool // the columns of the live dialect
+	Live    bool // the fields of the live dialect
 	PID     rt.Opt[uint64]
 	Scope   rt.Scope
 	JobName rt.Opt[string]
@@ -52,8 +53,15 @@ func (e *Samples) Put(s *rt.Snapshot) error {
 }
 
 func (e *Samples) print(prev, cur *rt.Snapshot) error {
+	if e.Live && e.started && isRest(prev, cur) {
+		return nil
+	}
 	sample := &e.sample
-	sample.Derive(prev, cur, e.Scope)
+	scope := e.Scope
+	if e.Live {
+		scope = rt.ScopeNode
+	}
+	sample.Derive(prev, cur, scope)
 	sample.JobName = e.JobName
 	sample.TimestampSecs = max(sample.TimestampSecs, e.last) // T-OUT-04, when the clock was set back
 	e.last = sample.TimestampSecs
@@ -63,7 +71,11 @@ func (e *Samples) print(prev, cur *rt.Snapshot) error {
 		e.row(isFirst, prev, cur)
 		return nil
 	}
-	e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
+	if e.Live {
+		e.buf = resourcetracker.AppendLiveJSON(e.buf[:0], sample, e.process(prev, cur), rt.Version)
+	} else {
+		e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
+	}
 	if !isFirst {
 		e.buf = resourcetracker.WithInterval(e.buf, sample.Scalars.Seconds)
 	}
@@ -72,13 +84,40 @@ func (e *Samples) print(prev, cur *rt.Snapshot) error {
 	return err
 }
 
+// shortestRest is the length of a last interval that is a sample in the live dialect.
+const shortestRest = 100 * time.Millisecond
+
+// isRest reports whether the interval is the short one between the newest sample and the end of the
+// command. Clients of the live dialect take each sample for about one interval. The spool, and so
+// the report and what is uploaded, has it.
+func isRest(prev, cur *rt.Snapshot) bool {
+	isLast := cur.Reason == rt.ReasonLast || cur.Reason == rt.ReasonStop
+	return isLast && cur.Boot-prev.Boot < int64(shortestRest)
+}
+
+// process returns what a sample of the live dialect has of the job or the tree.
+func (e *Samples) process(prev, cur *rt.Snapshot) *resourcetracker.LiveProcess {
+	p := &resourcetracker.LiveProcess{ProcessScalars: rt.DeriveProcess(prev, cur), PID: e.PID}
+	if cur.Job.Phase == rt.JobNone {
+		p.RSS = cur.Tree.RSS
+		return p
+	}
+	p.CgroupCores = p.CPUUsage
+	user, ok1 := p.UserMillis.Get()
+	system, ok2 := p.SystemMillis.Get()
+	if ok1 && ok2 {
+		p.CgroupSeconds.Set(float64(user+system) / 1000)
+	}
+	return p
+}
+
 // row prints the newest sample as CSV, the first one after the header.
 func (e *Samples) row(isFirst bool, prev, cur *rt.Snapshot) {
 	header := resourcetracker.CSVHeader
 	if e.Live {
 		header = resourcetracker.LiveCSVHeader
-		system, process := rt.DeriveScalars(prev, cur, rt.ScopeNode), rt.DeriveProcess(prev, cur)
-		e.buf = resourcetracker.AppendLiveCSV(e.buf[:0], e.last, &system, e.PID, &process)
+		process := rt.DeriveProcess(prev, cur)
+		e.buf = resourcetracker.AppendLiveCSV(e.buf[:0], e.last, &e.sample.Scalars, e.PID, &process)
 	} else {
 		e.buf = resourcetracker.AppendCSV(e.buf[:0], e.last, &e.sample.Scalars)
 	}

@@ -98,3 +98,34 @@ func TestSamplesJSON(t *testing.T) {
 		t.Errorf("rate %v, %v", first.Network[0].RxBytesPerSec, err)
 	}
 }
+
+// The live dialect has no sample of the milliseconds between the newest sample and the end, but one
+// of a command that takes no longer.
+func TestSamplesOfTheLiveDialectEnd(t *testing.T) {
+	for _, tt := range []struct {
+		live   bool
+		millis []int64 // of the snapshots, the last one at the end
+		want   int     // lines
+	}{
+		{true, []int64{0, 1000, 2000, 2001}, 2}, {false, []int64{0, 1000, 2000, 2001}, 3}, {true, []int64{0, 20}, 1}, {true, []int64{0, 1000, 1500}, 2},
+	} {
+		out := &printed{}
+		e := &Samples{Out: out, Live: tt.live, Scope: rt.ScopeNode, PID: rt.Some[uint64](7)}
+		for i, ms := range tt.millis {
+			s := snapshotAt(100)
+			s.Boot, s.Wall = s.Boot+ms*1e6, s.Wall+ms*1e6
+			if i == len(tt.millis)-1 {
+				s.Reason = rt.ReasonLast
+			}
+			if err := e.Put(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(out.list) != tt.want {
+			t.Errorf("live %t, at %d ms: %d lines, want %d", tt.live, tt.millis, len(out.list), tt.want)
+		}
+		if got := strings.Contains(out.list[0], `"tracked_pid":7`); got != tt.live {
+			t.Errorf("live %t: %s", tt.live, out.list[0])
+		}
+	}
+}
