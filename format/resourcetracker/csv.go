@@ -29,8 +29,15 @@ const notANumber = "NaN"
 // AppendCSV appends the row of one interval, with its newline. timestamp is the
 // interval's end in seconds since the epoch. Times have 3 decimals, usages and
 // GPU memory 4, disk space 6 (section 7.2). A value that was not read is an empty
-// field, or NaN at the end of the row.
+// field, or NaN at the end of the row. The buffers of a job are 0: the kernel counts
+// them in its page cache, which is in memory_cached.
 func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
+	isOfJob := s.MemCached.Valid() && !s.MemBuffers.Valid()
+	if isOfJob {
+		row := *s
+		row.MemBuffers.Set(0)
+		s = &row
+	}
 	dst = appendScalars(dst, timestamp, s)
 	if !s.GPUUtilized.Valid() {
 		dst = append(dst, notANumber...)

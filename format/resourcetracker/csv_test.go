@@ -41,6 +41,7 @@ func TestColumns(t *testing.T) {
 	full, empty := fullScalars(), rt.Scalars{}
 	tests := []struct{ name, got, want string }{
 		{"full", string(AppendCSV(nil, 1743300000, &full)), fullRow},
+		{"a job", string(AppendCSV(nil, 1, &rt.Scalars{MemUsed: u(5), MemCached: u(4)})), "1,,,,,,5,0,4" + strings.Repeat(",", 12) + "NaN\n"},
 		{"nothing read", string(AppendCSV(nil, 1, &empty)), "1" + strings.Repeat(",", 20) + "NaN\n"},
 		{"live", string(AppendLiveCSV(nil, 1743300000, &full, u(42), &rt.ProcessScalars{
 			Children: u(3), UserMillis: u(1500), SystemMillis: u(20), CPUUsage: f(0.152), Memory: u(5<<20 + 9), DiskReadBytes: u(8),

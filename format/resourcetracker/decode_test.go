@@ -106,6 +106,7 @@ func FuzzReadCSV(f *testing.F) {
 		CSVHeader + fullRow, CSVHeader, "", CSVHeader + "1" + strings.Repeat(",", 20) + "\n", CSVHeader + "1" + strings.Repeat(",", 20) + "NaN\n",
 		LiveCSVHeader + string(AppendLiveCSV(nil, 9, &s, u(42), &rt.ProcessScalars{Memory: u(1 << 20)})),
 		CSVHeader + "1,2,3.5,4.25,0.1,,,,,,,,,5.5,-1,6.5,,,1,2.5,\n",
+		CSVHeader + "1,,,,,,5,,4" + strings.Repeat(",", 12) + "\n",
 	}
 	for _, seed := range seeds {
 		f.Add(seed)
@@ -125,6 +126,10 @@ func FuzzReadCSV(f *testing.F) {
 				out = AppendLiveCSV(out, r.Timestamp, &r.Scalars, r.PID, &r.Process)
 			} else {
 				out = AppendCSV(out, r.Timestamp, &r.Scalars)
+				isOfJob := r.Scalars.MemCached.Valid() && !r.Scalars.MemBuffers.Valid()
+				if isOfJob {
+					r.Scalars.MemBuffers = u(0)
+				}
 			}
 		}
 		_, again, err := readAll(t, string(out))
