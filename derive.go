@@ -234,7 +234,7 @@ func DeriveProcess(prev, cur *Snapshot) ProcessScalars {
 }
 
 func deriveTree(prev, cur *Snapshot) ProcessScalars {
-	p := ProcessScalars{Children: cur.Tree.Children, Memory: cur.Tree.RSS, GPU: cur.GPU}
+	p := ProcessScalars{Children: cur.Tree.Children, Memory: cur.Tree.PSS, GPU: cur.GPU}
 	user, sys, ok := ticksBetween(&prev.Tree, &cur.Tree)
 	if !ok {
 		return p

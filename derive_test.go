@@ -313,7 +313,9 @@ func TestDeriveProcess(t *testing.T) {
 	p = DeriveProcess(prev, cur)
 	wantU(t, "utime of the tree, ms", p.UserMillis, 3000)
 	wantF(t, "cpu_usage of the tree", p.CPUUsage, 1.5)
-	wantU(t, "memory of the tree", p.Memory, 1<<30)
+	wantAbsent(t, "memory of the tree without PSS", p.Memory)
+	cur.Tree.PSS.Set(1 << 28)
+	wantU(t, "memory of the tree", DeriveProcess(prev, cur).Memory, 1<<28)
 	wantAbsent(t, "disk_read_bytes of the tree", p.DiskReadBytes)
 	wantU(t, "utime of the first interval", DeriveProcess(nil, cur).UserMillis, 0)
 }

@@ -155,6 +155,7 @@ var TreeFigures = [...]Figure[TreeReading, uint64]{
 	{"cpu_system_ticks", Ticks, Counter, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.CPUSystemTicks }},
 	{"children", Count, Gauge, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.Children }},
 	{"rss", KiB, Gauge, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.RSS }},
+	{"pss", KiB, Gauge, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.PSS }},
 }
 
 // GPUUseFigures are the figures of the GPUs of the job or tree.

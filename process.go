@@ -26,6 +26,24 @@ type TreeReading struct {
 	Children Opt[uint64]
 	// RSS is the sum of the resident set sizes in bytes; shared pages count in each.
 	RSS Opt[uint64]
+	// PSS is the sum of the proportional set sizes in bytes (/proc/<pid>/smaps_rollup): shared
+	// pages count once. It is expensive, so some readings do not have it.
+	PSS Opt[uint64]
 
 	ticksBoot int64 // as JobReading.usageBoot, for the ticks
+}
+
+// Memory returns the memory of the tree in bytes: PSS, or the most that it can be. The latter is RSS, or
+// the memory of the node that is not free, if that is less: shared pages cannot be in use twice. A tree of zombies has none.
+func (t *TreeReading) Memory(node *NodeReading) (bytes Opt[uint64], isAtMost bool) {
+	if t.PSS.Valid() {
+		return t.PSS, false
+	}
+	most := t.RSS
+	rss, isRead := most.Get()
+	total, free, isNodeRead := both(node.MemTotal, node.MemFree)
+	if isRead && isNodeRead {
+		most.Set(min(rss, subFloor(total, free)))
+	}
+	return most, isRead && rss > 0
 }

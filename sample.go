@@ -51,7 +51,7 @@ type ProcessScalars struct {
 	Children                      Opt[uint64]  // processes of the job, or descendants of the root pid
 	UserMillis, SystemMillis      Opt[uint64]  // as in Scalars
 	CPUUsage                      Opt[float64] // fractional cores
-	Memory                        Opt[uint64]  // bytes: of the job without page cache, or the sum of the resident sets
+	Memory                        Opt[uint64]  // bytes: of the job without page cache, or the PSS of the tree
 	DiskReadBytes, DiskWriteBytes Opt[uint64]  // bytes in the interval
 	GPU                           GPUUse       // of the job's GPUs, or of the tree's processes
 }

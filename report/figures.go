@@ -52,6 +52,7 @@ type CPUPart struct {
 // MemoryPart is the part of Memory in RunFigures.
 type MemoryPart struct {
 	PeakBytes  rt.Opt[uint64]  `json:"peak_bytes"`
+	AtMost     bool            `json:"at_most,omitempty"`
 	LimitBytes rt.Opt[uint64]  `json:"limit_bytes"`
 	LimitOf    string          `json:"limit_of"`
 	PeakPct    rt.Opt[float64] `json:"peak_pct"`
@@ -80,7 +81,7 @@ func (s *Summary) Figures() *RunFigures {
 			JobStart: r.JobStart, JobEndLimit: r.JobEndLimit, Meta: NamePart{r.Meta.JobName}, PID: r.PID, Ending: r.Ending,
 		},
 		CPU:    CPUPart{s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf},
-		Memory: MemoryPart{s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills},
+		Memory: MemoryPart{s.Memory.PeakBytes, s.Memory.AtMost, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills},
 		Record: RecordPart{s.Record.Last, s.Record.Complete},
 	}
 	for i := range s.GPUs {
@@ -98,6 +99,7 @@ func (f *RunFigures) Summary() *Summary {
 	s.Run.PID, s.Run.NumNodes, s.Run.JobStart, s.Run.JobEndLimit = r.PID, r.NumNodes, r.JobStart, r.JobEndLimit
 	s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf = f.CPU.UsedSecs, f.CPU.AllocatedSecs, f.CPU.UsedPct, f.CPU.Cores, f.CPU.CoresOf
 	s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakBytes, f.Memory.LimitBytes, f.Memory.LimitOf, f.Memory.PeakPct, f.Memory.OOMKills
+	s.Memory.AtMost = f.Memory.AtMost
 	s.Record.Last, s.Record.Complete = f.Record.Last, f.Record.Complete
 	for _, gpu := range f.GPUs {
 		s.GPUs = append(s.GPUs, GPU{InJob: gpu.InJob, BusyPct: gpu.BusyPct})

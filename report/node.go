@@ -16,6 +16,7 @@ type Node struct {
 	MaxLoad        rt.Opt[float64] `json:"max_load"`   // highest 1-minute load average
 	MeanMHz        rt.Opt[float64] `json:"mean_mhz"`
 	MaxMemoryBytes rt.Opt[uint64]  `json:"max_memory_bytes"` // highest memory in use
+	MaxCacheBytes  rt.Opt[uint64]  `json:"max_cache_bytes"`  // highest memory in caches, tmpfs and shared memory included; not in MaxMemoryBytes
 	MemoryBytes    rt.Opt[uint64]  `json:"memory_bytes"`     // total memory of the node
 	ReadBytes      rt.Opt[uint64]  `json:"disk_read_bytes"`
 	WriteBytes     rt.Opt[uint64]  `json:"disk_write_bytes"`
@@ -95,7 +96,7 @@ func (r *reading) nodeContext() Node {
 	t := &r.context
 	n := Node{
 		CPUs: r.onlineCPUs, MeanLoad: t.load.value(), MaxLoad: scaled(t.maxLoad, 0.01), MeanMHz: t.mhz.value(),
-		MaxMemoryBytes: r.node.memory, MemoryBytes: r.memTotal,
+		MaxMemoryBytes: r.node.memory, MaxCacheBytes: r.node.cached, MemoryBytes: r.memTotal,
 		ReadBytes: r.node.read.value(), WriteBytes: r.node.write.value(),
 	}
 	if used, ok := r.node.cpu.scaled(1.0 / rt.TicksPerSecond).Get(); ok && r.last.boot-r.first.boot >= shortest {

@@ -101,7 +101,7 @@ func commandSnapshots() []rt.Snapshot {
 	var out []rt.Snapshot
 	for i := range 6 {
 		s := at(float64(i))
-		s.Tree = rt.TreeReading{CPUUserTicks: u(uint64(10 + i*150)), CPUSystemTicks: u(uint64(i * 5)), Children: u(uint64(i % 3)), RSS: u(uint64(i+1) << 28)}
+		s.Tree = rt.TreeReading{CPUUserTicks: u(uint64(10 + i*150)), CPUSystemTicks: u(uint64(i * 5)), Children: u(uint64(i % 3)), RSS: u(uint64(i+1) << 28), PSS: u(uint64(i+1) << 28)}
 		out = append(out, s)
 	}
 	out[5].Reason = rt.ReasonLast
@@ -251,7 +251,7 @@ func TestShortCommand(t *testing.T) {
 			[]string{"Memory       peak 4.00 MiB of", "             largest process 12.0 MiB, as the kernel reported at its end"}},
 	} {
 		list := commandSnapshots()[:2]
-		list[0].Tree, list[1].Tree.RSS, list[1].Reason = rt.TreeReading{}, u(tt.rss), rt.ReasonLast
+		list[0].Tree, list[1].Tree.PSS, list[1].Reason = rt.TreeReading{}, u(tt.rss), rt.ReasonLast
 		list[1].Wall, list[1].Boot = list[0].Wall+30e6, list[0].Boot+30e6
 		run := commandRun()
 		run.End = run.Start.Add(30 * time.Millisecond)
@@ -271,6 +271,40 @@ func TestShortCommand(t *testing.T) {
 		// thirty milliseconds are three ticks: the node's use says nothing
 		if strings.Contains(text.String(), "Whole node") || tt.detail == "" && strings.Contains(text.String(), "largest") {
 			t.Errorf("%s: more than is known:\n%s", tt.name, text.String())
+		}
+	}
+}
+
+// Pages that forked processes share count once. Where a reading counts them in each process, the report says
+// "at most", and never more than the node used.
+func TestMemoryOfATree(t *testing.T) {
+	const shared, sum, inUse = 216 << 20, 2309 << 20, 1600 << 20
+	for _, tt := range []struct {
+		name string
+		pss  []rt.Opt[uint64]
+		want Memory
+		line string
+	}{
+		{"PSS in all readings", []rt.Opt[uint64]{u(shared), u(shared)}, Memory{PeakBytes: u(shared)}, "Memory       peak 216 MiB of "},
+		{"PSS in one", []rt.Opt[uint64]{u(shared), {}}, Memory{PeakBytes: u(inUse), AtMost: true, PSSBytes: u(shared)}, "Memory       highest reading at most 1.56 GiB of "},
+		{"PSS in none", []rt.Opt[uint64]{{}, {}}, Memory{PeakBytes: u(inUse), AtMost: true}, "Memory       highest reading at most 1.56 GiB of "},
+	} {
+		list := commandSnapshots()[:2]
+		for i := range list {
+			list[i].Tree.RSS, list[i].Tree.PSS = u(sum), tt.pss[i]
+			list[i].Node.MemTotal, list[i].Node.MemFree = u(4<<30), u(4<<30-inUse)
+		}
+		s := summarized(t, example{run: commandRun(), snapshots: list})
+		var text strings.Builder
+		if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		m := s.Memory
+		if m.PeakBytes != tt.want.PeakBytes || m.AtMost != tt.want.AtMost || m.PSSBytes != tt.want.PSSBytes || s.Figures().Memory.AtMost != m.AtMost {
+			t.Errorf("%s: %+v", tt.name, m)
+		}
+		if !strings.Contains(text.String(), "\n"+tt.line) {
+			t.Errorf("%s: no line %q in\n%s", tt.name, tt.line, text.String())
 		}
 	}
 }

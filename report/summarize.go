@@ -47,6 +47,7 @@ type reading struct {
 	onlineCPUs      rt.Opt[uint64]
 	memTotal        rt.Opt[uint64]
 	jobs, trees     []point
+	treeMost        []rt.Opt[uint64] // of trees: their memory or the most that it can be; bytes
 	nodes           []point
 	steps           stepTallies
 	noSteps         []seqRange
@@ -83,7 +84,7 @@ func (r *reading) add(s *rt.Snapshot) {
 		r.job.addJob(&s.Job)
 		r.oom.add(prev, s)
 	}
-	r.tree.addTree(&s.Tree)
+	r.tree.addTree(&s.Tree, &s.Node)
 	r.node.addNode(&s.Node)
 	r.recv.add(s.Node.NetRxBytes)
 	r.sent.add(s.Node.NetTxBytes)
@@ -114,6 +115,8 @@ func (r *reading) addPoint(prev, s *rt.Snapshot) {
 		r.jobs = append(r.jobs, p)
 	} else {
 		p.cores, p.memory = used.CPUUsage, used.Memory
+		most, _ := s.Tree.Memory(&s.Node)
+		r.treeMost = append(r.treeMost, most)
 		r.trees = append(r.trees, p)
 	}
 }
@@ -141,6 +144,11 @@ func (r *reading) summary(events []rt.Event) *Summary {
 		used, points = &r.job, r.jobs
 	case ScopeTree:
 		used, points = &r.tree, r.trees
+		if !used.memory.Valid() {
+			for i := range points {
+				points[i].memory = r.treeMost[i]
+			}
+		}
 	}
 	s.Series = resample(points)
 	s.CPU = r.cpu(s, used, points)
@@ -237,6 +245,9 @@ func (r *reading) memory(s *Summary, used *usage) Memory {
 	}
 	if !m.PeakBytes.Valid() {
 		m.PeakBytes, m.PeakOf = used.memory, "readings"
+	}
+	if used.mostMemory.Or(0) > m.PeakBytes.Or(0) {
+		m.PSSBytes, m.PeakBytes, m.AtMost = used.memory, used.mostMemory, true
 	}
 	limit, ok := used.limit.Get()
 	switch {

@@ -90,8 +90,12 @@ type CPU struct {
 // Memory is the memory that was used, in bytes. The parts are the highest readings of each
 // and need not be of the same instant.
 type Memory struct {
-	PeakBytes      rt.Opt[uint64]  `json:"peak_bytes"`
-	PeakOf         string          `json:"peak_of"` // "kernel": every instant; "readings": the highest reading
+	PeakBytes rt.Opt[uint64] `json:"peak_bytes"`
+	PeakOf    string         `json:"peak_of"` // "kernel": every instant; "readings": the highest reading
+	// AtMost is set if PeakBytes counts pages that processes share in each of them: the reading has no PSS,
+	// which counts them once. PSSBytes is then the highest reading that has it.
+	AtMost         bool            `json:"at_most,omitempty"`
+	PSSBytes       rt.Opt[uint64]  `json:"pss_bytes,omitzero"`
 	LimitBytes     rt.Opt[uint64]  `json:"limit_bytes"`
 	LimitOf        string          `json:"limit_of"` // "cgroup": enforced; "allocation"; "node": its memory
 	PeakPct        rt.Opt[float64] `json:"peak_pct"` // of LimitBytes

@@ -75,8 +75,10 @@ type usage struct {
 	faults, major                total
 	stalls                       [6]total       // some and full of CPU, memory, I/O
 	peak, memory                 rt.Opt[uint64] // highest, from the kernel and from the readings; bytes
+	mostMemory                   rt.Opt[uint64] // highest of what can be more than the memory; bytes
 	intervalPeak                 rt.Opt[uint64] // highest, from the kernel for each interval; bytes
 	anon, shared, file           rt.Opt[uint64] // highest; bytes
+	cached                       rt.Opt[uint64] // highest of the node; bytes
 	processes, threads           rt.Opt[uint64] // highest
 	limit                        rt.Opt[uint64] // bytes, the last one that was read
 }
@@ -128,7 +130,7 @@ func (u *usage) addJob(j *rt.JobReading) {
 	u.limit = cmp.Or(j.MemLimit, u.limit)
 }
 
-func (u *usage) addTree(t *rt.TreeReading) {
+func (u *usage) addTree(t *rt.TreeReading, n *rt.NodeReading) {
 	user, ok1 := t.CPUUserTicks.Get()
 	system, ok2 := t.CPUSystemTicks.Get()
 	if ok1 && ok2 {
@@ -136,8 +138,13 @@ func (u *usage) addTree(t *rt.TreeReading) {
 	}
 	u.user.add(t.CPUUserTicks)
 	u.system.add(t.CPUSystemTicks)
-	if t.RSS.Or(0) > 0 { // a process that has ended has no memory any more
-		raise(&u.memory, t.RSS)
+	memory, isAtMost := t.Memory(n)
+	switch {
+	case memory.Or(0) == 0: // a process that has ended has no memory any more
+	case isAtMost:
+		raise(&u.mostMemory, memory)
+	default:
+		raise(&u.memory, memory)
 	}
 	if children, ok := t.Children.Get(); ok {
 		raise(&u.processes, rt.Some(children+1))
@@ -153,6 +160,7 @@ func (u *usage) addNode(n *rt.NodeReading) {
 	u.read.add(n.DiskReadBytes)
 	u.write.add(n.DiskWriteBytes)
 	raise(&u.memory, n.MemUsed())
+	raise(&u.cached, n.CachedAll())
 	raise(&u.shared, n.Shmem)
 	raise(&u.file, minus(n.Cached, n.Shmem))
 	raise(&u.processes, n.Processes)

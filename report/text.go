@@ -123,8 +123,15 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		return
 	}
 	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
-	peakOf, charged := onlyIf(m.PeakOf == "readings", " (highest reading)"), onlyIf(s.Scope == ScopeJob, " charged")
-	p.list("Memory", fmt.Sprintf("peak %s%s of %s %s%s, %s%s", size(m.PeakBytes), charged, size(m.LimitBytes), of, s.perCore(), number(m.PeakPct, "%.1f %%"), peakOf))
+	peakOf, charged := onlyIf(m.PeakOf == "readings" && !m.AtMost, " (highest reading)"), onlyIf(s.Scope == ScopeJob, " charged")
+	what := "peak "
+	if m.AtMost {
+		what = "highest reading at most "
+	}
+	p.list("Memory", fmt.Sprintf("%s%s%s of %s %s%s, %s%s", what, size(m.PeakBytes), charged, size(m.LimitBytes), of, s.perCore(), number(m.PeakPct, "%.1f %%"), peakOf))
+	if m.AtMost {
+		p.list("", "it counts shared pages in each process"+onlyIf(m.PSSBytes.Valid(), "; where they count once, the highest reading is "+size(m.PSSBytes)))
+	}
 	p.largestProcess(m)
 	if m.AnonymousBytes.Valid() || m.SharedBytes.Valid() {
 		if m.AnonymousBytes.Valid() {

@@ -140,9 +140,10 @@ func gpuName(g *GPU) string { return cmp.Or(g.Host, g.UUID) }
 func (p *page) node(s *Summary) {
 	n := &s.Node
 	if s.Scope != ScopeNode {
+		isMapped := s.Scope == ScopeTree && s.Memory.PeakBytes.Or(0) > n.MaxMemoryBytes.Or(0) // the tree maps files
 		parts := present(", ", number(n.MeanCores, "%.2f")+" of "+count(n.CPUs)+" cores busy",
 			onlyIf(n.MeanLoad.Valid(), "load "+number(n.MeanLoad, "%.2f")+" (max "+number(n.MaxLoad, "%.2f")+")"),
-			onlyIf(n.MaxMemoryBytes.Valid(), "memory "+size(n.MaxMemoryBytes)))
+			onlyIf(n.MaxMemoryBytes.Valid(), "memory "+size(n.MaxMemoryBytes)+onlyIf(isMapped, " and caches "+size(n.MaxCacheBytes))))
 		short := s.Record.Readings > 1 && s.Record.Last.Sub(s.Record.First) < shortest
 		known := n.MeanCores.Valid() || n.MeanLoad.Valid() || n.MaxMemoryBytes.Valid()
 		if known && !short {

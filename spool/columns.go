@@ -90,7 +90,7 @@ var (
 var usageNames = [...]string{
 	"node_cpus", "node_mem_total_kib", "node_mem_free_kib", "node_buffers_kib", "node_cached_kib", "node_sreclaimable_kib",
 	"job_cpu_usage_us", "job_mem_current_kib", "job_mem_peak_kib", "job_mem_limit_kib", "job_mem_interval_peak_kib", "job_events_oom_kill",
-	"tree_cpu_user_ticks", "tree_cpu_system_ticks", "tree_rss_kib",
+	"tree_cpu_user_ticks", "tree_cpu_system_ticks", "tree_rss_kib", "tree_pss_kib",
 }
 
 func columnsOfTables(has func(int, *deltaColumn) bool) (of [numTables][]int) {

@@ -130,6 +130,7 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 	var tracked []gpu.Option // selects the processes on GPUs
 	if pid, ok := t.run.PID.Get(); ok {
 		tree := proc.NewTree(fs, int(pid))
+		tree.ReadPSS()
 		t.sources = append(t.sources, tree)
 		tracked = t.tracked(gpu.Tracked{PIDs: tree.PIDs})
 	}

@@ -147,10 +147,10 @@ func cmdCommand(ts *testscript.TestScript, _ bool, args []string) {
 		s := snapshot(i, start)
 		s.Job = rt.JobReading{}
 		s.Tree = rt.TreeReading{
-			CPUUserTicks: rt.Some(uint64(40 * i)), CPUSystemTicks: rt.Some(uint64(10 * i)), Children: rt.Some[uint64](2), RSS: rt.Some[uint64](32 << 20),
+			CPUUserTicks: rt.Some(uint64(40 * i)), CPUSystemTicks: rt.Some(uint64(10 * i)), Children: rt.Some[uint64](2), RSS: rt.Some[uint64](40 << 20), PSS: rt.Some[uint64](32 << 20),
 		}
 		if i == 3 {
-			s.Tree.Children, s.Tree.RSS = rt.Some[uint64](0), rt.Some[uint64](0)
+			s.Tree.Children, s.Tree.RSS, s.Tree.PSS = rt.Some[uint64](0), rt.Some[uint64](0), rt.None[uint64]()
 		}
 		ts.Check(w.Put(&s))
 	}

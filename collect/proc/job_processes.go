@@ -85,7 +85,7 @@ type JobProcs struct {
 func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
 	j := &JobProcs{
 		fs: fs, list: list, topSize: top,
-		at: map[int]int{}, slow: pssReader{root: fs.Proc, wait: slowWait}, time: threadTime,
+		at: map[int]int{}, slow: pssReader{root: fs.Proc, wait: slowWait, most: pssTime}, time: threadTime,
 	}
 	j.hasClock = j.names.isOwnProc(fs.Proc) && hasExactClock()
 	return j

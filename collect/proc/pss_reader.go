@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -25,11 +26,14 @@ const (
 
 // pssReader reads smaps_rollup and environ in a goroutine of its own. For these files the
 // kernel takes the mmap lock of the process, which a process that hangs on a dead file server
-// can hold for hours. A reading waits for the goroutine at most the time wait. A pssReader with
-// root and wait is ready to use.
+// can hold for hours. A reading waits for the goroutine at most the time wait. In one list, PSS
+// is read for at most the time most. A pssReader with these fields is ready to use.
 type pssReader struct {
-	root  string
-	wait  time.Duration
+	root   string
+	wait   time.Duration
+	most   time.Duration
+	hasCPU bool // most and took are CPU time; otherwise they are elapsed time
+
 	start chan struct{}
 	done  chan struct{}
 	timer *time.Timer
@@ -104,27 +108,41 @@ func (r *pssReader) close() {
 }
 
 func (r *pssReader) serve(start <-chan struct{}, done chan<- struct{}) {
+	if r.hasCPU { // of this thread
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	defer func() {
 		if p := recover(); p != nil { // only the results of this list are lost
-			r.fault = fmt.Errorf("reading PSS and environments of the job's processes panicked: %v", p)
+			r.fault = fmt.Errorf("reading PSS and environments of processes panicked: %v", p)
 			r.list = r.list[:0]
 			done <- struct{}{}
 			r.serve(start, done)
 		}
 	}()
 	for range start {
-		began := time.Now()
+		began := r.clock()
 		for i := range r.list {
 			if p := &r.list[i]; p.locate {
 				r.readStep(p)
-			} else if time.Since(began) < pssTime {
+			} else if r.clock()-began < r.most {
 				r.readPSS(p)
 			}
 		}
-		r.took = time.Since(began)
+		r.took = r.clock() - began
 		done <- struct{}{}
 	}
 }
+
+// clock returns the time since an arbitrary moment.
+func (r *pssReader) clock() time.Duration {
+	if r.hasCPU {
+		return threadTime()
+	}
+	return time.Since(programStart)
+}
+
+var programStart = time.Now()
 
 func (r *pssReader) readPSS(p *slowRead) {
 	b, err := r.peek.path(r.root).num(p.pid).str("/smaps_rollup").read()

@@ -35,6 +35,8 @@ type Tree struct {
 	lost    counters    // ticks of USER_HZ
 	shown   counters    // the last reading, which the next one never falls below
 
+	memory *treeMemory // nil: no PSS is read
+
 	scan   bool // the kernel has no children files: every process is read
 	recent recentPIDs
 	hold   int // the maximum of heldByAll for this tree to open one more
@@ -54,6 +56,8 @@ type member struct {
 	own       counters       // user and system time, ticks of USER_HZ
 	waited    processCounter // the same of the children that it has waited for
 	rss       uint64         // pages
+	isOld     bool           // it was a member in an earlier reading
+	isShared  bool           // its memory is its parent's, see markShared
 
 	held bool
 	stat procfile.File // open if held
@@ -76,6 +80,9 @@ func NewTree(fs FS, pid int) *Tree {
 // Close closes the descriptors.
 func (t *Tree) Close() error {
 	t.releaseAll()
+	if t.memory != nil {
+		t.memory.pss.close()
+	}
 	return errors.Join(t.procs.Close(), t.recent.close())
 }
 
@@ -100,8 +107,10 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 	if err := t.discover(); err != nil {
 		return err
 	}
+	t.markShared()
 	t.publish(&s.Tree)
-	return nil
+	t.readPSS(&s.Tree, s.Boot)
+	return t.slowFailure()
 }
 
 // PIDs appends the pids of the processes that the last Read found to dst.
@@ -279,7 +288,9 @@ func (t *Tree) publish(r *rt.TreeReading) {
 	var pages uint64
 	for i := range t.members {
 		sum.add(t.members[i].total())
-		pages += t.members[i].rss
+		if !t.members[i].isShared {
+			pages += t.members[i].rss
+		}
 	}
 	for k := range sum {
 		t.shown[k] = max(t.shown[k], sum[k])

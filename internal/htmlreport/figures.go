@@ -80,7 +80,12 @@ func (c *collector) memory(prev, s *rt.Snapshot) {
 		put("file cache", s.Node.CachedAll())
 		return
 	case report.ScopeTree:
-		put("resident", s.Tree.RSS)
+		memory, isAtMost := s.Tree.Memory(&s.Node)
+		if isAtMost {
+			put("at most in use", memory)
+		} else {
+			put("in use", memory)
+		}
 		return
 	}
 	j := &s.Job

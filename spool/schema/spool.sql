@@ -346,6 +346,7 @@ SELECT seq,
   round(CASE WHEN io_write_d >= 0 THEN io_write_d / s END) AS job_write_bytes_per_s,
   round(CASE WHEN tree_d >= 0 THEN tree_d / 100.0 / tree_s END, 2) AS tree_cores,
   round(tree_rss_kib / 1024.0, 1) AS tree_rss_mib,
+  round(tree_pss_kib / 1024.0, 1) AS tree_pss_mib,
   tree_children,
   round(CASE WHEN busy_d + idle_d = 0 THEN 0
     WHEN busy_d >= 0 AND idle_d >= 0 THEN 1.0 * busy_d / (busy_d + idle_d) * node_cpus END, 2) AS node_cores,

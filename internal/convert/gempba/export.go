@@ -161,7 +161,8 @@ func (e *exporter) whole(out *gempba.Envelope, s *rt.Snapshot) {
 		if p, ok := e.run.PID.Get(); ok {
 			pid.Set(int64(p))
 		}
-		e.worker(out, s, "", rt.None[uint64](), micros, s.Tree.RSS, pid)
+		memory, _ := s.Tree.Memory(&s.Node)
+		e.worker(out, s, "", rt.None[uint64](), micros, memory, pid)
 	} else if s.Job.Phase == rt.JobPresent {
 		e.worker(out, s, "", rt.None[uint64](), s.Job.CPUUsage, resident(s.Job.Anon, s.Job.Shmem), rt.None[int64]())
 		out.Workers[len(out.Workers)-1].ProcessThreads = s.Job.Threads

@@ -85,7 +85,12 @@ func memoryPage(d *Detail, b brush) page {
 		add("node: available", n.MemAvailable)
 	} else {
 		p.head = []string{"Of the node " + shownSize(n.MemTotal)}
-		add("process tree", d.Cur.Tree.RSS)
+		memory, isAtMost := d.Cur.Tree.Memory(n)
+		if isAtMost {
+			add("process tree, at most", memory)
+		} else {
+			add("process tree", memory)
+		}
 		add("node: used", n.MemUsed())
 		add("node: caches", n.CachedAll())
 		add("node: available", n.MemAvailable)

@@ -43,7 +43,8 @@ type Figures struct {
 	Cores      rt.Opt[float64]   `json:"cores"`               // in use in the last interval
 	CPUSecs    rt.Opt[float64]   `json:"cpu_secs"`            // CPU time so far
 	MeanCores  rt.Opt[float64]   `json:"cores_mean"`          // CPU time over the tracked time
-	Memory     rt.Opt[uint64]    `json:"memory_bytes"`        // charged to the job, or resident
+	Memory     rt.Opt[uint64]    `json:"memory_bytes"`        // charged to the job, or of the process tree
+	IsAtMost   bool              `json:"memory_at_most"`      // Memory counts pages that processes share in each
 	Peak       rt.Opt[uint64]    `json:"memory_peak_bytes"`   // highest so far: the kernel's, else of the readings
 	Limit      rt.Opt[uint64]    `json:"memory_limit_bytes"`  // absent if there is none
 	Unlimited  bool              `json:"memory_unlimited"`    // the reading had no limit
@@ -179,7 +180,7 @@ func figures(prev, cur *rt.Snapshot) Figures {
 		f.Memory, f.CPUSecs = cur.Job.MemCurrent, scaled(toFloat(cur.Job.CPUUsage), 1e-6)
 		f.setLimit(cur.Job.MemLimit)
 	case cur.Tree.CPUUserTicks.Valid() || cur.Tree.RSS.Valid():
-		f.Memory = p.Memory
+		f.Memory, f.IsAtMost = cur.Tree.Memory(&cur.Node)
 		f.setLimit(cur.Node.MemTotal)
 		if user, ok := cur.Tree.CPUUserTicks.Get(); ok && cur.Tree.CPUSystemTicks.Valid() {
 			f.CPUSecs.Set(float64(user+cur.Tree.CPUSystemTicks.Or(0)) / rt.TicksPerSecond)

@@ -32,7 +32,7 @@ func overview(d *Detail, b brush) page {
 	line("CPU", "%s%s", pad(shown(j.Cores, cores)+" of "+shown(alloc, decimal)+" cores", labelWidth, false), d.gauge(b, used, j.cores, alloc.Or(0)))
 	line("", "total %s  mean %s  %s", shown(j.CPUSecs, cpuTime), shown(j.MeanCores, cores), d.split())
 	limit := limitCell(&j.Figures).text
-	line("Memory", "%s%s", pad(shownSize(j.Memory)+" of "+limit, labelWidth, false), d.gauge(b, share(toFloat(j.Memory), toFloat(j.Limit)), j.memory, toFloat(j.Limit).Or(0)))
+	line("Memory", "%s%s", pad(atMost(j.IsAtMost)+shownSize(j.Memory)+" of "+limit, labelWidth, false), d.gauge(b, share(toFloat(j.Memory), toFloat(j.Limit)), j.memory, toFloat(j.Limit).Or(0)))
 	if cur.Job.Phase != rt.JobNone {
 		m := &cur.Job
 		line("", "peak %s  anon %s  file %s  shmem %s  swap %s  OOM kills %s", shownSize(m.MemPeak), shownSize(m.Anon),
@@ -43,6 +43,14 @@ func overview(d *Detail, b brush) page {
 	line("Write", "%s%s", pad(rate(j.WriteRate), labelWidth+9, false), b.spark(d.write, 0, wide))
 	d.lists(line)
 	return p
+}
+
+// atMost marks a memory that can be less.
+func atMost(is bool) string {
+	if is {
+		return "≤"
+	}
+	return ""
 }
 
 // gauge formats a percentage with its bar and sparkline.

@@ -95,6 +95,7 @@ func jobRow(j *Job, now time.Time, b brush) row {
 		bytesOf(memory), limitCell(&j.Figures), number(used, percent), number(j.ReadRate, size), number(j.WriteRate, size), count(j.Processes),
 		{draw: func(n int) string { return b.spark(j.cores, alloc.Or(0), n) }},
 	}
+	cells[9].text = atMost(j.IsAtMost && memory == j.Memory) + cells[9].text
 	for _, i := range []int{6, 12, 13} { // figures of the last interval
 		if !isRunning {
 			cells[i] = cell{text: "-"}

@@ -185,7 +185,8 @@ func (t *tape) add(cur *rt.Snapshot) {
 	t.last = figures(prev, cur)
 	t.before = scalars
 	t.kernelPeak = t.kernelPeak || t.last.Peak.Valid()
-	if highest := cmp.Or(t.last.Peak, t.last.Memory); highest.Or(0) >= t.peak.Or(0) {
+	highest := cmp.Or(t.last.Peak, t.last.Memory)
+	if !t.last.IsAtMost && highest.Or(0) >= t.peak.Or(0) {
 		t.peak = cmp.Or(highest, t.peak)
 	}
 	t.last.Peak = t.peak
