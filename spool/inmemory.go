@@ -12,9 +12,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"sync"
-
-	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/spool/internal/rowcodec"
@@ -88,21 +85,6 @@ func LoadInMemory(r io.Reader) (*InMemory, error) {
 
 func notInMemory(err error) error { return fmt.Errorf("%w: %w", ErrNotInMemory, err) }
 
-// knownTables are the tables of the newest version.
-var knownTables = sync.OnceValues(func() ([]recordTable, error) {
-	opened, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{c: opened.(*sqlite3.SQLiteConn)}
-	err = c.c.Deserialize([]byte(emptyDB), "main")
-	var list []recordTable
-	if err == nil {
-		list, err = c.recordTables()
-	}
-	return list, errors.Join(err, c.Close())
-})
-
 // isComplete returns an error if bytes follow the last frame, or if Load would refuse a table.
 func (m *InMemory) isComplete(r *bufio.Reader) error {
 	if _, err := r.ReadByte(); err != io.EOF {
@@ -151,8 +133,8 @@ func (t *memoryTable) block(n int) ([][]driver.Value, error) {
 		return nil, err
 	}
 	for _, row := range rows {
-		if n := textOf(row); n > maxValue {
-			return nil, fmt.Errorf("a row has %d bytes of texts", n)
+		if err := checkRow(row); err != nil {
+			return nil, err
 		}
 		for i, v := range row {
 			if f, ok := v.(float64); ok && math.IsNaN(f) { // NULL in a spool file

@@ -220,35 +220,43 @@ func schema(version int) (map[object]bool, error) {
 	if known, ok := schemas.Load(key); ok {
 		return known.(map[object]bool), nil
 	}
-	opened, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{c: opened.(*sqlite3.SQLiteConn)}
 	known := map[object]bool{}
-	room := make([]byte, 2*len(viewsSQL)) // SQLite does not enlarge the database
-	err = c.c.Deserialize(append([]byte(emptyDB), room...), "main")
-	if err == nil {
-		err = c.insertViews()
-	}
-	if err == nil && key != "" {
-		err = c.exec("PRAGMA writable_schema = RESET; " + key)
-	}
-	if err == nil {
-		err = c.objects(func(o object) error {
-			known[o] = true
-			return nil
-		})
-	}
-	if err == nil {
-		err = c.exec(pragma("hard_heap_limit", maxHeap))
-	}
-	err = errors.Join(err, c.Close())
+	err := withEmptyDB(func(c *conn) error {
+		err := c.insertViews()
+		if err == nil && key != "" {
+			err = c.exec("PRAGMA writable_schema = RESET; " + key)
+		}
+		if err == nil {
+			err = c.objects(func(o object) error {
+				known[o] = true
+				return nil
+			})
+		}
+		if err == nil {
+			err = c.exec(pragma("hard_heap_limit", maxHeap))
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make the schema of version %d: %w", version, err)
 	}
 	schemas.Store(key, known)
 	return known, nil
+}
+
+// withEmptyDB calls f with the database of a new file, in memory.
+func withEmptyDB(f func(*conn) error) error {
+	opened, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")
+	if err != nil {
+		return err
+	}
+	c := &conn{c: opened.(*sqlite3.SQLiteConn)}
+	room := make([]byte, 2*len(viewsSQL)) // SQLite does not enlarge the database
+	err = c.c.Deserialize(append([]byte(emptyDB), room...), "main")
+	if err == nil {
+		err = f(c)
+	}
+	return errors.Join(err, c.Close())
 }
 
 // ours returns an error unless each statement of the schema is that of its version. A view or a

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 
@@ -50,30 +51,68 @@ func Load(dir string, limits *ImportLimits, r io.Reader) (path string, err error
 	return w.path, nil
 }
 
-// LoadRun reads the run and the host at the beginning of a record, and not what follows. An error in
-// the rest of the record is not found. What it returns is from any source: no value of it is checked.
-func LoadRun(r io.Reader) (rt.Run, rt.Host, error) {
-	in := &recordReader{r: bufio.NewReader(r)}
-	return in.begin()
-}
-
-// CheckRecord reads a record to its end, and returns its run and host. Of the rows it checks that they
-// can be decoded, not their values. Its memory is bounded.
+// CheckRecord reads a record to its end, and returns its run and host. It checks that this version knows the tables
+// and columns, and that the rows can be decoded, not their values. Its memory is bounded.
 func CheckRecord(r io.Reader) (rt.Run, rt.Host, error) {
 	in := &recordReader{r: bufio.NewReaderSize(r, 64<<10)}
 	run, host, err := in.begin()
 	if err != nil {
 		return run, host, err
 	}
+	known, err := knownTables()
+	if err == nil {
+		err = in.eachFrame(known, func(*recordTable) error {
+			for _, row := range in.rows {
+				if err := checkRow(row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return run, host, err
+}
+
+// knownTables returns the tables of a record that this version writes.
+var knownTables = sync.OnceValues(func() (list []recordTable, err error) {
+	err = withEmptyDB(func(c *conn) error {
+		list, err = c.recordTables()
+		return err
+	})
+	return list, err
+})
+
+// eachFrame calls f with the table of each further frame, while the rows of the frame are in in.
+func (in *recordReader) eachFrame(known []recordTable, f func(*recordTable) error) error {
+	for i := range in.tables {
+		if err := in.tables[i].check(known); err != nil {
+			return in.broken(err)
+		}
+	}
 	for {
 		err := in.next()
 		if err == errRecordEnd {
-			return run, host, nil
+			return nil
 		}
 		if err != nil {
-			return run, host, in.broken(err)
+			return in.broken(err)
+		}
+		t := &in.tables[in.table]
+		if t.name == "run" || t.name == "host" {
+			return in.broken(fmt.Errorf("it has another row of the table %s", t.name))
+		}
+		if err := f(t); err != nil {
+			return err
 		}
 	}
+}
+
+// checkRow returns an error if a row is larger than a spool file may have.
+func checkRow(row []driver.Value) error {
+	if n := textOf(row); n > maxValue {
+		return fmt.Errorf("%w: a row has %d bytes of texts", ErrRecord, n)
+	}
+	return nil
 }
 
 // recordReader reads the frames of a record.
@@ -241,24 +280,8 @@ func (in *recordReader) fill(w *Writer) error {
 	if err != nil {
 		return err
 	}
-	for i := range in.tables {
-		if err := in.tables[i].check(known); err != nil {
-			return in.broken(err)
-		}
-	}
 	inserts := make([]*stmt, len(in.tables))
-	for {
-		err := in.next()
-		if err == errRecordEnd {
-			return nil
-		}
-		if err != nil {
-			return in.broken(err)
-		}
-		t := &in.tables[in.table]
-		if t.name == "run" || t.name == "host" {
-			return in.broken(fmt.Errorf("it has another row of the table %s", t.name))
-		}
+	return in.eachFrame(known, func(t *recordTable) error {
 		if inserts[in.table] == nil {
 			inserts[in.table], err = w.db.prepare("INSERT INTO " + t.name + " (" + t.quoted() + ") VALUES (" + placeholders(len(t.columns)) + ")")
 			if err != nil {
@@ -269,10 +292,8 @@ func (in *recordReader) fill(w *Writer) error {
 		if isContent(err) {
 			return in.broken(err)
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // isContent reports whether SQLite refused a row for its content, such as a number that is there twice.
@@ -305,8 +326,8 @@ func (t *recordTable) check(known []recordTable) error {
 func (w *Writer) insertRows(insert *stmt, rows [][]driver.Value) error {
 	err := w.db.inTx(func() error {
 		for _, row := range rows {
-			if n := textOf(row); n > maxValue {
-				return fmt.Errorf("%w: a row has %d bytes of texts", ErrRecord, n)
+			if err := checkRow(row); err != nil {
+				return err
 			}
 			insert.bindFrom(0, row...)
 			if err := insert.run(); err != nil {

@@ -21,7 +21,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/e2e/testsite"
@@ -55,10 +54,7 @@ type request struct {
 // newStation returns a receiver that takes complete records.
 func newStation(t *testing.T, c testsite.Config) *station {
 	t.Helper()
-	c.RunOf = func(record io.Reader) (rt.Run, error) {
-		run, _, err := runrecord.ReadRun(record)
-		return run, err
-	}
+	c.RunOf = runrecord.Check
 	return newSentinel(t, c)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/spool"
 )
 
 // A column that this version does not know is no damage of the record.
@@ -46,6 +47,19 @@ func TestARecordOfANewerVersion(t *testing.T) {
 		isSame := errors.Is(err, tc.want) && (err == nil) == (tc.want == nil)
 		if !isSame || w.Close() != nil {
 			t.Errorf("the column %s: %v, want %v", tc.as, err, tc.want)
+		}
+	}
+}
+
+// A record whose end is damaged is refused when it arrives: a report of its job could not be made.
+func TestADamagedRecordIsRefused(t *testing.T) {
+	_, _, record := recordOf(t, "alice")
+	if _, err := runOf(bytes.NewReader(record)); err != nil {
+		t.Fatal(err)
+	}
+	for _, cut := range []int{1, 10, len(record) / 2} {
+		if _, err := runOf(bytes.NewReader(record[:len(record)-cut])); !errors.Is(err, spool.ErrRecord) {
+			t.Errorf("without its last %d bytes: %v", cut, err)
 		}
 	}
 }

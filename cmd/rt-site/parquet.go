@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/sitereport"
 	rtreport "github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
@@ -20,12 +21,20 @@ import (
 // renderParquet writes the records in a directory as a ZIP file with the files of a lake that has only these runs.
 func renderParquet(ctx context.Context, dir string, records []string, add sitereport.Add, stdout io.Writer) (err error) {
 	var runs []site.Changed
+	var problems []error
+	problem := func(name string, err error) {
+		problems = append(problems, fmt.Errorf("the run in %s is left out: %w", name, err))
+	}
 	for _, name := range records {
 		run, err := runOfFile(filepath.Join(dir, name))
-		if err != nil {
+		switch {
+		case err == nil:
+			runs = append(runs, run)
+		case sitereport.IsUnreadable(err):
+			problem(name, err)
+		default:
 			return err
 		}
-		runs = append(runs, run)
 	}
 	out := filepath.Join(dir, "lake")
 	store, err := objects.OpenGroupDir(out)
@@ -33,7 +42,6 @@ func renderParquet(ctx context.Context, dir string, records []string, add sitere
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	var problems []error
 	_, err = lake.Export(ctx, lake.Options{
 		Store: store, Report: reflect.TypeFor[rtreport.Summary](), Temp: dir, Check: func(context.Context) error { return nil },
 		Decode: func(ctx context.Context, name string) (*lake.Run, error) {
@@ -44,12 +52,15 @@ func renderParquet(ctx context.Context, dir string, records []string, add sitere
 			defer record.Close()
 			return decodeRecord(ctx, dir, add, record)
 		},
-		Problem: func(name string, err error) { problems = append(problems, fmt.Errorf("the run in %s: %w", name, err)) },
+		Problem: problem,
 	}, runs)
-	if err := errors.Join(append(problems, err)...); err != nil {
+	if err != nil {
 		return err
 	}
-	return zipFiles(stdout, out)
+	if len(problems) >= len(records) {
+		return fmt.Errorf("%w: no record of the job can be read: %w", site.ErrDamaged, errors.Join(problems...))
+	}
+	return zipFiles(stdout, out, errors.Join(problems...))
 }
 
 // runOfFile returns the run of a record in a file, with the name of the file as its id.
@@ -63,9 +74,19 @@ func runOfFile(path string) (c site.Changed, err error) {
 	return changedRun(filepath.Base(path), &run), err
 }
 
-// zipFiles writes the Parquet files below a directory. They are compressed already.
-func zipFiles(w io.Writer, dir string) error {
+// zipFiles writes the Parquet files below a directory. They are compressed already. The file unreadable.txt says which
+// runs are left out.
+func zipFiles(w io.Writer, dir string, leftOut error) error {
 	z := zip.NewWriter(w)
+	if leftOut != nil {
+		to, err := z.Create("unreadable.txt")
+		if err == nil {
+			_, err = fmt.Fprintln(to, rt.PrintableLines(leftOut.Error()))
+		}
+		if err != nil {
+			return err
+		}
+	}
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		isOther := err == nil && (entry.IsDir() || filepath.Ext(path) != ".parquet")
 		if err != nil || isOther {

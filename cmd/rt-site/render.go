@@ -93,7 +93,7 @@ func figuresOfOthers(energy config.Energy) sitereport.Add {
 		s.GemPBA, failed[0] = gempba.Figures(ctx, r)
 		s.Others, failed[1] = powerapi.Sensors(ctx, r)
 		s.ShareEnergy(energy.IdleWatts, energy.CO2e)
-		return errors.Join(failed[:]...)
+		return damaged(errors.Join(failed[:]...))
 	}
 }
 
@@ -104,7 +104,7 @@ func renderRun(ctx context.Context, run sitereport.Run, hasPlots bool) (shown ht
 		return shown, err
 	}
 	shown = htmlreport.Run{Summary: run.Summary, Text: text.String()}
-	if !hasPlots {
+	if !hasPlots || run.Path == "" {
 		return shown, nil
 	}
 	r, err := spool.Open(run.Path)

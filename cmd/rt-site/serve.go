@@ -136,9 +136,9 @@ func outcomeOf(f site.Finish) rt.Outcome {
 	return summary.Run.Outcome
 }
 
-// runOf returns the run of a complete record.
+// runOf reads a complete record to its end, and returns its run.
 func runOf(record io.Reader) (rt.Run, error) {
-	run, _, err := runrecord.ReadRun(record)
+	run, err := runrecord.Check(record)
 	if errors.Is(err, spool.ErrNewer) {
 		err = fmt.Errorf("%w: %w", site.ErrNewer, err)
 	}

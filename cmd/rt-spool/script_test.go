@@ -187,19 +187,13 @@ func snapshot(i int64, start time.Time) rt.Snapshot {
 
 // cmdReceiver starts a receiver and writes its address into rt.toml.
 func cmdReceiver(ts *testscript.TestScript, _ bool, _ []string) {
-	h, closeAll, err := testsite.Open(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runOfRecord})
+	h, closeAll, err := testsite.Open(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runrecord.Check})
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(closeAll()) })
 	server := httptest.NewServer(strict.New(h))
 	ts.Defer(server.Close)
 	ts.Setenv("RECEIVER", server.URL)
 	ts.Check(writeConfig(ts.MkAbs("."), server.URL))
-}
-
-// runOfRecord returns the run of a complete record.
-func runOfRecord(record io.Reader) (rt.Run, error) {
-	run, _, err := runrecord.ReadRun(record)
-	return run, err
 }
 
 // cmdReceived writes the rows that the receiver has of its only run: received FILE.

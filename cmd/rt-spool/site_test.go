@@ -12,6 +12,7 @@ import (
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/site/auth"
 	"github.com/resource-tracker/rt/site/registry"
+	"github.com/resource-tracker/rt/spool/runrecord"
 )
 
 const (
@@ -29,7 +30,7 @@ func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(err)
 	readers.SetTokens(tokens)
 	ts.Check(os.WriteFile(ts.MkAbs("site-key"), []byte(siteKey), 0o600))
-	h, closeAll, err := testsite.OpenWith(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runOfRecord, Readers: readers},
+	h, closeAll, err := testsite.OpenWith(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runrecord.Check, Readers: readers},
 		registry.Options{Pseudonym: func(user string) string { return delivery.UserPseudonym([]byte(siteKey), user) }})
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(closeAll()) })

@@ -34,7 +34,7 @@ type Job struct {
 
 // Run is a run with its spool file.
 type Run struct {
-	Path    string
+	Path    string // empty if the record cannot be read; Damage of the summary says why
 	Summary *report.Summary
 }
 
@@ -64,10 +64,16 @@ func readManifest(dir string) (list manifest, err error) {
 // Records returns the form of the report that a Maker wants of a directory, and the names of the records there.
 func Records(dir string) (form string, names []string, err error) {
 	list, err := readManifest(dir)
-	return list.Form, list.Records, err
+	for _, file := range list.Records {
+		if file.Problem == "" {
+			names = append(names, file.Name)
+		}
+	}
+	return list.Form, names, err
 }
 
-// Load reads the job in a directory that a Maker made.
+// Load reads the job in a directory that a Maker made. A record that cannot be read is left out of the figures of the
+// job, and the summary of its run says why. If there is no other record, the error is site.ErrDamaged.
 func Load(ctx context.Context, dir string, add Add) (*Job, error) {
 	list, err := readManifest(dir)
 	if err != nil {
@@ -75,14 +81,24 @@ func Load(ctx context.Context, dir string, add Add) (*Job, error) {
 	}
 	j := &Job{Name: list.Name, Form: list.Form, Links: list.Links, NoPlots: len(list.Records) > maxPlots}
 	limits := &spool.ImportLimits{Runs: site.MaxReportRuns, Bytes: maxFiles}
-	for _, name := range list.Records {
-		r, err := loadRun(ctx, dir, name, limits, add)
-		if err != nil {
+	var summaries []*report.Summary
+	var problems []error
+	for _, file := range list.Records {
+		r, err := file.load(ctx, dir, limits, add)
+		if err != nil && !IsUnreadable(err) {
 			return nil, err
+		}
+		if err != nil {
+			problems = append(problems, err)
+			r = file.unread(err)
+		} else {
+			summaries = append(summaries, r.Summary)
 		}
 		j.Runs = append(j.Runs, r)
 	}
-	summaries := j.Summaries()
+	if len(summaries) == 0 {
+		return nil, fmt.Errorf("%w: no record of job %s can be read: %w", site.ErrDamaged, j.Name, errors.Join(problems...))
+	}
 	report.Together(summaries)
 	j.Jobs = report.Jobs(summaries)
 	isArray := !slices.ContainsFunc(summaries, func(s *report.Summary) bool { return !s.Run.ArrayTaskID.Valid() })
@@ -119,8 +135,28 @@ func (j *Job) advise(earlier []json.RawMessage) {
 	}
 }
 
-func loadRun(ctx context.Context, dir, name string, limits *spool.ImportLimits, add Add) (run Run, err error) {
-	record, err := os.Open(filepath.Join(dir, name))
+// IsUnreadable reports whether an error is about the content of one record, and not about the others.
+func IsUnreadable(err error) bool {
+	return slices.ContainsFunc([]error{
+		site.ErrDamaged, spool.ErrRecord, spool.ErrDamaged, spool.ErrLimit, spool.ErrForeign, spool.ErrNewer, spool.ErrImport, spool.ErrExists,
+	}, func(kind error) bool { return errors.Is(err, kind) })
+}
+
+// unread returns a run whose record cannot be read.
+func (f *recordFile) unread(why error) Run {
+	run := rt.Run{}
+	if f.Run != nil {
+		run = *f.Run
+	}
+	s := &report.Summary{Run: run, Label: run.Label(), Damage: "the run is left out of the figures of the job: " + why.Error()}
+	return Run{Summary: s}
+}
+
+func (f *recordFile) load(ctx context.Context, dir string, limits *spool.ImportLimits, add Add) (run Run, err error) {
+	if f.Problem != "" {
+		return run, fmt.Errorf("%w: %s", site.ErrDamaged, f.Problem)
+	}
+	record, err := os.Open(filepath.Join(dir, f.Name))
 	if err != nil {
 		return run, err
 	}

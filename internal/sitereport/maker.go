@@ -30,6 +30,9 @@ const (
 	maxMessage = 4 << 10          // bytes of the messages of the process
 )
 
+// ExitUnreadable is the exit status of the process if it can read no record of the job.
+const ExitUnreadable = 65
+
 // The forms of a report.
 const (
 	FormHTML    = "html"
@@ -88,9 +91,17 @@ func (m *Maker) Parquet(ctx context.Context, w io.Writer, r site.Report) error {
 type manifest struct {
 	Form    string            `json:"form"`
 	Name    string            `json:"name"`
-	Records []string          `json:"records"` // names of files
+	Records []recordFile      `json:"records"`
 	Earlier []json.RawMessage `json:"earlier"` // report.DeliveredFigures
 	Links   []site.Link       `json:"links"`
+}
+
+// recordFile is the record of a run in a directory.
+type recordFile struct {
+	Name string  `json:"name"` // of the file
+	Run  *rt.Run `json:"run"`  // as the registry has it
+	// Problem is why there is no file; empty if there is one.
+	Problem string `json:"problem"`
 }
 
 const manifestName = "manifest.json"
@@ -132,13 +143,16 @@ func (m *Maker) prepare(ctx context.Context, dir, form string, r site.Report) er
 	list := manifest{Form: form, Name: r.Name, Links: r.Links}
 	left := int64(maxRecords)
 	for i, run := range r.Runs {
-		name := strconv.Itoa(i) + ".rtrec"
-		n, err := m.copyRecord(ctx, filepath.Join(dir, name), run.ID, left)
-		if err != nil {
+		file := recordFile{Name: strconv.Itoa(i) + ".rtrec", Run: run.Record}
+		n, err := m.copyRecord(ctx, filepath.Join(dir, file.Name), run.ID, left)
+		switch {
+		case errors.Is(err, site.ErrNotFound): // retention has removed it, or the object store has lost it
+			file.Problem = "its record is gone"
+		case err != nil:
 			return fmt.Errorf("run %s: %w", run.ID, err)
 		}
 		left -= n
-		list.Records = append(list.Records, name)
+		list.Records = append(list.Records, file)
 	}
 	for _, run := range r.Earlier {
 		if run.Finish != nil && json.Valid(run.Finish.Summary) {
@@ -181,6 +195,11 @@ func (m *Maker) run(ctx context.Context, w io.Writer, dir string) error {
 	}
 	if err != nil {
 		text := strings.TrimSpace(message.to.(*strings.Builder).String())
+		exit, isExit := errors.AsType[*exec.ExitError](err)
+		isUnreadable := isExit && exit.ExitCode() == ExitUnreadable
+		if isUnreadable {
+			return fmt.Errorf("%w: %s", site.ErrNoReport, rt.PrintableLines(strings.TrimPrefix(text, "rt-site: ")))
+		}
 		return fmt.Errorf("the process that makes the report: %w: %s", err, rt.PrintableLines(text))
 	}
 	return nil

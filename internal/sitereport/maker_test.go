@@ -52,7 +52,8 @@ func TestMaker(t *testing.T) {
 	}{
 		{"records", `cat "$1"/0.rtrec "$1"/1.rtrec; grep -o '"form":"[a-z]*"' "$1"/manifest.json`, runsOf("a", "b"), "record of arecord of b\"form\":\"html\"\n", nil, ""},
 		{"a message", `echo the record is damaged >&2; exit 3`, runsOf("a"), "", nil, "exit status 3: the record is damaged"},
-		{"a record that is gone", `true`, runsOf("a", "gone"), "", site.ErrNotFound, "run gone"},
+		{"a record that is gone", `ls "$1"; grep -c gone "$1"/manifest.json`, runsOf("a", "gone"), "0.rtrec\nmanifest.json\n1\n", nil, ""},
+		{"no record can be read", `echo "rt-site: all are damaged" >&2; exit 65`, runsOf("a"), "", site.ErrNoReport, "there is no report: all are damaged"},
 		{"too much output", `head -c 17000000 /dev/zero`, runsOf("a"), "", site.ErrNoReport, "16 MiB"},
 		{"too many runs", `true`, make([]site.Run, site.MaxReportRuns+1), "", site.ErrNoReport, "301 runs"},
 		{"large records", `true`, large, "", site.ErrNoReport, "128 MiB"},

@@ -81,16 +81,6 @@ func Read(dir string, limits *spool.ImportLimits, r io.Reader) (path string, err
 	return path, err
 }
 
-// ReadRun reads the run and the host at the beginning of a record, and not the readings. An error in the
-// rest of the record is not found. What it returns is from any source: no value of it is checked.
-func ReadRun(r io.Reader) (run rt.Run, host rt.Host, err error) {
-	err = decompress(r, func(r io.Reader) error {
-		run, host, err = spool.LoadRun(r)
-		return err
-	})
-	return run, host, err
-}
-
 // ReadInMemory reads a run without a spool file; spool.LoadInMemory describes the bounds and the errors.
 func ReadInMemory(r io.Reader) (m *spool.InMemory, err error) {
 	err = decompress(r, func(r io.Reader) error {
@@ -100,13 +90,33 @@ func ReadInMemory(r io.Reader) (m *spool.InMemory, err error) {
 	return m, err
 }
 
-// Check reads a record to its end, and returns its run; spool.CheckRecord describes what it checks.
+// Check reads a record to its end, and returns its run; spool.CheckRecord describes what it checks. A record that
+// inflates to more than maxInflated allows is spool.ErrRecord.
 func Check(r io.Reader) (run rt.Run, err error) {
 	err = decompress(r, func(r io.Reader) error {
-		run, _, err = spool.CheckRecord(r)
+		run, _, err = spool.CheckRecord(&bounded{content: r.(*content)})
 		return err
 	})
 	return run, err
+}
+
+// maxInflated is how long a record may be, in bytes, whose compressed form has so many. The columns of an idle week,
+// which compress best, have 40 MiB.
+func maxInflated(packed int64) int64 { return 64<<20 + 100*packed }
+
+// bounded is a record that may inflate to maxInflated.
+type bounded struct {
+	*content
+	size int64
+}
+
+func (b *bounded) Read(p []byte) (n int, err error) {
+	n, err = b.content.Read(p)
+	b.size += int64(n)
+	if limit := maxInflated(b.from.size); b.size > limit {
+		return n, fmt.Errorf("%w: it inflates from %d to more than %d bytes", spool.ErrRecord, b.from.size, limit)
+	}
+	return n, err
 }
 
 func decompress(r io.Reader, read func(io.Reader) error) error {
@@ -137,12 +147,14 @@ func release(z *zstd.Decoder) {
 
 // source keeps the error of a reader.
 type source struct {
-	r   io.Reader
-	err error
+	r    io.Reader
+	size int64 // that was read
+	err  error
 }
 
 func (s *source) Read(p []byte) (n int, err error) {
 	n, err = s.r.Read(p)
+	s.size += int64(n)
 	if err != nil && err != io.EOF {
 		s.err = err
 	}
