@@ -1,0 +1,139 @@
+// Executes the command at once, untracked, if the limits of this process are too low for the Go runtime, which
+// ends the program if it cannot reserve memory or start a thread. So this is C, and runs before the runtime.
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <unistd.h>
+
+// Measured: with less address space than 2 GB, or less data than 200 MB, the runtime fails at times.
+#define LEAST_ADDRESS_SPACE 4000000000ULL // bytes, RLIMIT_AS
+#define LEAST_DATA 500000000ULL           // bytes, RLIMIT_DATA
+#define FATAL_ADDRESS_SPACE 1000000000ULL // bytes: the runtime does not start
+#define FATAL_DATA 100000000ULL           // bytes: the same
+#define LEAST_THREADS 16
+
+// The exit statuses of main.go.
+enum { ERROR = 1, USAGE = 2, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+
+// The flags of commandline.go. One without a value ends in '!', and one that runs no command in '?'.
+static const char *flags[] = {
+	"pid", "p", "interval", "i", "config", "c", "format", "f", "dialect", "output", "o", "quiet!", "q!", "spool", "scope",
+	"listen", "gpu", "path.procfs", "path.sysfs", "path.cgroupfs", "version?", "help?", "h?", "job-name", "n", "project-name",
+	"stage-name", "task-name", "team", "env", "language", "orchestrator", "executor", "external-run-id", "container-image", "tag",
+};
+
+// kind_of returns '=' for a flag with a value, '!' or '?' as above, and 0 for an unknown one. word begins with a dash.
+static char kind_of(const char *word) {
+	word += word[1] == '-' ? 2 : 1;
+	size_t length = strcspn(word, "=");
+	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+		size_t known = strcspn(flags[i], "!?");
+		if (known == length && strncmp(word, flags[i], length) == 0)
+			return flags[i][known] == 0 ? '=' : flags[i][known];
+	}
+	return 0;
+}
+
+// command_at returns the index of the command in argv; 0 for none, -1 if the flags are wrong.
+static int command_at(int argc, char **argv) {
+	int i = 1;
+	for (; i < argc && argv[i][0] == '-' && argv[i][1] != 0; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			i++;
+			break;
+		}
+		char kind = kind_of(argv[i]);
+		if (kind == 0)
+			return -1;
+		if (kind == '?')
+			return 0;
+		if (kind == '=' && strchr(argv[i], '=') == NULL)
+			i++;
+	}
+	return i < argc ? i : 0;
+}
+
+static int is_below(int resource, rlim_t least) {
+	struct rlimit limit;
+	return getrlimit(resource, &limit) == 0 && limit.rlim_cur < least;
+}
+
+static void *wait_for(void *lock) {
+	pthread_mutex_lock(lock);
+	pthread_mutex_unlock(lock);
+	return NULL;
+}
+
+// has_threads reports whether this process may have LEAST_THREADS threads at the same time: RLIMIT_NPROC and
+// the pids controller limit them.
+static int has_threads(void) {
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t threads[LEAST_THREADS];
+	pthread_attr_t attributes;
+	int n = 0;
+	if (pthread_attr_init(&attributes) != 0)
+		return 0;
+	pthread_attr_setstacksize(&attributes, 64 << 10);
+	pthread_mutex_lock(&lock);
+	while (n < LEAST_THREADS && pthread_create(&threads[n], &attributes, wait_for, &lock) == 0)
+		n++;
+	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	pthread_attr_destroy(&attributes);
+	return n == LEAST_THREADS;
+}
+
+// low_limit returns what is too low, NULL for nothing.
+static const char *low_limit(void) {
+	if (is_below(RLIMIT_AS, LEAST_ADDRESS_SPACE))
+		return "the limit on address space is less than 4 GB: raise it (ulimit -v)";
+	if (is_below(RLIMIT_DATA, LEAST_DATA))
+		return "the limit on data is less than 500 MB: raise it (ulimit -d)";
+	if (!has_threads())
+		return "the limit on processes does not permit 16 threads more: raise it (ulimit -u, pids.max)";
+	return NULL;
+}
+
+// say writes a line to standard error, unless that would block.
+static void say(const char *text, const char *more) {
+	char line[512];
+	int n = snprintf(line, sizeof line, "resource-tracker: %s%s\n", text, more);
+	fd_set out;
+	struct timeval now = {0, 0};
+	if (n >= (int)sizeof line) {
+		n = sizeof line - 1;
+		line[n - 1] = '\n';
+	}
+	FD_ZERO(&out);
+	FD_SET(2, &out);
+	if (select(3, NULL, &out, NULL, &now) == 1 && write(2, line, n) < 0)
+		return; // there is nowhere else to say it
+}
+
+// The priority is before that of huge_pages.go, so that the command inherits nothing of it.
+__attribute__((constructor(101))) static void check_limits(int argc, char **argv) {
+	int at = command_at(argc, argv);
+	if (at == 0) {
+		if (!is_below(RLIMIT_AS, FATAL_ADDRESS_SPACE) && !is_below(RLIMIT_DATA, FATAL_DATA))
+			return;
+		say("the limit on memory is too low: raise it (ulimit -v, ulimit -d)", "");
+		_exit(ERROR);
+	}
+	const char *low = low_limit();
+	if (low == NULL)
+		return;
+	if (at < 0) {
+		say("unknown flag, see --help; ", low);
+		_exit(USAGE);
+	}
+	say("warning: the command runs untracked: ", low);
+	execvp(argv[at], argv + at);
+	int status = errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+	say(argv[at], status == NOT_FOUND ? ": command not found" : ": cannot be executed");
+	_exit(status);
+}
