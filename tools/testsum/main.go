@@ -28,6 +28,7 @@ func main() {
 	packages := flag.Int("of", 0, "the `NUMBER` of packages that will be tested, for the progress")
 	commands := flag.Int("commands", 0, "the `NUMBER` of commands; 0 is any")
 	elsewhere := flag.String("elsewhere", "", "skips whose reason has this `TEXT` are not counted: another command runs the test")
+	isComplete := flag.Bool("complete", false, "a skip that is left to another command is a failure if none ran the test")
 	flag.Parse()
 	allowed, err := readAllowed(*allowFile)
 	if err != nil {
@@ -35,7 +36,7 @@ func main() {
 		os.Exit(2)
 	}
 	s := newSummary(os.Stdout, *packages)
-	s.elsewhere = *elsewhere
+	s.elsewhere, s.isComplete = *elsewhere, *isComplete
 	s.readAll(os.Stdin)
 	if s.commands < *commands {
 		s.fail(fmt.Sprintf("%d of %d test commands have ended", s.commands, *commands))

@@ -10,7 +10,7 @@ func summarize(t *testing.T, input string, allowed map[string]bool, isStrict boo
 	t.Helper()
 	var out strings.Builder
 	s := newSummary(&out, 2)
-	s.elsewhere = "elsewhere: "
+	s.elsewhere, s.isComplete = "elsewhere: ", true
 	s.readAll(strings.NewReader(input))
 	isWell := s.finish(allowed, isStrict)
 	return out.String(), isWell
