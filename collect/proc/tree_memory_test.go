@@ -35,7 +35,9 @@ func TestTreePSS(t *testing.T) {
 	if rss < children*shared {
 		t.Fatalf("the resident sets are %d bytes: the children do not share %d", rss, shared)
 	}
-	if pss < shared || pss > 2*shared {
+	// A child that ends between two readings has taken its part of the pages with it.
+	const least = shared * 9 / 10
+	if pss < least || pss > 2*shared {
 		t.Errorf("PSS %d of a tree that shares %d bytes, RSS %d", pss, shared, rss)
 	}
 	s.Tree = rt.TreeReading{}
