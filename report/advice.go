@@ -17,9 +17,9 @@ type Advice struct {
 	Text    string `json:"text"` // why, with figures
 	// Explain has the data and the rule, for report --explain.
 	Explain []string `json:"explain,omitempty"`
-	Runs    int      `json:"runs"` // the size of the sample, with this run
-	// RiskPct is the promise: at most this percentage of next runs need more than the highest value
-	// of the sample. It is absent if there is no promise. MarginPct is the margin above that value.
+	Runs    int      `json:"runs"` // the runs that are like this one, with itself
+	// RiskPct is the promise: at most this percentage of next runs need more than the request. It is
+	// absent if there is no promise. MarginPct is the margin above the highest value of the sample.
 	RiskPct   rt.Opt[float64] `json:"risk_pct"`
 	MarginPct rt.Opt[float64] `json:"margin_pct"`
 }
@@ -33,21 +33,6 @@ func (a *Advice) String() string {
 		return a.Resource + " well sized: " + a.Text
 	}
 	return a.Resource + ": " + a.Text
-}
-
-// Promise is the highest risk of the requests in one sentence; empty if none has a promise.
-func Promise(list []Advice) string {
-	var samples []int // their sizes
-	for i := range list {
-		a := &list[i]
-		if isPromise := a.Request != "" && a.RiskPct.Valid(); isPromise {
-			samples = append(samples, a.Runs)
-		}
-	}
-	if len(samples) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("Even without its margin, each request is exceeded by the next run with a probability of at most 1/%d.", slices.Min(samples)+1)
 }
 
 // Verdict is the kind of an advice.
@@ -69,10 +54,13 @@ const enough = 60
 const worthwhile = 0.8
 
 // Advise sets Advice from the job and earlier jobs, sorted from the oldest. An earlier job counts
-// if it is comparable: it has the same name, user, nodes and cores, has finished, and has a
-// complete record. If the job's own record permits no advice to request less, AdviceReason is the
-// reason. What a kill or a time limit shows is advised in any case.
-func (j *Job) Advise(earlier []*Job) {
+// if it is comparable, see isLike, has finished, and has a complete record. If the job's own record
+// permits no advice to request less, AdviceReason is the reason. What a kill or a time limit shows is
+// advised in any case, and that the GPUs were idle.
+func (j *Job) Advise(earlier []*Job) { j.advise(earlier, false) }
+
+// advise is Advise. isArray means that the advice is for the whole array whose tasks are j and earlier.
+func (j *Job) advise(earlier []*Job, isArray bool) {
 	j.Advice, j.AdviceReason = nil, ""
 	j.AdviceReason = j.Runs[0].whyNoRequest()
 	if j.AdviceReason != "" {
@@ -80,10 +68,11 @@ func (j *Job) Advise(earlier []*Job) {
 	}
 	j.AdviceReason = j.whyNone()
 	runs := append(slices.DeleteFunc(slices.Clone(earlier), func(e *Job) bool { return !j.isLike(e) }), j)
-	a := adviser{job: j, runs: runs}
+	a := adviser{job: j, runs: runs, isArray: isArray}
 	a.killed()
 	a.timedOut()
 	if j.AdviceReason != "" {
+		a.idleGPUs()
 		return
 	}
 	left := a.cores()
@@ -134,65 +123,75 @@ func (j *Job) whyNone() string {
 
 func (s *Summary) hasGaps() bool { return s.Record.Missed > 0 || s.Record.Gaps > 0 }
 
-// isNamed reports whether a name distinguishes a job. The names in the list do not, because Slurm
-// gives them to any job.
-func isNamed(name string) bool {
-	return !slices.Contains([]string{"", "wrap", "bash", "sh", "interactive", "sbatch"}, name)
-}
-
-// isLike reports whether a job is an earlier run of j, or another task of its array, with the same
-// nodes and cores.
-func (j *Job) isLike(e *Job) bool {
-	same := e.Name == j.Name && e.User == j.User && e.Cluster == j.Cluster && e.Runs[0].Run.Step == j.Runs[0].Run.Step
-	sameShape := len(e.Runs) == len(j.Runs) && e.Nodes.Cores == j.Nodes.Cores
-	isOther := e.Label != j.Label
-	sameArray := e.Runs[0].Run.ArrayJobID == j.Runs[0].Run.ArrayJobID && e.Runs[0].Run.ArrayJobID.Valid()
-	isEarlier := isNamed(j.Name) && !e.Start.After(j.Start)
-	isRelated := isEarlier || sameArray
-	return isOther && same && sameShape && isRelated && e.Runs[0].Scope == ScopeJob
-}
-
 // adviser makes the advice of job. Its sample is the comparable runs, with job itself last.
 type adviser struct {
-	job  *Job
-	runs []*Job
+	job     *Job
+	runs    []*Job
+	isArray bool // the advice is for an array whose tasks are the runs
 }
 
 func (a *adviser) add(one Advice) { a.job.Advice = append(a.job.Advice, one) }
 
 // values returns a figure of those runs that show what a complete run needs.
-func (a *adviser) values(of func(*Job) rt.Opt[float64]) (list []float64) {
+func (a *adviser) values(of func(*Job) rt.Opt[float64]) (list []sampleValue) {
 	for _, r := range a.runs {
 		if v, ok := of(r).Get(); ok && r.whyNone() == "" {
-			list = append(list, v)
+			list = append(list, sampleValue{value: v, isOwn: a.isOwn(r)})
 		}
 	}
 	return list
 }
 
-// sample describes the sample of a prediction, and its promise.
-func (p *prediction) sample() string {
-	if p.n == 1 {
-		return fmt.Sprintf("from this run alone, plus %.0f %%", p.margin*100)
-	}
-	return fmt.Sprintf("from %d runs, plus %.0f %%", p.n, p.margin*100)
+// isOwn reports whether a run is certainly like the job: one request is for all tasks of an array.
+func (a *adviser) isOwn(r *Job) bool {
+	return r == a.job || isOfArray(&a.job.Runs[0].Run, &r.Runs[0].Run)
 }
 
-// explain says how a prediction was made.
-func (p *prediction) explain(what, highest string) []string {
-	return []string{
-		fmt.Sprintf("sample: %s with a complete record, the same name, user, nodes and cores", plural(p.n, "run")),
-		fmt.Sprintf("%s: highest %s", what, highest),
-		fmt.Sprintf("if the next run is like these, it needs more than the highest with a probability of at most 1/%d (%.1f %%)", p.n+1, p.risk()*100),
+// predict makes a prediction from values. In the advice for an array the highest value is its own.
+func (a *adviser) predict(values []sampleValue, floor float64) prediction {
+	p := predict(values, floor)
+	if a.isArray {
+		p.own = p.highest
+	}
+	return p
+}
+
+// sample describes the runs of a prediction, in parentheses. show formats their highest value.
+func (p *prediction) sample(show func(float64) string) string {
+	text := plural(p.n, "run")
+	switch {
+	case p.runs() == 1:
+		text = "this run alone"
+	case p.runs() > p.n:
+		text = fmt.Sprintf("%d of %d runs", p.n, p.runs())
+	}
+	return fmt.Sprintf(" (from %s%s)", text, onlyIf(p.highest > p.own, " with up to "+show(p.highest)))
+}
+
+// explain says how a prediction was made. show formats its values.
+func (p *prediction) explain(what string, show func(float64) string) []string {
+	list := []string{
+		fmt.Sprintf("sample: %s with a complete record and the same user, account, partition, name, directory, nodes, cores and GPUs, that requested up to twice or half as much", plural(p.n, "run")),
+		fmt.Sprintf("%s: highest %s", what, show(p.highest)),
+		fmt.Sprintf("if the next run is like these, it needs more than the highest with a probability of at most 1/%d (%.1f %%)", p.n+1, 100/float64(p.n+1)),
 		fmt.Sprintf("margin: %.0f %% above the highest, then rounded up; it lowers the risk, but by how much depends on the job", p.margin*100),
 	}
+	if p.runs() > p.n {
+		list = append(list, fmt.Sprintf("%s of the same kind had other values and are not in the sample", plural(p.runs()-p.n, "run")))
+	}
+	if p.above > 0 {
+		list = append(list, fmt.Sprintf("%d of them had more, up to %s: if the next run can be like any, it needs more with a probability of at most %d/%d (%.1f %%)",
+			p.above, show(p.aboveTop), p.above+1, p.runs()+1, 100*float64(p.above+1)/float64(p.runs()+1)))
+	}
+	return list
 }
 
 // promise sets the fields of an advice that a prediction made.
 func (p *prediction) promise(one *Advice) {
 	one.Runs = p.n
 	one.MarginPct.Set(p.margin * 100)
-	if !p.rising {
+	hasPromise := !p.rising && p.bound <= p.highest
+	if hasPromise {
 		one.RiskPct.Set(p.risk() * 100)
 	}
 }

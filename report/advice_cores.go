@@ -110,42 +110,44 @@ func (s *Summary) coreGroups() (list []coreGroup, tasks int) {
 // little longer.
 type coresOf struct {
 	need, have uint64
-	tasks      int     // per node
-	delay      float64 // at most, as a part of the time
+	tasks      int // per node
+	groups     []coreGroup
+	elapsed    float64
 }
 
 // needed returns the fewest cores; false if it is not known what was used. The delays of the
 // tasks and nodes add up, because each can wait for another one.
 func (j *Job) needed() (c coresOf, ok bool) {
-	elapsed := j.ElapsedSecs.Or(0)
-	var groups []coreGroup
+	c.elapsed = j.ElapsedSecs.Or(0)
 	for _, s := range j.Runs {
 		isKnown := s.CPU.CoresOf == "allocation" && s.CPU.UsedSecs.Valid()
-		if !isKnown || elapsed <= 0 {
+		if !isKnown || c.elapsed <= 0 {
 			return c, false
 		}
 		list, tasks := s.coreGroups()
-		groups = append(groups, list...)
+		c.groups = append(c.groups, list...)
 		c.tasks = max(c.tasks, tasks)
 	}
-	for i := range groups {
-		c.have = max(c.have, groups[i].cores)
+	for i := range c.groups {
+		c.have = max(c.have, c.groups[i].cores)
 	}
 	if c.have > maxCores { // the number is from a file
 		return c, false
 	}
-	for c.need = 1; c.need < c.have; c.need++ {
-		sum := 0.0
-		for i := range groups {
-			sum += groups[i].delay(c.need)
-		}
-		c.delay = sum / elapsed
-		if c.delay <= slower {
-			return c, true
-		}
+	c.need = 1
+	for c.need < c.have && c.delay(c.need) > slower {
+		c.need++
 	}
-	c.need, c.delay = c.have, 0
 	return c, c.have > 0
+}
+
+// delay returns how much longer the run takes at most with k cores, as a part of its time.
+func (c *coresOf) delay(k uint64) float64 {
+	sum := 0.0
+	for i := range c.groups {
+		sum += c.groups[i].delay(k)
+	}
+	return sum / c.elapsed
 }
 
 // cores advises on the cores of a node or a task, and returns how many CPUs each node then has.
@@ -162,26 +164,25 @@ func (a *adviser) cores() (left uint64) {
 		a.add(one)
 		return left
 	}
-	need, runs, longer := c.need, 0, 0.0
-	for _, r := range a.runs {
-		if r.whyNone() != "" {
-			continue
-		}
-		if other, ok := r.needed(); ok {
-			need, longer = max(need, other.need), max(longer, other.delay)
-			runs++
-		}
-	}
-	one.Runs = runs
-	left = a.coresFrom(&one, c, need, longer, left)
+	p := a.predict(a.values((*Job).neededCores), 1)
+	one.Runs = p.n
+	left = a.coresFrom(&one, &c, &p, left)
 	a.add(one)
 	return left
 }
 
-// coresFrom sets the verdict for need cores instead of c.have. With need cores a run takes longer
-// by at most this part of its time. coresFrom returns the number of CPUs that each node then has.
-func (a *adviser) coresFrom(one *Advice, c coresOf, need uint64, longer float64, left uint64) uint64 {
-	n := a.job.Nodes
+func (j *Job) neededCores() (need rt.Opt[float64]) {
+	if c, ok := j.needed(); ok {
+		need.Set(float64(c.need))
+	}
+	return need
+}
+
+// coresFrom sets the verdict for the cores that the runs of a prediction need, instead of c.have. It
+// returns the number of CPUs that each node then has.
+func (a *adviser) coresFrom(one *Advice, c *coresOf, p *prediction, left uint64) uint64 {
+	n, need := a.job.Nodes, uint64(p.highest)
+	show := func(v float64) string { return fmt.Sprintf("%.0f needed", v) }
 	used := number(n.UsedPct, "%.0f %%")
 	of, request := plural(int(c.have), "core"), fmt.Sprintf("--cpus-per-task=%d", need)
 	if c.tasks > 1 {
@@ -198,7 +199,7 @@ func (a *adviser) coresFrom(one *Advice, c coresOf, need uint64, longer float64,
 	switch {
 	case float64(need) < worthwhile*float64(c.have):
 		one.Verdict, one.Request = Less, request
-		one.Text = fmt.Sprintf("%s, and with %d the run would take at most %.0f %% longer%s", used, need, max(math.Ceil(longer*100), 1), onlyIf(one.Runs > 1, fmt.Sprintf(", from %d runs", one.Runs)))
+		one.Text = fmt.Sprintf("%s, and with %d the run would take at most %.0f %% longer%s", used, need, max(math.Ceil(c.delay(need)*100), 1), onlyIf(p.runs() > 1, p.sample(show)))
 		return min(left, need*uint64(c.tasks))
 	case n.UsedPct.Or(0) >= 90 && waited >= 20:
 		one.Text = fmt.Sprintf("%s, and tasks waited for a CPU %.0f %% of the time: more cores may make it faster", used, waited)

@@ -4,12 +4,28 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/resource-tracker/rt"
 )
 
-// hasUnreadGPUs reports whether a node allocated more GPUs than were read.
-func (s *Summary) hasUnreadGPUs() bool {
-	return s.Run.GPUs != "" && strings.Count(s.Run.GPUs, ",")+1 > len(s.GPUs)
+// allocatedGPUs is the number of GPUs that the job has on a node.
+func (s *Summary) allocatedGPUs() int {
+	if s.Run.GPUs == "" {
+		return 0
+	}
+	return strings.Count(s.Run.GPUs, ",") + 1
 }
+
+// allocatedGPUs is the number of GPUs that the job has on all nodes.
+func (j *Job) allocatedGPUs() (n int) {
+	for _, s := range j.Runs {
+		n += s.allocatedGPUs()
+	}
+	return n
+}
+
+// hasUnreadGPUs reports whether a node allocated more GPUs than were read.
+func (s *Summary) hasUnreadGPUs() bool { return s.allocatedGPUs() > len(s.GPUs) }
 
 // gpusInUse returns the highest number of GPUs of a node, in all runs, that were busy or had a
 // process. runs is the number of runs that show what a complete run needs. unread reports whether
@@ -47,7 +63,7 @@ func (a *adviser) gpus() {
 	for _, s := range a.job.Runs {
 		have = max(have, len(s.GPUs))
 	}
-	idle := fmt.Sprintf("%d of %s busy at no reading", g.Idle, plural(g.Count, "GPU"))
+	idle := g.idleText()
 	from := onlyIf(runs > 1, fmt.Sprintf(", from %d runs", runs))
 	switch {
 	case g.Count == 0:
@@ -62,10 +78,35 @@ func (a *adviser) gpus() {
 		one.Text = idle + from
 	case g.Idle > 0:
 		one.Verdict, one.Text = NotKnown, fmt.Sprintf("%s, but a node used %d in one of the runs", idle, used)
-	case g.BusyPct.Or(0) < 50:
-		one.Verdict, one.Text = NotKnown, fmt.Sprintf("%s, busy %s of the time", plural(g.Count, "GPU"), number(g.BusyPct, "%.0f %%"))
 	default:
-		one.Text = fmt.Sprintf("%s, busy %s of the time", plural(g.Count, "GPU"), number(g.BusyPct, "%.0f %%"))
+		busy := a.job.gpusBusyPct()
+		one.Text = fmt.Sprintf("%s, busy %s of the time", plural(g.Count, "GPU"), number(busy, "%.0f %%"))
+		if busy.Or(0) < 50 {
+			one.Verdict = NotKnown
+		}
 	}
 	a.add(one)
+}
+
+// gpusBusyPct is JobGPUs.BusyPct of the time in which the job was not suspended: no GPU works for a
+// suspended job.
+func (j *Job) gpusBusyPct() (pct rt.Opt[float64]) {
+	ran := j.ElapsedSecs.Or(0)
+	if busy, ok := j.GPUs.BusyPct.Get(); ok && ran > 0 {
+		pct.Set(min(100, busy*(ran+j.SuspendedSecs.Or(0))/ran))
+	}
+	return pct
+}
+
+// idleGPUs says of a job that gets no other advice about its GPUs how many of them were idle.
+func (a *adviser) idleGPUs() {
+	g := &a.job.GPUs
+	isOver := a.job.State != rt.StateRunning && a.job.Outcome != rt.OutcomeFinished
+	if isOver && g.Idle > 0 {
+		a.add(Advice{Resource: "gpus", Verdict: NotKnown, Runs: 1, Text: g.idleText()})
+	}
+}
+
+func (g *JobGPUs) idleText() string {
+	return fmt.Sprintf("%d of %s busy at no reading", g.Idle, plural(g.Count, "GPU"))
 }

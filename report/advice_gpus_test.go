@@ -34,3 +34,25 @@ func TestGPUsOfAllRuns(t *testing.T) {
 		}
 	}
 }
+
+// A job that did not finish gets the line that its GPUs were idle, and a job that is not over does not.
+func TestIdleGPUsOfAJobThatDidNotFinish(t *testing.T) {
+	for outcome, want := range map[rt.Outcome]string{
+		rt.OutcomeFailed: "1 of 2 GPUs busy at no reading", rt.OutcomeCancelled: "1 of 2 GPUs busy at no reading", rt.OutcomeTimeout: "1 of 2 GPUs busy at no reading",
+		rt.OutcomeOOM: "1 of 2 GPUs busy at no reading", rt.OutcomeTerminated: "1 of 2 GPUs busy at no reading", rt.OutcomeNone: "",
+	} {
+		s := ran(5, "n1", 1, 100)
+		s.Run.GPUs, s.GPUs = "0,1", []GPU{{BusyPct: rt.Some(0.0), MaxBusyPct: rt.Some(0.0)}, {BusyPct: rt.Some(50.0), MaxBusyPct: rt.Some(90.0), Processes: 1}}
+		if s.Run.Outcome = outcome; outcome == rt.OutcomeNone {
+			s.Run.State = rt.StateRunning
+		}
+		a := adviceOn(advised(t, s), "gpus")
+		if a.Text != want || a.Request != "" {
+			t.Errorf("%q: %+v", outcome, a)
+		}
+		s.GPUs[0].MaxBusyPct.Clear() // it was not read
+		if a := adviceOn(advised(t, s), "gpus"); a.Text != "" {
+			t.Errorf("%q, not read: %+v", outcome, a)
+		}
+	}
+}

@@ -46,11 +46,18 @@ func (j *Job) fewestCores() uint64 {
 
 // peak returns the highest peak of the nodes, because --mem limits each node. It is absent if the
 // kernel's peak of a node is not known.
-func (j *Job) peak() (top rt.Opt[float64]) {
+func (j *Job) peak() rt.Opt[float64] {
 	for _, s := range j.Runs {
 		if s.Memory.PeakOf != "kernel" || !s.Memory.PeakBytes.Valid() {
 			return rt.None[float64]()
 		}
+	}
+	return j.boundPeak()
+}
+
+// boundPeak is peak, also if it is only a lower bound.
+func (j *Job) boundPeak() (top rt.Opt[float64]) {
+	for _, s := range j.Runs {
 		raise(&top, scaled(s.Memory.PeakBytes, 1))
 	}
 	return top
@@ -74,7 +81,6 @@ func (a *adviser) memory(cores uint64) {
 	m := &s.Memory
 	limit, known := m.LimitBytes.Get()
 	one := Advice{Resource: "memory", Verdict: NotKnown, Runs: 1}
-	values := a.values((*Job).peak)
 	hasLimit := known && m.LimitOf != "node"
 	switch {
 	case !a.job.peak().Valid():
@@ -82,58 +88,64 @@ func (a *adviser) memory(cores uint64) {
 	case !hasLimit:
 		one.Text = fmt.Sprintf("the peak was %s; the job had no limit of its own", size(m.PeakBytes))
 	default:
-		a.memoryFrom(&one, predict(values), s, limit, cores)
+		a.memoryFrom(&one, a.predict(a.peaks(), minRAMSpace), s, limit, cores)
 	}
 	a.add(one)
 }
 
 func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores uint64) {
 	m := &s.Memory
-	highest := size(rt.Some(uint64(p.highest)))
-	of := onlyIf(len(a.job.Runs) > 1, " on one node")
-	one.Explain = append(p.explain("peak of a node", highest), "the peak includes file cache, so the job needs at most the peak; the limit is "+size(m.LimitBytes))
+	show := func(v float64) string { return size(rt.Some(uint64(v))) }
+	one.Explain = append(p.explain("peak of a node", show), "the peak includes file cache, so the job needs at most the peak; the limit is "+size(m.LimitBytes))
+	p.promise(one)
 	killed := a.killedAt()
 	if killed > 0 {
+		one.RiskPct.Clear()
 		one.Explain = append(one.Explain, fmt.Sprintf("an earlier run was killed for memory at its limit of %s: this is only a lower bound of what it needed, so there is no promise", size(rt.Some(killed))))
 	}
-	p.promise(one)
-	if killed > 0 {
-		one.RiskPct.Clear()
+	if p.bound > p.highest {
+		one.Explain = append(one.Explain, fmt.Sprintf("a run that did not finish had a peak of %s; the request is that peak plus the margin, without a promise", show(p.bound)))
 	}
-	want := roundMemory(p.bound())
-	isKilledAbove := killed >= want
-	want, more := a.cover(want)
-	if more != "" {
-		one.RiskPct.Clear()
-		one.Explain = append(one.Explain, more+"; the request is that peak plus the margin, without a promise")
-		more = "; " + more
-	}
+	want := roundMemory(p.request())
 	isLess := limit > minRAMSpace && float64(want) < worthwhile*float64(s.requested(limit))
 	needs := m.AnonymousBytes.Or(0) + m.SharedBytes.Or(0)
-	part := fmt.Sprintf("%.0f %%", p.highest/float64(limit)*100)
+	peak := onlyIf(!a.isArray, "the peak was ") + onlyIf(a.isArray, "the highest peak was ") + show(p.own) + onlyIf(len(a.job.Runs) > 1, " on one node")
+	peakOf := peak + " of " + size(m.LimitBytes)
+	isOutgrown := p.own >= worthwhile*float64(limit) && max(p.highest, p.bound) > float64(limit)
 	switch {
 	case p.rising:
-		one.Text = fmt.Sprintf("the peak rises from run to run, up to %s: earlier runs do not bound the next one", highest)
-	case isKilledAbove:
-		one.Text = fmt.Sprintf("the peak was %s, but an earlier run was killed at %s", highest, size(rt.Some(killed)))
+		one.Text = peak + ", and it rises from run to run: earlier runs do not bound the next one"
+	case killed >= want:
+		one.Text = fmt.Sprintf("%s, but an earlier run was killed at %s", peak, size(rt.Some(killed)))
 	case isLess:
 		one.Verdict, one.Request = Less, a.job.memoryRequest(want, cores)
-		one.Text = fmt.Sprintf("the peak was %s%s of %s (%s)%s", highest, of, size(m.LimitBytes), p.sample(), more)
+		one.Text = peakOf + p.sample(show)
 	case needs >= limit/10*9:
 		one.Verdict, one.Request = More, a.job.memoryRequest(want, cores)
-		one.Text = fmt.Sprintf("the peak was %s%s of %s, nearly all (%s)%s", highest, of, size(m.LimitBytes), p.sample(), more)
+		one.Text = peakOf + ", nearly all" + p.sample(show)
 	case m.PeakPct.Or(0) >= 90 && needs < limit/2:
 		one.Text = fmt.Sprintf("file cache filled the limit of %s, and the kernel can free it; without file cache the readings are at most %s", size(m.LimitBytes), size(rt.Some(needs)))
-	case a.highestPeak() > limit:
+	case isOutgrown:
 		one.Verdict, one.Request = More, a.job.memoryRequest(want, cores)
-		one.Text = fmt.Sprintf("the peak was %s%s, %s of %s (%s)%s", highest, of, part, size(m.LimitBytes), p.sample(), more)
+		one.Text = peakOf + p.sample(show)
 	default:
 		one.Verdict = WellSized
-		one.Text = fmt.Sprintf("the peak was %s%s, %s of %s%s", highest, of, part, size(m.LimitBytes), more)
+		one.Text = fmt.Sprintf("%s, %.0f %% of %s%s", peak, p.own/float64(limit)*100, size(m.LimitBytes), onlyIf(p.runs() > 1, p.sample(show)))
 		if cores > 0 && cores < a.job.fewestCores() {
 			one.Text += fmt.Sprintf("; if you use --mem-per-cpu and %s, request %s per CPU", plural(int(cores), "CPU"), memoryArg((limit+cores-1)/cores))
 		}
 	}
+}
+
+// peaks returns the peaks of the runs, that of the job last.
+func (a *adviser) peaks() (list []sampleValue) {
+	for _, r := range a.runs {
+		isBound := r.whyNone() != "" || !r.peak().Valid()
+		if v, ok := r.boundPeak().Get(); ok && isBound {
+			list = append(list, sampleValue{v, a.isOwn(r), true})
+		}
+	}
+	return append(list, a.values((*Job).peak)...)
 }
 
 // minRAMSpace is the default of MinRAMSpace in cgroup.conf(5): slurmd raises a lower limit to it, so
@@ -147,28 +159,6 @@ func (s *Summary) requested(limit uint64) uint64 {
 		return min(alloc, limit)
 	}
 	return limit
-}
-
-// highestPeak returns the highest peak of a node in all runs, including those that did not finish
-// or have an incomplete record.
-func (a *adviser) highestPeak() (top uint64) {
-	for _, r := range a.runs {
-		for _, s := range r.Runs {
-			top = max(top, s.Memory.PeakBytes.Or(0))
-		}
-	}
-	return top
-}
-
-// cover returns want, or a higher request if a run had a higher peak: that peak plus the margin.
-// Then why is the reason, otherwise it is empty.
-func (a *adviser) cover(want uint64) (covers uint64, why string) {
-	top := a.highestPeak()
-	if top <= want {
-		return want, ""
-	}
-	margin := marginOf(max(1, len(a.values((*Job).peak))))
-	return roundMemory(float64(top) * (1 + margin)), fmt.Sprintf("a run outside the sample had a peak of %s", size(rt.Some(top)))
 }
 
 // killedAt returns the highest limit at which a run was killed; 0 for none.
@@ -196,8 +186,7 @@ func (j *Job) killedOn() (s *Summary) {
 	return s
 }
 
-// killed advises after an OOM kill: the memory that earlier runs needed, or else twice the highest
-// limit at which a run was killed.
+// killed advises after an OOM kill: twice the highest limit at which a run was killed.
 func (a *adviser) killed() {
 	s := a.job.killedOn()
 	if s == nil {
@@ -218,20 +207,6 @@ func (a *adviser) killed() {
 	want := roundMemory(float64(limit) * 2)
 	one.Text = why + "; how much the job needs is not known: this is twice the limit"
 	one.Explain = []string{"a killed run shows only that it needs more than its limit; doubling the limit reaches any need in a few runs"}
-	if values := a.values((*Job).peak); len(values) > 0 {
-		p := predict(values)
-		if earlier := roundMemory(p.bound()); earlier > limit {
-			want = earlier
-			one.Runs = p.n
-			one.Text = why + fmt.Sprintf("; %s of the same job finished, with peaks of up to %s", plural(p.n, "run"), size(rt.Some(uint64(p.highest))))
-			one.Explain = append(p.explain("peak of a node", size(rt.Some(uint64(p.highest)))), "this run was killed, so that there is no promise")
-		}
-	}
-	if covers, more := a.cover(want); more != "" {
-		want = covers
-		one.Text = why + "; " + more
-		one.Explain = append(one.Explain, more+"; the request is that peak plus the margin")
-	}
 	one.Request = a.job.memoryRequest(want, a.job.fewestCores())
 	if node, ok := s.Node.MemoryBytes.Get(); ok && want > node {
 		s.wholeNode(&one, why, limit)

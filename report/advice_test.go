@@ -143,9 +143,9 @@ func TestAdviceAfterAKill(t *testing.T) {
 	if a := onNodeOf(2); a.Request != "--mem=2G (or --mem-per-cpu=512M with 4 CPUs)" {
 		t.Errorf("on a node of 2 GiB: %+v", a)
 	}
-	// Earlier runs with a higher limit show what the job needs.
+	// Runs with another request are of something else, and twice the limit is at most twice the need.
 	a = adviceOn(advised(t, kill(5), ran(3, "n1", 5, 10), ran(4, "n1", 6, 10)), "memory")
-	if a.Request != "--mem=7680M (or --mem-per-cpu=1920M with 4 CPUs)" || a.RiskPct.Valid() || a.Runs != 2 {
+	if a.Request != "--mem=2G (or --mem-per-cpu=512M with 4 CPUs)" || a.RiskPct.Valid() || a.Runs != 1 {
 		t.Errorf("with earlier runs: %+v", a)
 	}
 	// Only accounting reports the kill.
@@ -155,8 +155,9 @@ func TestAdviceAfterAKill(t *testing.T) {
 		t.Errorf("from accounting: %+v", a)
 	}
 	// A later run gets no request below the limit at which an earlier run was killed.
-	j := advised(t, ran(6, "n1", 0.5, 10), kill(5))
-	if a := adviceOn(j, "memory"); a.Request != "" || a.Verdict != NotKnown || !strings.Contains(a.Text, "an earlier run was killed at 1.00 GiB") {
+	later := ran(6, "n1", 0.5, 10)
+	later.Memory.LimitBytes = u(2 << 30)
+	if a := adviceOn(advised(t, later, kill(5)), "memory"); a.Request != "" || a.Verdict != NotKnown || !strings.Contains(a.Text, "an earlier run was killed at 1.00 GiB") {
 		t.Errorf("after a kill: %+v", a)
 	}
 }
@@ -173,38 +174,34 @@ func TestAdviceAfterSeveralKills(t *testing.T) {
 	if a.Request != "--mem=4G (or --mem-per-cpu=1G with 4 CPUs)" || !strings.Contains(a.Text, "at the limit of 1.00 GiB, and in an earlier run at the limit of 2.00 GiB") {
 		t.Errorf("after two kills: %+v", a)
 	}
-	failed := ran(4, "n1", 4, 10)
-	failed.Run.Outcome = rt.OutcomeFailed
-	a = adviceOn(advised(t, kill(5, 1), failed), "memory")
-	if a.Request != "--mem=6G (or --mem-per-cpu=1536M with 4 CPUs)" || !strings.Contains(a.Text, "a run outside the sample had a peak of 4.00 GiB") {
-		t.Errorf("with a failed run: %+v", a)
-	}
-	if a := adviceOn(advised(t, ran(6, "n1", 0.5, 10), kill(5, 1)), "memory"); a.Request != "" || a.RiskPct.Valid() {
+	later := ran(6, "n1", 0.5, 10)
+	later.Memory.LimitBytes = u(2 << 30)
+	if a := adviceOn(advised(t, later, kill(5, 1)), "memory"); a.Request != "" || a.RiskPct.Valid() {
 		t.Errorf("a later run: %+v", a)
 	}
 }
 
-// A request for memory is not below a peak that was measured in a run outside the sample.
+// A request for memory is not below the peak of a run that did not finish, if that run is like this one.
 func TestAdviceCoversEachPeak(t *testing.T) {
-	failed := func(gib float64) *Summary {
-		s := ran(3, "n1", gib, 3600)
-		s.Run.Outcome = rt.OutcomeFailed
-		return s
-	}
 	for _, tt := range []struct {
-		gib     float64
-		verdict Verdict
-		request string
+		gib, failed float64
+		verdict     Verdict
+		request     string
 	}{
-		{0.5, Less, "--mem=1536M (or --mem-per-cpu=384M with 4 CPUs)"},
-		{2, Less, "--mem=3G (or --mem-per-cpu=768M with 4 CPUs)"},
-		{5, WellSized, ""},
-		{10, More, "--mem=15G (or --mem-per-cpu=3840M with 4 CPUs)"},
+		{1, 0.5, Less, "--mem=1536M (or --mem-per-cpu=384M with 4 CPUs)"},
+		{1, 1.25, Less, "--mem=1920M (or --mem-per-cpu=480M with 4 CPUs)"},
+		{1, 10, Less, "--mem=1536M (or --mem-per-cpu=384M with 4 CPUs)"}, // it is not like this one
+		{5, 7, WellSized, ""},
+		{5, 7.4, WellSized, ""}, // this one was far below its request
+		{7, 9, More, "--mem=14G (or --mem-per-cpu=3584M with 4 CPUs)"},
 	} {
-		a := adviceOn(advised(t, ran(5, "n1", 1, 14000), failed(tt.gib)), "memory")
-		isHigher := tt.gib > 1
-		if a.Verdict != tt.verdict || a.Request != tt.request || a.Runs != 1 || a.RiskPct.Valid() == isHigher || strings.Contains(a.Text, "a run outside the sample had a peak of") != isHigher {
-			t.Errorf("%v GiB: %+v", tt.gib, a)
+		failed := ran(3, "n1", tt.failed, 3600)
+		failed.Run.Outcome = rt.OutcomeFailed
+		a := adviceOn(advised(t, ran(5, "n1", tt.gib, 14000), failed), "memory")
+		isCovered := tt.failed > tt.gib && tt.failed < 10
+		if a.Verdict != tt.verdict || a.Request != tt.request || a.Runs != 1 || a.RiskPct.Valid() == isCovered ||
+			strings.Contains(fmt.Sprint(a.Explain), "a run that did not finish had a peak of") != isCovered {
+			t.Errorf("%v GiB, failed with %v GiB: %+v", tt.gib, tt.failed, a)
 		}
 	}
 }
@@ -221,7 +218,6 @@ func TestTimeAfterEarlierTimeLimits(t *testing.T) {
 		{rt.OutcomeTimeout, 7200, 2 * time.Hour, ""},
 		{rt.OutcomeTimeout, 60, 2 * time.Hour, ""}, // tracked late
 		{rt.OutcomeTerminated, 7200, 0, ""},
-		{rt.OutcomeTimeout, 1800, 30 * time.Minute, "--time=01:30:00"},
 		{rt.OutcomeTerminated, 1800, 4 * time.Hour, "--time=01:30:00"},
 	} {
 		s := ran(4, "n1", 1, 100)
@@ -257,6 +253,14 @@ func TestAdviceUsesEarlierRuns(t *testing.T) {
 		others(func(s *Summary) { s.Run.Meta.JobName = "other" }),
 		others(func(s *Summary) { s.Run.User = "bob" }),
 		others(func(s *Summary) { s.CPU.Cores = u(8) }),
+		others(func(s *Summary) { s.Run.Cluster = "other" }),
+		others(func(s *Summary) { s.Run.Partition = "other" }),
+		others(func(s *Summary) { s.Run.Account = "other" }),
+		others(func(s *Summary) { s.Run.WorkDir = "/other" }),
+		others(func(s *Summary) { s.Run.GPUs = "0" }),
+		others(func(s *Summary) { s.Memory.LimitBytes = u(17 << 30) }),
+		others(func(s *Summary) { s.Memory.LimitBytes = u(8<<30/2 - 1) }),
+		others(func(s *Summary) { s.Run.JobEndLimit = s.Run.Start.Add(9 * time.Hour) }),
 		others(func(s *Summary) { s.Run.Outcome, s.Memory.PeakBytes = rt.OutcomeFailed, u(1<<30) }),
 		others(func(s *Summary) { s.Record.Complete, s.Memory.PeakBytes = false, u(1<<30) }),
 		others(func(s *Summary) {
@@ -279,7 +283,7 @@ func TestAdviceUsesEarlierRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	flat := strings.Join(strings.Fields(text.String()), " ")
-	for _, want := range []string{"from 4 runs, plus 12 %", "with a probability of at most 1/5.", "sample: 4 runs with a complete record", "peak of a node: highest 3.00 GiB"} {
+	for _, want := range []string{"the peak was 2.20 GiB of 8.00 GiB (from 4 runs with up to 3.00 GiB)", "it needs more than the highest with a probability of at most 1/5 (20.0 %)", "sample: 4 runs with a complete record and the same user", "peak of a node: highest 3.00 GiB", "margin: 12 %"} {
 		if !strings.Contains(flat, want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
@@ -515,5 +519,93 @@ func TestAdviceOnUnequalTasks(t *testing.T) {
 		if a := adviceOn(advised(t, s), "tasks"); (a.Text != "") != tt.advice {
 			t.Errorf("%s: %+v", name, a)
 		}
+	}
+}
+
+// Two scripts with one name: finding U1. Each gets the advice for what it needs, whatever ran before.
+func TestAdviceIsOfTheSameThing(t *testing.T) {
+	run := func(job uint64, mib, limitMiB float64, elapsed time.Duration) *Summary {
+		s := ran(job, "n1", mib/1024, 1)
+		s.Memory.LimitBytes, s.ElapsedSecs = u(uint64(limitMiB)<<20), rt.Some(elapsed.Seconds())
+		s.Memory.PeakPct = rt.Some(mib / limitMiB * 100)
+		return s
+	}
+	const short, long = 10 * time.Minute, 3 * time.Hour
+	for _, tt := range []struct {
+		name         string
+		last         *Summary
+		earlier      []*Summary
+		memory, time string
+		says         string
+	}{
+		{"another request", run(5, 26.7, 200, short), []*Summary{run(2, 666, 900, short)}, "--mem=48M (or --mem-per-cpu=48M with 1 CPU)", "--time=00:15:00", "the peak was 26.7 MiB of 200 MiB (from this run alone)"},
+		{"the same request", run(5, 26.7, 900, short), []*Summary{run(2, 666, 900, long), run(3, 26.6, 900, short), run(4, 670, 900, long)}, "--mem=48M (or --mem-per-cpu=48M with 1 CPU)", "--time=00:13:00", "the peak was 26.7 MiB of 900 MiB (from 2 of 4 runs)"},
+		{"the larger one", run(5, 666, 900, long), []*Summary{run(2, 26.7, 900, short), run(3, 26.6, 900, short), run(4, 670, 900, long)}, "", "", "the peak was 666 MiB, 74 % of 900 MiB (from 2 of 4 runs with up to 670 MiB)"},
+		{"a request that was too small for others", run(5, 335, 700, short), []*Summary{run(2, 27000, 700, long), run(3, 26000, 700, long)}, "--mem=512M (or --mem-per-cpu=512M with 1 CPU)", "--time=00:15:00", "the peak was 335 MiB of 700 MiB (from 1 of 3 runs)"},
+	} {
+		j := advised(t, tt.last, tt.earlier...)
+		memory, time := adviceOn(j, "memory"), adviceOn(j, "time")
+		if memory.Request != tt.memory || !strings.HasPrefix(memory.Text, tt.says) || tt.time != "" && time.Request != tt.time {
+			t.Errorf("%s: %+v\n%+v", tt.name, memory, time)
+		}
+	}
+}
+
+// A job that finished far below its request never gets the advice to request more.
+func TestNoAdviceToRequestMoreThanPlenty(t *testing.T) {
+	for gib := 0.5; gib <= 6; gib += 0.5 {
+		for _, factor := range []float64{1.1, 1.3, 1.49, 1.6, 3} {
+			s, other := ran(5, "n1", gib, 3600), ran(4, "n1", gib*factor, 3600)
+			s.Memory.PeakPct = rt.Some(gib / 8 * 100)
+			for _, run := range []*Summary{s, other} {
+				run.ElapsedSecs = rt.Some(run.Memory.PeakPct.Or(0) / 100 * 4 * 3600)
+			}
+			other.ElapsedSecs = rt.Some(s.ElapsedSecs.Or(0) * factor)
+			for _, a := range advised(t, s, other).Advice {
+				if a.Verdict == More {
+					t.Errorf("%v of 8 GiB after %v GiB: %+v", gib, gib*factor, a)
+				}
+			}
+		}
+	}
+}
+
+// The advice for an array is for each of its tasks, and that for a task too: they have one request.
+func TestAdviceForAnArrayIsForAllTasks(t *testing.T) {
+	var tasks []*Summary
+	for i, gib := range []float64{1, 4, 0.1} {
+		s := ran(10+uint64(i), "n1", gib, 3600)
+		s.Run.ArrayJobID, s.Run.ArrayTaskID = u(10), u(uint64(i))
+		s.Label = s.Run.Label()
+		tasks = append(tasks, s)
+	}
+	array := RollUp("10", tasks)
+	list := &Job{Advice: array.Advice}
+	if a := adviceOn(list, "memory"); a.Request != "--mem=5G (or --mem-per-cpu=1280M with 4 CPUs)" || !strings.HasPrefix(a.Text, "the highest peak was 4.00 GiB of 8.00 GiB (from 3 runs)") {
+		t.Errorf("array: %+v", a)
+	}
+	if a := adviceOn(list, "time"); !strings.HasPrefix(a.Text, "the longest took 01:00:00 of 04:00:00 (from 3 runs)") {
+		t.Errorf("array: %+v", a)
+	}
+	if a := adviceOn(advised(t, tasks[2], tasks[:2]...), "memory"); a.Text != "the peak was 102 MiB of 8.00 GiB (from 3 runs with up to 4.00 GiB)" || a.Runs != 3 {
+		t.Errorf("task: %+v", a)
+	}
+}
+
+// The time in which a job was suspended is neither run time nor waste.
+func TestSuspendedTimeIsNotInAdvice(t *testing.T) {
+	s := ran(5, "n1", 1, 14000)
+	s.SuspendedSecs = rt.Some(2.5 * 3600) // ElapsedSecs is without it
+	s.Run.End = s.Run.Start.Add(3*time.Hour + 30*time.Minute)
+	s.Run.GPUs, s.GPUs = "0", []GPU{{BusyPct: rt.Some(20.0), MaxBusyPct: rt.Some(100.0), Processes: 1}}
+	j := advised(t, s)
+	if a := adviceOn(j, "time"); a.Request != "--time=01:30:00" || a.Text != "it took 01:00:00 of 04:00:00 (from this run alone)" {
+		t.Errorf("%+v", a)
+	}
+	if a := adviceOn(j, "cores"); a.Verdict != WellSized {
+		t.Errorf("%+v", a)
+	}
+	if a := adviceOn(j, "gpus"); a.Verdict != WellSized || a.Text != "1 GPU, busy 70 % of the time" {
+		t.Errorf("%+v", a)
 	}
 }

@@ -22,41 +22,39 @@ func roundTime(secs float64) float64 {
 	return math.Ceil(secs/step) * step
 }
 
-// time advises on the time limit.
+// time advises on the time limit. The time in which the job was suspended does not count for Slurm.
 func (a *adviser) time() {
-	values := a.values(func(j *Job) rt.Opt[float64] { return j.ElapsedSecs })
-	p := predict(values)
-	one := Advice{Resource: "time", Verdict: NotKnown, Explain: p.explain("elapsed time", Clock(rt.Some(p.highest)))}
+	show := func(v float64) string { return Clock(rt.Some(v)) }
+	p := a.predict(a.values(func(j *Job) rt.Opt[float64] { return j.ElapsedSecs }), enough)
+	one := Advice{Resource: "time", Verdict: NotKnown, Explain: p.explain("elapsed time", show)}
 	p.promise(&one)
 	stopped := a.stoppedAt()
 	if stopped > 0 {
 		one.RiskPct.Clear()
-		one.Explain = append(one.Explain, fmt.Sprintf("an earlier run was stopped after %s: this is only a lower bound of what it needed, so there is no promise", Clock(rt.Some(stopped))))
+		one.Explain = append(one.Explain, fmt.Sprintf("an earlier run was stopped after %s: this is only a lower bound of what it needed, so there is no promise", show(stopped)))
 	}
-	want := roundTime(p.bound())
+	want := roundTime(p.request())
 	limit, known := a.job.LimitSecs.Get()
-	request := "--time=" + Clock(rt.Some(want))
-	took := "it took " + Clock(a.job.ElapsedSecs)
-	if p.n > 1 {
-		took = "the longest took " + Clock(rt.Some(p.highest))
-	}
+	request := "--time=" + show(want)
+	took := onlyIf(!a.isArray, "it took ") + onlyIf(a.isArray, "the longest took ") + show(p.own)
+	tookOf := took + onlyIf(known, " of "+Clock(a.job.LimitSecs))
 	switch {
 	case p.rising:
 		one.Text = took + ", and the time rises from run to run: earlier runs do not bound the next one"
 	case stopped >= want:
-		one.Text = fmt.Sprintf("%s, but an earlier run was stopped after %s", took, Clock(rt.Some(stopped)))
+		one.Text = fmt.Sprintf("%s, but an earlier run was stopped after %s", took, show(stopped))
 	case !known:
 		one.Request = request
-		one.Text = fmt.Sprintf("%s (%s); the present limit is not known", took, p.sample())
+		one.Text = took + p.sample(show) + "; the present limit is not known"
 	case want < worthwhile*limit:
 		one.Verdict, one.Request = Less, request
-		one.Text = fmt.Sprintf("%s of %s (%s)", took, Clock(a.job.LimitSecs), p.sample())
-	case p.highest > 0.9*limit:
+		one.Text = tookOf + p.sample(show)
+	case p.own > 0.9*limit:
 		one.Verdict, one.Request = More, request
-		one.Text = fmt.Sprintf("%s of %s, nearly all (%s)", took, Clock(a.job.LimitSecs), p.sample())
+		one.Text = tookOf + ", nearly all" + p.sample(show)
 	default:
 		one.Verdict = WellSized
-		one.Text = fmt.Sprintf("%s of %s", took, Clock(a.job.LimitSecs))
+		one.Text = tookOf + onlyIf(p.runs() > 1, p.sample(show))
 	}
 	a.add(one)
 }

@@ -142,7 +142,7 @@ func (a *Array) advise(tasks []*Job) {
 		return
 	}
 	j := tasks[best]
-	j.Advise(slices.Concat(tasks[:best], tasks[best+1:]))
+	j.advise(slices.Concat(tasks[:best], tasks[best+1:]), true)
 	a.Advice, a.AdviceReason = j.Advice, j.AdviceReason
 }
 

@@ -1,38 +1,127 @@
 package report
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// prediction bounds the next value of a figure by the earlier ones, without an assumption about
-// their distribution: if the runs are exchangeable, the next value exceeds the highest of n with
-// a probability of at most 1/(n+1). The margin above the highest is not part of that promise.
-type prediction struct {
-	highest float64
-	n       int
-	margin  float64 // part of highest
-	rising  bool    // the values rise from run to run, so that they do not bound the next one
+// sampleValue is a figure of a comparable run.
+type sampleValue struct {
+	value   float64
+	isOwn   bool // of the job itself, or of another task of its array
+	isBound bool // the run did not finish, so that it needs at least this
 }
 
-// predict takes the values of the earlier runs, sorted from the oldest, at least one.
-func predict(values []float64) prediction {
-	p := prediction{n: len(values), margin: marginOf(len(values)), rising: rises(values)}
+// prediction bounds the next value of a figure by the values of those comparable runs that are like
+// the job's own, without an assumption about their distribution. Its promise is in risk.
+type prediction struct {
+	own      float64 // of the job
+	highest  float64 // of the runs that are like it and finished
+	bound    float64 // the highest of the others that are like it; 0 for none
+	n        int     // runs that are like it and finished, with the job itself
+	below    int     // finished runs that are not like it, with less
+	above    int     // runs that are not like it, with more
+	aboveTop float64 // the highest value of above; 0 for none
+	margin   float64 // part of highest
+	rising   bool    // the values rise from run to run, so that they do not bound the next one
+}
+
+// predict takes the values of comparable runs, sorted from the oldest, with the job's own as the last
+// one. Differences below floor do not matter.
+func predict(values []sampleValue, floor float64) prediction {
+	p := prediction{own: values[len(values)-1].value}
+	from, to := partOf(values, floor)
+	var all, like []float64
 	for _, v := range values {
-		p.highest = max(p.highest, v)
+		isBelow := v.value < from
+		if !v.isBound {
+			all = append(all, v.value)
+		}
+		switch {
+		case isBelow && v.isBound: // shows nothing
+		case isBelow:
+			p.below++
+		case v.value > to:
+			p.above++
+			p.aboveTop = max(p.aboveTop, v.value)
+		case v.isBound:
+			p.bound = max(p.bound, v.value)
+		default:
+			like = append(like, v.value)
+			p.highest = max(p.highest, v.value)
+		}
 	}
+	p.n = len(like)
+	p.margin = marginOf(p.n)
+	isTop := p.n < fewestForTrend && p.above == 0 // all values can rise, and those like the job's are too few to show it
+	p.rising = rises(like) || isTop && rises(all)
 	return p
+}
+
+// In the order of their size, values fall apart between two neighbours if the larger one is at least
+// farApart times the smaller one. They also do if it is at least apart times the smaller one, and the
+// gap is at least usualGaps times the median gap.
+const (
+	farApart  = 1.5
+	apart     = 1.15
+	usualGaps = 10
+)
+
+// partOf returns the lowest and the highest value of the part to which the job's own values belong.
+func partOf(values []sampleValue, floor float64) (from, to float64) {
+	sorted := make([]float64, len(values))
+	from, to = math.Inf(1), math.Inf(-1)
+	for i, v := range values {
+		sorted[i] = v.value
+		if v.isOwn {
+			from, to = min(from, v.value), max(to, v.value)
+		}
+	}
+	slices.Sort(sorted)
+	gaps := make([]float64, len(sorted)-1) // logarithms of ratios
+	for i := range gaps {
+		gaps[i] = math.Log(max(sorted[i+1], floor) / max(sorted[i], floor))
+	}
+	usual := 0.0
+	if len(gaps) > 0 {
+		usual = slices.Sorted(slices.Values(gaps))[len(gaps)/2]
+	}
+	isSplit := func(gap float64) bool {
+		isWide := gap >= math.Log(apart) && gap >= usualGaps*usual
+		return isWide || gap >= math.Log(farApart)
+	}
+	first, last := slices.Index(sorted, from), slices.Index(sorted, to)
+	for first > 0 && !isSplit(gaps[first-1]) {
+		first--
+	}
+	for last < len(gaps) && !isSplit(gaps[last]) {
+		last++
+	}
+	return sorted[first], sorted[last]
 }
 
 // marginOf returns the margin above the highest of n values: one run shows nothing about the
 // differences between runs, ten show most of them.
 func marginOf(n int) float64 { return max(0.1, 0.5/float64(n)) }
 
-// bound is what to request, before it is rounded up.
-func (p *prediction) bound() float64 { return p.highest * (1 + p.margin) }
+// request is what to request, before it is rounded up.
+func (p *prediction) request() float64 { return max(p.highest, p.bound) * (1 + p.margin) }
 
-// risk is the highest probability that the next run needs more than highest.
-func (p *prediction) risk() float64 { return 1 / float64(p.n+1) }
+// runs is the number of comparable runs.
+func (p *prediction) runs() int { return p.below + p.n + p.above }
+
+// risk is the highest probability that the next run needs more than the request. A run like these n
+// exceeds the highest of them with a probability of at most 1/(n+1). If the next run can be like any
+// of the comparable ones, it exceeds that value as often as they did.
+func (p *prediction) risk() float64 {
+	return max(1/float64(p.n+1), float64(p.above+1)/float64(p.runs()+1))
+}
+
+// fewestForTrend is the least number of values in which rises finds a trend.
+const fewestForTrend = 4
 
 // rises reports whether the values rise, by the test of Mann and Kendall: without a trend the
-// probability that they rise as much is at most 5 %. The test needs four values.
+// probability that they rise as much is at most 5 %.
 func rises(values []float64) bool {
 	const significant = 0.05
 	score := 0

@@ -11,6 +11,7 @@ type DeliveredFigures struct {
 
 // SampleFigures is what the advice about later jobs takes from a run, in addition to its RunFigures.
 type SampleFigures struct {
+	WorkDir  string        `json:"work_dir,omitempty"`
 	Scope    Scope         `json:"scope"`
 	Readings int           `json:"readings"`
 	Missed   int           `json:"missed"`
@@ -49,7 +50,7 @@ func (s *Summary) Delivered() *DeliveredFigures {
 	}
 	groups, tasks := s.coreGroups()
 	d.Sample = &SampleFigures{
-		Scope: s.Scope, Readings: s.Record.Readings, Missed: s.Record.Missed, Gaps: s.Record.Gaps, AtLeast: s.CPU.AtLeast, PeakOf: s.Memory.PeakOf, Tasks: tasks,
+		WorkDir: s.Run.WorkDir, Scope: s.Scope, Readings: s.Record.Readings, Missed: s.Record.Missed, Gaps: s.Record.Gaps, AtLeast: s.CPU.AtLeast, PeakOf: s.Memory.PeakOf, Tasks: tasks,
 	}
 	for i := range s.GPUs {
 		d.Sample.GPUs = append(d.Sample.GPUs, SampleGPU{s.GPUs[i].MaxBusyPct, s.GPUs[i].Processes})
@@ -71,7 +72,7 @@ func (d *DeliveredFigures) Summary() *Summary {
 	if f == nil {
 		return s
 	}
-	s.Scope, s.CPU.AtLeast, s.Memory.PeakOf = f.Scope, f.AtLeast, f.PeakOf
+	s.Run.WorkDir, s.Scope, s.CPU.AtLeast, s.Memory.PeakOf = f.WorkDir, f.Scope, f.AtLeast, f.PeakOf
 	s.Record.Readings, s.Record.Missed, s.Record.Gaps = f.Readings, f.Missed, f.Gaps
 	for i := range min(len(f.GPUs), len(s.GPUs)) {
 		s.GPUs[i].MaxBusyPct, s.GPUs[i].Processes = f.GPUs[i].MaxBusyPct, f.GPUs[i].Processes

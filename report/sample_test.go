@@ -14,7 +14,7 @@ import (
 func TestDeliveredFiguresAreASample(t *testing.T) {
 	last := func() *Summary {
 		s := ran(9, "n1", 1, 3600)
-		s.threads = []threadUse{{secs: 3600, threads: 1}}
+		s.threads = []threadUse{{secs: 3600, threads: 3}}
 		return s
 	}
 	alone := advised(t, last())
@@ -27,15 +27,16 @@ func TestDeliveredFiguresAreASample(t *testing.T) {
 			s.threads = []threadUse{{rt.Some[uint64](1), 1800, 1}}
 		},
 		"peak of readings": func(s *Summary) { s.Memory.PeakOf = "readings" },
+		"directory":        func(s *Summary) { s.Run.WorkDir = "/elsewhere" },
 		"gap":              func(s *Summary) { s.Record.Gaps = 1 },
 		"missed":           func(s *Summary) { s.Record.Missed = 1 },
 		"lower bound":      func(s *Summary) { s.CPU.AtLeast = true },
 		"other scope":      func(s *Summary) { s.Scope = ScopeTree },
 	} {
-		s := ran(8, "n1", 2, 3600)
+		s := ran(8, "n1", 1.2, 3600)
 		change(s)
 		got := advised(t, last(), s) // compares both
-		plain := advised(t, last(), ran(8, "n1", 2, 3600))
+		plain := advised(t, last(), ran(8, "n1", 1.2, 3600))
 		if reflect.DeepEqual(got.Advice, plain.Advice) || reflect.DeepEqual(plain.Advice, alone.Advice) {
 			t.Errorf("%s: the earlier run changes nothing", name)
 		}

@@ -274,9 +274,6 @@ func (p *page) advice(list []Advice, reason string, o TextOptions) {
 		p.list(label, list[i].String())
 		label = ""
 	}
-	if promise := Promise(list); promise != "" {
-		p.list("", promise)
-	}
 	if reason != "" && len(list) == 0 {
 		p.list("Advice", "none: "+reason)
 	}

@@ -83,7 +83,7 @@ func (d *Disguise) jsonText(key, value string) string {
 
 func (d *Disguise) summaryText(key, value string) string {
 	switch key {
-	case "user", "group", "account", "job_name":
+	case "user", "group", "account", "job_name", "work_dir":
 		return d.jsonText(key, value)
 	}
 	return value

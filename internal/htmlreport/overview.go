@@ -214,9 +214,6 @@ func adviceOf(jobs []*report.Job) []string {
 		for i := range j.Advice {
 			add(j.Label, j.Advice[i].String())
 		}
-		if promise := report.Promise(j.Advice); promise != "" {
-			add(j.Label, promise)
-		}
 		if len(j.Advice) == 0 && j.AdviceReason != "" {
 			add(j.Label, "no advice: "+j.AdviceReason)
 		}

@@ -97,13 +97,5 @@ func (from *EarlierSource) candidates() (list []candidate, err error) {
 
 func isEarlierOf(jobs []*report.Job, r *rt.Run) bool {
 	hasEnded := r.State != rt.StateRunning
-	isOf := func(j *report.Job) bool {
-		isSame := j.Name != "" && j.Name == r.Meta.JobName && j.User == r.User && j.Cluster == r.Cluster
-		of := &j.Runs[0].Run
-		isTask := of.ArrayJobID.Valid() && of.ArrayJobID == r.ArrayJobID
-		isBefore := !r.Start.After(j.Start)
-		inSample := isTask || isBefore
-		return isSame && inSample
-	}
-	return hasEnded && slices.ContainsFunc(jobs, isOf)
+	return hasEnded && slices.ContainsFunc(jobs, func(j *report.Job) bool { return j.MayCompare(r) })
 }
