@@ -78,7 +78,7 @@ start_slurm() {
     chmod 666 "$dir/rt.log"
     # More CPUs than most machines have: with fewer, jobs are not bound to cores.
     # shellcheck disable=SC2046
-    "$lab" up --fresh --cpus 16 $(no_dbd) --prolog "$dir/prolog" --epilog "$dir/epilog"
+    "$lab" up --fresh --cpus 16 $(no_dbd) --prolog "$dir/prolog" --epilog "$dir/epilog" || return
     install -d -o rt -g rt "$dir/spool"
     install -d -m 1777 "$dir/out"
 }
