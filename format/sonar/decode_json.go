@@ -51,8 +51,11 @@ type object struct {
 	cards   []Card
 	samples []Sample
 	jobs    []Job
-	kind    string // "samples" or "jobs" for an envelope
+	kind    string // "samples" or "jobs" for an envelope, kindNew for one of the new format
+	new     map[string]json.RawMessage
 }
+
+const kindNew = "meta"
 
 // read reads the valid part of the object.
 func (o *object) read() error {
@@ -85,6 +88,16 @@ func members(d *json.Decoder, one func(name string) error) error {
 
 func (o *object) member(name string) error {
 	switch name {
+	case kindNew, "data", "errors":
+		var raw json.RawMessage
+		if err := o.dec.Decode(&raw); err != nil {
+			return err
+		}
+		if o.new == nil {
+			o.new = map[string]json.RawMessage{}
+		}
+		o.kind, o.new[name] = kindNew, raw
+		return nil
 	case "samples":
 		o.kind = name
 		return each(o.dec, &o.samples, maxRecords, func(s *Sample, raw json.RawMessage) error {
@@ -213,6 +226,8 @@ func fieldText(name string, raw json.RawMessage) (text string, ok bool, err erro
 // if the fields of the envelope come before them.
 func (o *object) records(cut bool) ([]Record, error) {
 	switch o.kind {
+	case kindNew:
+		return o.newRecords(cut)
 	case "samples":
 		return o.sampleRecords()
 	case "jobs":
@@ -230,6 +245,22 @@ func (o *object) records(cut bool) ([]Record, error) {
 		return nil, err
 	}
 	return []Record{done}, nil
+}
+
+// newRecords returns the records of an envelope of the new format; none if it is cut.
+func (o *object) newRecords(cut bool) ([]Record, error) {
+	if cut {
+		return nil, nil
+	}
+	var e envelope
+	for name, to := range map[string]any{kindNew: &e.Meta, "data": &e.Data, "errors": &e.Errors} {
+		if raw, ok := o.new[name]; ok {
+			if err := json.Unmarshal(raw, to); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return e.records()
 }
 
 func (o *object) sampleRecords() ([]Record, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 func seeds(f *testing.F) {
-	for _, file := range archive(f, "testdata/canonical.txtar") {
+	for _, file := range append(archive(f, "testdata/canonical.txtar"), archive(f, "testdata/new.txtar")...) {
 		f.Add(file.Data)
 		for line := range bytes.Lines(file.Data) {
 			f.Add(line)

@@ -19,6 +19,7 @@ type GPU struct {
 	PowerLimitW uint64
 	ClockMHz    uint64 // of the compute elements
 	MemClockMHz uint64
+	UUID        string // in the new format only
 }
 
 // maxGPUs bounds the GPUs of a host.

@@ -22,6 +22,7 @@ type Sample struct {
 	Version string    // of the program that wrote it, "0.13.0"; "0.6.0" for unnamed columns
 	Time    time.Time // the same in all records of one invocation
 	Host    string    // fully qualified
+	Cluster string    // in the new format only
 	// User is a name, or NoInfo, NoInfoUID(uid), or _zombie_<pid>.
 	User string
 	// Cmd is the name of the executable, or Unknown of a zombie, or NoInfo.
@@ -49,8 +50,9 @@ type Sample struct {
 
 	// Of the host; in one record of an invocation. Load is the busy time of each CPU
 	// since boot in seconds (from 0.12), GPUInfo is by index (from 0.13).
-	Load    []uint64
-	GPUInfo []GPU
+	Load       []uint64
+	GPUInfo    []GPU
+	MemUsedKiB uint64 // memory that is not available; in the new format only
 }
 
 // User and Cmd without a name.
@@ -62,9 +64,12 @@ const (
 // NoInfoUID returns the User of a user without a name (from 0.9).
 func NoInfoUID(uid uint64) string { return NoInfo + strconv.FormatUint(uid, 10) }
 
-// UID returns the user id in a User of NoInfoUID.
+// UID returns the user id in a User of NoInfoUID, or in _user_<uid> of the new format.
 func UID(user string) (uint64, bool) {
 	text, ok := strings.CutPrefix(user, NoInfo)
+	if !ok {
+		text, ok = strings.CutPrefix(user, "_user_")
+	}
 	uid, err := strconv.ParseUint(text, 10, 32)
 	return uid, ok && err == nil
 }

@@ -13,6 +13,7 @@ import (
 // of sacct, except that zero values are empty and times have an offset.
 type Job struct {
 	Version string // of the program that wrote it
+	Cluster string // in the new format only
 
 	JobID, JobIDRaw, User, Account, State, Start, End                string
 	AveCPU, AveDiskRead, AveDiskWrite, AveRSS, AveVMSize             string

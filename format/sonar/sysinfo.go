@@ -17,6 +17,10 @@ type Sysinfo struct {
 	GPUCards    uint64
 	GPUMemGB    uint64 // GiB, of all cards
 	GPUInfo     []Card // from 0.13
+
+	// In the new format only.
+	Cluster string
+	MemKiB  uint64
 }
 
 // Card is the description of one GPU by sonar sysinfo.

@@ -1,6 +1,7 @@
 package sonar
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,8 @@ import (
 // records of sonar sysinfo about the host and of sonar slurm about the job, from any of the
 // files. Each file is read to its end, even if it has malformed records.
 //
-// The runs go into the spool at dir, as jobs of cluster, which may be empty. The result has
-// their paths, next to an error too. warn reports what is left out.
+// The runs go into the spool at dir, as jobs of cluster; if it is empty, of the cluster in the records,
+// which only the new format has. The result has their paths, next to an error too. warn reports what is left out.
 func Import(dir string, limits *spool.ImportLimits, cluster string, files iter.Seq2[string, io.Reader], warn func(format string, args ...any)) ([]string, error) {
 	im := importer{limits: limits, cluster: cluster, warn: warn, jobs: map[jobKey]*job{}, hosts: map[string]*host{}}
 	var bad []error
@@ -47,8 +48,8 @@ func Import(dir string, limits *spool.ImportLimits, cluster string, files iter.S
 
 // jobKey identifies a run.
 type jobKey struct {
-	job  uint64
-	host string
+	job           uint64
+	host, cluster string
 }
 
 // importer collects the records of the files.
@@ -84,17 +85,18 @@ type point struct {
 	gpus                           bool
 }
 
-// host has the records of a host.
+// host has the records of a host, by time in seconds since the epoch.
 type host struct {
 	sysinfo *sonar.Sysinfo
 	cpus    map[int64]int
 	gpus    map[int64][]sonar.GPU
+	usedKiB map[int64]uint64
 }
 
 func (im *importer) host(name string) *host {
 	h := im.hosts[name]
 	if h == nil {
-		h = &host{cpus: map[int64]int{}, gpus: map[int64][]sonar.GPU{}}
+		h = &host{cpus: map[int64]int{}, gpus: map[int64][]sonar.GPU{}, usedKiB: map[int64]uint64{}}
 		im.hosts[name] = h
 	}
 	return h
@@ -126,6 +128,8 @@ func (im *importer) read(name string, r io.Reader) error {
 			im.host(rec.Hostname).sysinfo = rec
 		case *sonar.Job:
 			im.accounts = append(im.accounts, rec)
+		case *sonar.Failure:
+			im.warn("%s: Sonar failed at %s: %s", name, rec.Timestamp.Format(time.RFC3339), rec.Message)
 		}
 	}
 	im.records += records
@@ -148,12 +152,15 @@ func (im *importer) sample(s *sonar.Sample) {
 	if len(s.GPUInfo) > 0 {
 		im.host(s.Host).gpus[at] = s.GPUInfo
 	}
+	if s.MemUsedKiB > 0 {
+		im.host(s.Host).usedKiB[at] = s.MemUsedKiB
+	}
 	isGroup := s.Epoch != 0 // Job is a process group, which may have the number of a job
 	if s.Job == 0 || isGroup {
 		im.jobless++
 		return
 	}
-	key := jobKey{s.Job, s.Host}
+	key := jobKey{s.Job, s.Host, cmp.Or(im.cluster, s.Cluster)}
 	j := im.jobs[key]
 	if j == nil {
 		j = &job{user: s.User, version: s.Version, points: map[int64]*point{}, seen: map[processKey]bool{}}
@@ -255,15 +262,23 @@ func (h *host) fill(s *rt.Snapshot, at int64) {
 	} else if h.sysinfo != nil && h.sysinfo.CPUCores > 0 {
 		s.Node.CPUs.Set(h.sysinfo.CPUCores)
 	}
-	if h.sysinfo != nil && h.sysinfo.MemGB > 0 {
-		s.Node.MemTotal = times(h.sysinfo.MemGB, 1<<30)
+	if h.sysinfo != nil {
+		s.Node.MemTotal = cmp.Or(known(h.sysinfo.MemKiB, 1<<10), known(h.sysinfo.MemGB, 1<<30))
 	}
+	total, isKnown := s.Node.MemTotal.Get()
+	if used := h.usedKiB[at] << 10; isKnown && used > 0 && used <= total {
+		s.Node.MemAvailable.Set(total - used)
+	}
+	hasUUIDs := slices.ContainsFunc(h.gpus[at], func(g sonar.GPU) bool { return g.UUID != "" })
 	for i, g := range h.gpus[at] {
+		if hasUUIDs && g.UUID == "" {
+			continue // no GPU has this index
+		}
 		r := rt.GPUReading{Type: "GPU", Host: strconv.Itoa(i)}
-		if h.sysinfo != nil && i < len(h.sysinfo.GPUInfo) {
-			card := &h.sysinfo.GPUInfo[i]
+		if card := h.card(i, g.UUID); card != nil {
 			r.UUID, r.Name, r.VRAMTotal = card.UUID, card.Model, known(card.MemSizeKiB, 1024)
 		}
+		r.UUID = cmp.Or(g.UUID, r.UUID)
 		r.VRAMUsed, r.Temperature, r.Frequency = known(g.MemUseKiB, 1024), known(g.TempC, 1), known(g.ClockMHz, 1)
 		if g.UtilPct > 0 {
 			r.Utilization.Set(min(float64(g.UtilPct), 100))
@@ -273,6 +288,21 @@ func (h *host) fill(s *rt.Snapshot, at int64) {
 		}
 		s.GPUs = append(s.GPUs, r)
 	}
+}
+
+// card returns what sysinfo has of a GPU; nil for nothing.
+func (h *host) card(index int, uuid string) *sonar.Card {
+	if h.sysinfo == nil {
+		return nil
+	}
+	cards := h.sysinfo.GPUInfo
+	if uuid != "" {
+		index = slices.IndexFunc(cards, func(c sonar.Card) bool { return c.UUID == uuid })
+	}
+	if index < 0 || index >= len(cards) {
+		return nil
+	}
+	return &cards[index]
 }
 
 // known is times, but absent for zero, which also means unknown.
@@ -289,13 +319,16 @@ func (im *importer) run(key jobKey) rt.Run {
 	ats := slices.Sorted(maps.Keys(j.points))
 	first, last := time.Unix(ats[0], 0).UTC(), time.Unix(ats[len(ats)-1], 0).UTC()
 	run := rt.Run{
-		Identity:       rt.Identity{Cluster: im.cluster, JobID: rt.Some(key.job), Node: key.host, Start: first},
+		Identity:       rt.Identity{Cluster: key.cluster, JobID: rt.Some(key.job), Node: key.host, Start: first},
 		Allocation:     rt.Allocation{User: j.user},
 		TrackerVersion: "sonar " + j.version,
 		Ending:         rt.Ending{State: rt.StateRunning},
 	}
 	if uid, ok := sonar.UID(j.user); ok {
 		run.User, run.UID = "", rt.Some(uid)
+	}
+	if j.user == sonar.NoInfo || j.user == "_user_unknown" {
+		run.User = ""
 	}
 	im.account(&run)
 	if run.Outcome == rt.OutcomeNone {

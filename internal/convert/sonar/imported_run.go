@@ -20,7 +20,7 @@ import (
 // write makes the runs, by job and host. It does not change a run that is already in the spool.
 func (im *importer) write(dir string) ([]string, error) {
 	keys := slices.SortedFunc(maps.Keys(im.jobs), func(a, b jobKey) int {
-		return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.host, b.host))
+		return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.host, b.host), strings.Compare(a.cluster, b.cluster))
 	})
 	if err := im.limits.Check(dir, len(keys), func(i int) rt.Run { return im.run(keys[i]) }); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func hostFacts(name string, s *sonar.Sysinfo) rt.Host {
 	if s == nil {
 		return h
 	}
-	h.VCPUs, h.MemoryMiB = known(s.CPUCores, 1), known(s.MemGB, 1024)
+	h.VCPUs, h.MemoryMiB = known(s.CPUCores, 1), cmp.Or(known(s.MemKiB>>10, 1), known(s.MemGB, 1024))
 	h.GPUCount, h.GPUVRAMMiB = known(s.GPUCards, 1), known(s.GPUMemGB, 1024)
 	if len(s.GPUInfo) > 0 {
 		h.GPUModel = s.GPUInfo[0].Model
@@ -84,7 +84,8 @@ func (im *importer) account(run *rt.Run) {
 	tres := map[uint64]string{} // by DBIndex
 	id := strconv.FormatUint(run.JobID.Or(0), 10)
 	for i, j := range im.accounts {
-		if j.JobIDRaw != id {
+		isOther := j.Cluster != "" && im.cluster == "" && j.Cluster != run.Cluster
+		if j.JobIDRaw != id || isOther {
 			continue
 		}
 		a, ok := sonarAccount(j)
