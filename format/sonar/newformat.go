@@ -262,7 +262,7 @@ type newSysinfo struct {
 	} `json:"cards"`
 }
 
-func (a *newSysinfo) records(string) ([]Record, error) {
+func (a *newSysinfo) records(version string) ([]Record, error) {
 	at, err := parseTime(a.Time)
 	if err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func (a *newSysinfo) records(string) ([]Record, error) {
 		return nil, errors.New("a host has not that many sockets, cores or cards")
 	}
 	s := &Sysinfo{
-		Timestamp: at, Cluster: clean(a.Cluster), Hostname: clean(a.Node), Description: clean(a.CPUModel),
+		Version: version, Timestamp: at, Cluster: clean(a.Cluster), Hostname: clean(a.Node), Description: clean(a.CPUModel),
 		CPUCores: uint64(a.Sockets * a.CoresPerSocket * a.ThreadsPerCore),
 		MemGB:    uint64(a.Memory) >> 20, MemKiB: uint64(a.Memory), GPUCards: uint64(len(a.Cards)),
 	}

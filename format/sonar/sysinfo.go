@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Sysinfo is the description of a host by sonar sysinfo. It has no version.
+// Sysinfo is the description of a host by sonar sysinfo.
 type Sysinfo struct {
+	Version     string // of the program that wrote it; empty in the oldest records
 	Timestamp   time.Time
 	Hostname    string // fully qualified
 	Description string // one line for people
@@ -62,6 +63,7 @@ var sysinfoColumns = [...]column[Sysinfo]{
 	{"gpu_cards", func(s *Sysinfo) any { return &s.GPUCards }},
 	{"gpumem_gb", func(s *Sysinfo) any { return &s.GPUMemGB }},
 	{"gpu_info", func(s *Sysinfo) any { return &s.GPUInfo }},
+	{"version", func(s *Sysinfo) any { return &s.Version }},
 }
 
 func (s *Sysinfo) set(name, text string) error { return parse(find(sysinfoColumns[:], s, name), text) }

@@ -99,7 +99,7 @@ func WriteSysinfo(ctx context.Context, w io.Writer, gpus GPUSource, hostname str
 }
 
 func sysinfo(h *rt.Host, gpus []rt.GPUReading, details []gpu.Details) *sonar.Sysinfo {
-	s := &sonar.Sysinfo{CPUCores: h.VCPUs.Or(0), MemGB: h.MemoryMiB.Or(0) >> 10, GPUInfo: cards(gpus, details)}
+	s := &sonar.Sysinfo{Version: sonar.Version, CPUCores: h.VCPUs.Or(0), MemGB: h.MemoryMiB.Or(0) >> 10, GPUInfo: cards(gpus, details)}
 	s.GPUCards = uint64(len(s.GPUInfo))
 	var kib uint64
 	for i := range gpus { // a GPU with MIG on has its memory in its instances

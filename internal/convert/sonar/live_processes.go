@@ -216,7 +216,7 @@ func (p *process) sample(head sonar.Sample) sonar.Sample {
 	s := head
 	s.User, s.Cmd, s.Job, s.Epoch, s.PID, s.PPID = p.user, p.cmd, p.job, p.epoch, uint64(p.pid), uint64(p.ppid)
 	s.CPUPct, s.CPUKiB, s.RSSAnonKiB = thousandth(p.cpu), p.dataStack>>10, p.anon>>10
-	s.CPUTimeSec, s.RolledUp = p.ticks/rt.TicksPerSecond, p.more
+	s.CPUTimeSec, s.RolledUp = (p.ticks+rt.TicksPerSecond/2)/rt.TicksPerSecond, p.more
 	s.GPUs.Indices = p.gpus
 	s.GPUPct, s.GPUMemPct, s.GPUKiB = thousandth(p.gpuUse), thousandth(p.gpuMem), p.gpuBytes>>10
 	return s

@@ -40,6 +40,11 @@ func TestRollUp(t *testing.T) {
 	if s := got[0].sample(sonar.Sample{}); s.CPUTimeSec != 3 || s.RolledUp != 1 || s.PID != 0 || s.GPUs.String() != "0,1" {
 		t.Errorf("%+v", s)
 	}
+	for ticks, want := range map[uint64]uint64{49: 0, 50: 1, 149: 1, 150: 2} { // Sonar rounds
+		if s := (&process{ticks: ticks}).sample(sonar.Sample{}); s.CPUTimeSec != want {
+			t.Errorf("%d ticks are %d s, want %d", ticks, s.CPUTimeSec, want)
+		}
+	}
 }
 
 func TestFilter(t *testing.T) {
