@@ -68,6 +68,7 @@ func DeriveScalars(prev, cur *Snapshot, scope Scope) Scalars {
 		SpaceAvailable: cur.Node.SpaceAvailable,
 		NetRecvBytes:   delta(prev.Node.NetRxBytes, cur.Node.NetRxBytes),
 		NetSentBytes:   delta(prev.Node.NetTxBytes, cur.Node.NetTxBytes),
+		GPUs:           cur.Node.GPUs,
 		GPUUsage:       cur.Node.GPUUsage,
 		GPUVRAMUsed:    cur.Node.GPUVRAMUsed,
 		GPUUtilized:    cur.Node.GPUUtilized,
@@ -75,9 +76,7 @@ func DeriveScalars(prev, cur *Snapshot, scope Scope) Scalars {
 	s.addVirtualNets(prev, cur)
 	if job {
 		s.jobScope(&prev.Job, &cur.Job, &cur.Node, float64(cur.Boot-prev.usageBoot())/1e9)
-		if cur.GPU.Valid() {
-			s.GPUUsage, s.GPUVRAMUsed, s.GPUUtilized = cur.GPU.Usage, cur.GPU.VRAMUsed, cur.GPU.Utilized
-		}
+		s.GPUUsage, s.GPUVRAMUsed, s.GPUUtilized = cur.GPU.Usage, cur.GPU.VRAMUsed, cur.GPU.Utilized
 	} else {
 		s.nodeScope(&prev.Node, &cur.Node)
 	}

@@ -113,6 +113,7 @@ func (g *GPUProcessReading) Fields() []Field {
 	return []Field{
 		{"uuid", Count, Key, &g.UUID}, {"pid", Count, Key, &g.PID},
 		{"vram_used", Bytes, Value, &g.VRAMUsed}, {"utilization", Percent, Value, &g.Utilization},
+		{"vram_peak", Bytes, Value, &g.VRAMPeak},
 	}
 }
 

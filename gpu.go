@@ -10,6 +10,13 @@ type GPUUse struct {
 // Valid reports whether any of its values was read.
 func (u *GPUUse) Valid() bool { return u.Usage.Valid() || u.VRAMUsed.Valid() || u.Utilized.Valid() }
 
+// Keys of GPUReading.Detail.
+const (
+	// BusyOf is what the utilization is of: BusyOfInterval, or one short sample of the driver without it.
+	BusyOf         = "busy_of"
+	BusyOfInterval = "interval" // the mean since the previous reading
+)
+
 // GPUReading holds what a driver reported about one GPU or MIG instance.
 type GPUReading struct {
 	UUID string // vendor UUID; the PCI address for AMD
@@ -17,7 +24,7 @@ type GPUReading struct {
 	Type string // "GPU", "NPU", "TPU"
 	Host string // identifier on this host
 
-	Utilization         Opt[float64] // percent of time busy, 0..100
+	Utilization         Opt[float64] // percent of time busy, 0..100; see BusyOf
 	VRAMTotal, VRAMUsed Opt[uint64]  // bytes
 	Temperature         Opt[uint64]  // degrees Celsius
 	Power               Opt[float64] // watts
@@ -32,6 +39,7 @@ type GPUProcessReading struct {
 	UUID string // of the GPU or MIG instance, as in GPUReading
 	PID  uint64
 
-	VRAMUsed    Opt[uint64]  // bytes
+	VRAMUsed    Opt[uint64]  // bytes; 0 after its end
 	Utilization Opt[float64] // percent of time that its kernels ran, 0..100
+	VRAMPeak    Opt[uint64]  // bytes: the highest of its life; absent unless the driver accounts for processes
 }

@@ -98,6 +98,7 @@ var NodeFigures = [...]Figure[NodeReading, uint64]{
 	{"disk_write_bytes", Bytes, Counter, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.DiskWriteBytes }},
 	{"space_total", KiB, Gauge, Steady, derived, func(n *NodeReading) *Opt[uint64] { return &n.SpaceTotal }},
 	{"space_available", KiB, Gauge, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.SpaceAvailable }},
+	{"gpus", Count, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUs }},
 	{"gpu_vram_used", KiB, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUVRAMUsed }},
 	{"gpu_utilized", Count, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUUtilized }},
 	{"load1", Hundredths, Gauge, Moving, kept, func(n *NodeReading) *Opt[uint64] { return &n.Load1 }},

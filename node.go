@@ -40,8 +40,10 @@ type NodeReading struct {
 	// f_blocks and f_bavail times the fragment size.
 	SpaceTotal, SpaceAvailable Opt[uint64]
 
-	// Sums over the GPUs: fractional GPUs in use, bytes of their memory in use,
-	// how many were not idle. Zero if the node has no GPU.
+	// The number of GPUs, 0 if the node has none; absent if a driver did not list them all.
+	GPUs Opt[uint64]
+	// Sums over the GPUs: fractional GPUs in use, bytes of their memory in use, how many were not
+	// idle. Absent if one GPU was not read, and without a GPU.
 	GPUUsage    Opt[float64]
 	GPUVRAMUsed Opt[uint64]
 	GPUUtilized Opt[uint64]

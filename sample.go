@@ -39,6 +39,7 @@ type Scalars struct {
 	SpaceTotal, SpaceAvailable    Opt[uint64] // bytes
 	NetRecvBytes, NetSentBytes    Opt[uint64] // bytes in the interval, over all interfaces except lo
 
+	GPUs        Opt[uint64]  // of the node; the use of none is absent
 	GPUUsage    Opt[float64] // fractional GPUs
 	GPUVRAMUsed Opt[uint64]  // bytes
 	GPUUtilized Opt[uint64]  // count

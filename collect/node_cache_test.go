@@ -71,7 +71,7 @@ func nodeValues(seed uint64) rt.Snapshot {
 		fill(reflect.ValueOf(table).Elem(), &seed)
 	}
 	s.Nets[1].SpeedMbps.Set(-1)
-	s.Node.GPUUsage, s.Node.GPUVRAMUsed, s.Node.GPUUtilized = rt.None[float64](), rt.None[uint64](), rt.None[uint64]()
+	s.Node.GPUs, s.Node.GPUUsage, s.Node.GPUVRAMUsed, s.Node.GPUUtilized = rt.None[uint64](), rt.None[float64](), rt.None[uint64](), rt.None[uint64]()
 	s.Node.ReadBoot, s.Boot = 0, 1000
 	return s
 }

@@ -168,7 +168,7 @@ func (c *coder) devices(s *rt.Snapshot) {
 
 // clearNode empties what node walks over.
 func clearNode(s *rt.Snapshot) {
-	s.Node = rt.NodeReading{GPUUsage: s.Node.GPUUsage, GPUVRAMUsed: s.Node.GPUVRAMUsed, GPUUtilized: s.Node.GPUUtilized}
+	s.Node = rt.NodeReading{GPUs: s.Node.GPUs, GPUUsage: s.Node.GPUUsage, GPUVRAMUsed: s.Node.GPUVRAMUsed, GPUUtilized: s.Node.GPUUtilized}
 	s.CPUs, s.Nets, s.Disks, s.Mounts = s.CPUs[:0], s.Nets[:0], s.Disks[:0], s.Mounts[:0]
 	s.Fabrics, s.RemoteFS = s.Fabrics[:0], s.RemoteFS[:0]
 }

@@ -56,9 +56,12 @@ func (g given) Read(s *rt.Snapshot) error {
 		s.Node.SpaceTotal.Set(total)
 		s.Node.SpaceAvailable.Set(available)
 	}
-	s.Node.GPUUsage.Set(g.usage)
-	s.Node.GPUVRAMUsed.Set(g.vram)
-	s.Node.GPUUtilized.Set(g.busy)
+	s.Node.GPUs.Set(uint64(len(g.gpus)))
+	if len(g.gpus) > 0 {
+		s.Node.GPUUsage.Set(g.usage)
+		s.Node.GPUVRAMUsed.Set(g.vram)
+		s.Node.GPUUtilized.Set(g.busy)
+	}
 	return nil
 }
 

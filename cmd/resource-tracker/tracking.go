@@ -112,7 +112,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 		return nil, err
 	}
 	if !s.gpu {
-		t.note(rt.Event{Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: GPUs are not read, their sums are 0"})
+		t.note(rt.Event{Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: GPUs are not read"})
 	}
 	t.kills.Step = run.Step
 	t.sinks = append(t.sinks, &t.kills, new(memory))
@@ -147,9 +147,10 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 			warn(err)
 		}
 	}
-	if s.gpu {
+	switch {
+	case s.gpu:
 		t.sources = append(t.sources, gpu.New("/dev", s.sysfs, tracked...))
-	} else {
+	case !gpu.Present("/dev", s.sysfs):
 		t.sources = append(t.sources, tracker.NoGPUs{})
 	}
 	t.sources = append(t.sources, energy.New(s.sysfs))

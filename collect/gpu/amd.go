@@ -55,6 +55,7 @@ func (a *amd) read(r *reading) {
 		a.none = a.list()
 	}
 	r.fail(a.none)
+	r.missing = r.missing || a.none != nil
 	for i := range a.cards {
 		a.readCard(&a.cards[i], r)
 		if a.details {
@@ -127,12 +128,10 @@ func (a *amd) readCard(c *amdCard, r *reading) {
 	if ok && percent <= 100 {
 		now.Utilization.Set(float64(percent))
 	}
-	r.usageShort = r.usageShort || c.busy.failed
 	used, ok := a.number(c, &c.vram, r)
 	if ok && used <= c.id.VRAMTotal.Or(0) {
 		now.VRAMUsed.Set(used)
 	}
-	r.vramShort = r.vramShort || c.vram.failed
 	if milli, ok := a.number(c, &c.temperature, r); ok {
 		now.Temperature.Set(milli / 1000)
 	}
@@ -152,7 +151,6 @@ func (a *amd) number(c *amdCard, f *attribute, r *reading) (uint64, bool) {
 
 // bytes reads an attribute, until the next call; nil if the card does not have it now.
 func (a *amd) bytes(c *amdCard, f *attribute, r *reading) []byte {
-	f.failed = false
 	if !f.file.IsOpen() {
 		return nil
 	}
@@ -165,7 +163,6 @@ func (a *amd) bytes(c *amdCard, f *attribute, r *reading) []byte {
 	case errors.Is(err, unix.ENODEV):
 		r.fail(fmt.Errorf("AMD GPU %s was removed: read %s: %w", c.id.UUID, f.name, err))
 	default:
-		f.failed = true
 		r.fail(fmt.Errorf("AMD GPU %s: read %s: %w", c.id.UUID, f.name, err))
 	}
 	return nil
@@ -173,9 +170,8 @@ func (a *amd) bytes(c *amdCard, f *attribute, r *reading) []byte {
 
 // attribute is one file of a card, held open if the card has it.
 type attribute struct {
-	name   string
-	file   procfile.File
-	failed bool // in the newest reading
+	name string
+	file procfile.File
 }
 
 // openAttribute opens the first file that matches a pattern.

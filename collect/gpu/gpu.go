@@ -1,11 +1,12 @@
 // Package gpu reads the GPUs of the node: NVIDIA's through NVML, a library of the driver
 // that is loaded at run time, and AMD's from the files of the module amdgpu below /sys. A
-// node without these drivers has no device, sums of zero, no error, and loads no library.
+// node without these drivers has no device, no sums, no error, and loads no library.
 //
 // A value that a device does not have is absent. With MIG enabled, an NVIDIA GPU is in the
 // list with its temperature, power and clock, and each of its MIG instances follows as a
 // device with its memory. The GPU's own memory is then absent, so that no sum over the list
-// counts a byte twice, and so is utilization, which NVML reports for neither.
+// counts a byte twice. Utilization is absent too, because NVML reports it for neither: so are
+// the sums of utilization over such a GPU and others.
 //
 // A program that has NVML open is a client of the driver: until Close the GPU keeps its
 // state between jobs' processes, and nvidia-smi cannot reset it or change its MIG mode.
@@ -22,8 +23,10 @@ import (
 )
 
 const (
-	// maxWait is the time that a reading waits for all drivers together.
-	maxWait = 100 * time.Millisecond
+	// maxWait is the time that a reading waits for all drivers together. It waits longer, up to
+	// maxSlowWait, for a driver whose latest answer took longer: eight GPUs take several 100 ms.
+	maxWait     = 100 * time.Millisecond
+	maxSlowWait = time.Second
 	// lookAgain is the time between two searches for drivers, GPUs and MIG instances.
 	lookAgain = time.Minute
 
@@ -81,8 +84,15 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Read fills the devices and their sums, section 6.1.5. It waits at most 100 ms, and not at all for
-// a driver that did not answer the previous reading. If a driver does not answer or a device fails,
+// Present reports whether the node has a driver for GPUs. It loads nothing.
+func Present(devRoot, sysRoot string) bool { return hasNVIDIA(devRoot) || hasAMD(sysRoot) }
+
+func hasNVIDIA(dev string) bool { return exists(filepath.Join(dev, "nvidiactl")) }
+
+func hasAMD(sys string) bool { return exists(filepath.Join(sys, "module/amdgpu")) }
+
+// Read fills the devices and their sums, section 6.1.5. It waits at most 100 ms, 1 s for a driver
+// that is known to be slow, and not at all for one that did not answer the previous reading. If a driver does not answer or a device fails,
 // its values are absent, the other values are valid, and the error has the device and the reason.
 // In the first 10 s a missing answer is not an error, because the driver may initialize unused
 // GPUs.
@@ -91,10 +101,12 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 		s.find()
 		s.look = now.Add(lookAgain)
 	}
+	wait := s.maxWait
 	for _, w := range s.drivers {
 		w.begin()
+		wait = max(wait, w.needs())
 	}
-	s.wait.start(s.maxWait)
+	s.wait.start(wait)
 	s.now.reset()
 	s.now.devices = snap.GPUs[:0]
 	for _, w := range s.drivers {
@@ -102,7 +114,11 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 	}
 	snap.GPUs = s.now.devices
 	snap.Energy = append(snap.Energy, s.now.energy...)
-	all := s.now.sumDevices(func(*rt.GPUReading) bool { return true })
+	snap.Node.GPUs = s.now.count()
+	var all rt.GPUUse
+	if !s.now.missing {
+		all = s.now.sumDevices(func(*rt.GPUReading) bool { return true })
+	}
 	snap.Node.GPUUsage, snap.Node.GPUVRAMUsed, snap.Node.GPUUtilized = all.Usage, all.VRAMUsed, all.Utilized
 	if s.tracked != nil {
 		s.tracked.attribute(&s.now, snap)
@@ -124,11 +140,11 @@ func (s *Source) Details(dst []Details) []Details { return append(dst, s.now.det
 // /dev/nvidiactl, AMD's is the module amdgpu. NVML is not loaded to find out, because that
 // would load the kernel module if it is installed.
 func (s *Source) find() {
-	if !s.nvidia && exists(filepath.Join(s.dev, "nvidiactl")) {
+	if !s.nvidia && hasNVIDIA(s.dev) {
 		s.nvidia = true
 		s.drivers = append(s.drivers, newWorker(newNVIDIA(s.processes, s.details)))
 	}
-	if !s.amd && exists(filepath.Join(s.sys, "module/amdgpu")) {
+	if !s.amd && hasAMD(s.sys) {
 		s.amd = true
 		s.drivers = append(s.drivers, newWorker(&amd{sys: s.sys, details: s.details}))
 	}
@@ -189,17 +205,17 @@ type reading struct {
 	devices   []rt.GPUReading
 	energy    []rt.EnergyReading
 	processes []rt.GPUProcessReading // on NVIDIA's GPUs, with pids of the node's namespace
+	ended     []rt.GPUProcessReading // were in the previous reading; only where the driver accounts for processes
 	details   []Details
-	// Reading the utilization or the memory of a device failed: a sum without it would be
-	// too low.
-	usageShort, vramShort bool
-	processesShort        bool  // a device did not list its processes
-	late                  bool  // a driver did not answer in time
-	err                   error // the errors of all devices
+
+	missing        bool  // a device is not in devices
+	processesShort bool  // a device did not list its processes
+	late           bool  // a driver did not answer in time
+	err            error // the errors of all devices
 }
 
 func (r *reading) reset() {
-	*r = reading{devices: r.devices[:0], energy: r.energy[:0], processes: r.processes[:0], details: r.details[:0]}
+	*r = reading{devices: r.devices[:0], energy: r.energy[:0], processes: r.processes[:0], ended: r.ended[:0], details: r.details[:0]}
 }
 
 // fail adds an error.
@@ -209,40 +225,53 @@ func (r *reading) fail(err error) {
 	}
 }
 
-// sumDevices adds up the values of the chosen devices. A device that does not have a
-// value, or is lost, is left out of the sum. A value that could not be read this time makes
-// the sum absent, and so does a choice without any device that has it. Without any device
-// the sums are 0.
+// count is the number of GPUs, without MIG instances.
+func (r *reading) count() (n rt.Opt[uint64]) {
+	if r.missing {
+		return n
+	}
+	n.Set(0)
+	for i := range r.devices {
+		if r.devices[i].Detail["parent_uuid"] == "" {
+			n.Set(n.Or(0) + 1)
+		}
+	}
+	return n
+}
+
+// sumDevices adds up the values of the chosen devices. A sum is absent if one of them does not have
+// its value, for whatever reason, and if there is none. The memory of a GPU with MIG on is in its
+// instances.
 func (r *reading) sumDevices(chosen func(g *rt.GPUReading) bool) (sum rt.GPUUse) {
 	var percent float64
-	var n, utilized, vram uint64
-	var usageRead, vramRead bool
+	var utilized, vram uint64
+	used, filled := 0, 0
+	isUsageRead, isVRAMRead := true, true
 	for i := range r.devices {
 		g := &r.devices[i]
 		if !chosen(g) {
 			continue
 		}
-		n++
-		if v, ok := g.Utilization.Get(); ok {
-			usageRead = true
-			percent += v
-			if v > 0 {
-				utilized++
-			}
+		used++
+		busy, ok := g.Utilization.Get()
+		isUsageRead = isUsageRead && ok
+		percent += busy
+		if busy > 0 {
+			utilized++
 		}
-		if v, ok := g.VRAMUsed.Get(); ok {
-			vramRead = true
-			vram += v
+		if g.Detail["mig_mode"] == "enabled" {
+			continue
 		}
+		filled++
+		bytes, ok := g.VRAMUsed.Get()
+		isVRAMRead = isVRAMRead && ok
+		vram += bytes
 	}
-	isKnown := len(r.devices) > 0 || r.err == nil
-	isNone := n == 0 && isKnown
-	hasUsage, hasVRAM := usageRead || isNone, vramRead || isNone
-	if hasUsage && !r.usageShort {
+	if used > 0 && isUsageRead {
 		sum.Usage.Set(percent / 100)
 		sum.Utilized.Set(utilized)
 	}
-	if hasVRAM && !r.vramShort {
+	if filled > 0 && isVRAMRead {
 		sum.VRAMUsed.Set(vram)
 	}
 	return sum

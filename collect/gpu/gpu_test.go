@@ -69,7 +69,13 @@ func wantNoGPU(t *testing.T, src *Source) {
 	if len(s.GPUProcesses) != 0 {
 		t.Errorf("processes: %v", s.GPUProcesses)
 	}
-	wantSums(t, &s.Node, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0))
+	wantSums(t, &s.Node, rt.None[float64](), rt.None[uint64](), rt.None[uint64]())
+	if n := s.Node.GPUs; n != rt.Some[uint64](0) {
+		t.Errorf("the number of GPUs is %v", n)
+	}
+	if s.GPU.Valid() {
+		t.Errorf("the use of no GPU: %+v", s.GPU)
+	}
 	if got := rt.Derive(nil, &s, rt.ScopeNode).GPU; got == nil || len(got) != 0 {
 		t.Errorf("the sample's devices: %v", got)
 	}
@@ -178,19 +184,22 @@ func TestT_GPU_05(t *testing.T) {
 func TestSums(t *testing.T) {
 	busy := rt.GPUReading{Utilization: rt.Some(50.0), VRAMUsed: rt.Some[uint64](8)}
 	idle := rt.GPUReading{Utilization: rt.Some(0.0), VRAMUsed: rt.Some[uint64](1)}
-	instance := rt.GPUReading{VRAMUsed: rt.Some[uint64](4)}
+	instance := rt.GPUReading{VRAMUsed: rt.Some[uint64](4), Detail: map[string]string{"parent_uuid": "GPU-1"}}
+	divided := rt.GPUReading{UUID: "GPU-1", Detail: map[string]string{"mig_mode": "enabled"}}
 	for _, tc := range []struct {
 		name           string
 		r              reading
 		usage          rt.Opt[float64]
 		vram, utilized rt.Opt[uint64]
 	}{
-		{"no device", reading{}, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0)},
+		{"no device", reading{}, rt.None[float64](), rt.None[uint64](), rt.None[uint64]()},
 		{"no device, for a reason", reading{err: os.ErrNotExist}, rt.None[float64](), rt.None[uint64](), rt.None[uint64]()},
 		{"all report", reading{devices: []rt.GPUReading{busy, idle, busy}}, rt.Some(1.0), rt.Some[uint64](17), rt.Some[uint64](2)},
-		{"one cannot report", reading{devices: []rt.GPUReading{busy, instance}}, rt.Some(0.5), rt.Some[uint64](12), rt.Some[uint64](1)},
+		{"one cannot report", reading{devices: []rt.GPUReading{busy, {VRAMUsed: rt.Some[uint64](4)}}}, rt.None[float64](), rt.Some[uint64](12), rt.None[uint64]()},
+		{"one without memory", reading{devices: []rt.GPUReading{busy, {Utilization: rt.Some(0.0)}}}, rt.Some(0.5), rt.None[uint64](), rt.Some[uint64](1)},
+		{"idle and divided", reading{devices: []rt.GPUReading{idle, divided, instance}}, rt.None[float64](), rt.Some[uint64](5), rt.None[uint64]()},
+		{"divided without parts", reading{devices: []rt.GPUReading{divided}}, rt.None[float64](), rt.None[uint64](), rt.None[uint64]()},
 		{"none can report", reading{devices: []rt.GPUReading{instance}}, rt.None[float64](), rt.Some[uint64](4), rt.None[uint64]()},
-		{"one failed to report", reading{devices: []rt.GPUReading{busy, instance}, usageShort: true}, rt.None[float64](), rt.Some[uint64](12), rt.None[uint64]()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want := rt.GPUUse{Usage: tc.usage, VRAMUsed: tc.vram, Utilized: tc.utilized}

@@ -34,6 +34,11 @@ type nvidia struct {
 // has reports whether NVML has a function: calling a missing one ends the process.
 func (n *nvidia) has(symbol string) bool { return n.lib.Extensions().LookupSymbol(symbol) == nil }
 
+// hasAny reports whether NVML has a function in any of its versions.
+func (n *nvidia) hasAny(symbol string) bool {
+	return n.has(symbol) || n.has(symbol+"_v2") || n.has(symbol+"_v3")
+}
+
 func newNVIDIA(processes, details bool) driver {
 	return &nvidia{lib: nvml.New(), processes: processes, details: details}
 }
@@ -58,16 +63,19 @@ func (n *nvidia) read(r *reading) {
 		}
 	}
 	if n.failed != nil {
-		r.usageShort, r.vramShort, r.processesShort = true, true, true
+		r.missing, r.processesShort = true, true
 		r.fail(n.failed)
 		return
 	}
 	r.fail(n.missing)
+	if n.missing != nil {
+		r.missing, r.processesShort = true, true
+	}
 	for i := range n.gpus {
 		g := &n.gpus[i]
 		g.read(r)
 		if n.processes {
-			g.readProcesses(r, n.canUse)
+			n.readProcesses(g, r)
 		}
 		if n.details {
 			n.readDetails(g, r)
@@ -130,7 +138,7 @@ func (n *nvidia) list() {
 		g := &n.gpus[i]
 		for k := range before {
 			if before[k].id.UUID == g.id.UUID {
-				g.seen, g.counter = before[k].seen, before[k].counter
+				g.history = before[k].history
 			}
 		}
 	}

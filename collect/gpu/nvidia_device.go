@@ -4,9 +4,9 @@ package gpu
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -22,12 +22,21 @@ type nvidiaGPU struct {
 	kind    kind
 	memory2 bool // read memory without the part that the driver reserves
 
-	counter energyCounter
+	samples  bool // the driver keeps samples of its utilization
+	accounts bool // the driver accounts for its processes
+	history
 
-	away    error  // it is lost, and not read again before the next list
-	trouble error  // of the newest reading
-	stale   bool   // the instance was removed
-	seen    uint64 // microseconds: the newest sample of its processes
+	away    error // it is lost, and not read again before the next list
+	trouble error // of the newest reading
+	stale   bool  // the instance was removed
+}
+
+// history is what a reading of a device needs of those before it.
+type history struct {
+	counter energyCounter
+	sampled uint64   // microseconds: the newest sample of its utilization
+	seen    uint64   // microseconds: the newest sample of its processes
+	running []uint64 // its processes
 }
 
 // kind is the kind of a device of the list.
@@ -41,14 +50,13 @@ const (
 
 // value is one value of a device.
 type value struct {
-	what        string
-	usage, vram bool // it is part of this sum
-	read        func(g *nvidiaGPU, to *rt.GPUReading) nvml.Return
+	what string
+	read func(g *nvidiaGPU, to *rt.GPUReading) nvml.Return
 }
 
 var (
-	utilization = value{what: "utilization", usage: true, read: (*nvidiaGPU).utilization}
-	memory      = value{what: "memory", vram: true, read: (*nvidiaGPU).memory}
+	utilization = value{what: "utilization", read: (*nvidiaGPU).utilization}
+	memory      = value{what: "memory", read: (*nvidiaGPU).memory}
 	temperature = value{what: "temperature", read: (*nvidiaGPU).temperature}
 	power       = value{what: "power", read: (*nvidiaGPU).power}
 	clock       = value{what: "graphics clock", read: (*nvidiaGPU).clock}
@@ -97,7 +105,9 @@ func (n *nvidia) add(dev nvml.Device, i int) nvml.Return {
 			mode = current
 		}
 	}
+	g.accounts = n.accountsOf(dev)
 	if mode != nvml.DEVICE_MIG_ENABLE {
+		n.findSamples(&g)
 		n.gpus = append(n.gpus, g)
 		return nvml.SUCCESS
 	}
@@ -144,6 +154,7 @@ func (n *nvidia) addInstance(parent *nvidiaGPU, dev nvml.Device, i, slices int) 
 	if ret != nvml.SUCCESS {
 		g.id.Name = parent.id.Name + " MIG"
 	}
+	g.accounts = n.accountsOf(dev)
 	if id, ret := dev.GetGpuInstanceId(); ret == nvml.SUCCESS {
 		g.detail("gpu_instance_id", strconv.Itoa(id))
 	}
@@ -185,8 +196,6 @@ func (g *nvidiaGPU) read(r *reading) {
 			g.lose(ret)
 			now = g.id
 		case failed:
-			r.usageShort = r.usageShort || v.usage
-			r.vramShort = r.vramShort || v.vram
 			g.fail(v.what, ret)
 		}
 	}
@@ -217,7 +226,66 @@ func (g *nvidiaGPU) fail(what string, ret nvml.Return) {
 	}
 }
 
+// accountsOf reports whether the driver accounts for the processes on a device.
+func (n *nvidia) accountsOf(dev nvml.Device) bool {
+	if !n.has("nvmlDeviceGetAccountingMode") || !n.has("nvmlDeviceGetAccountingStats") {
+		return false
+	}
+	mode, ret := dev.GetAccountingMode()
+	return ret == nvml.SUCCESS && mode == nvml.FEATURE_ENABLED
+}
+
+// findSamples finds out whether the driver keeps samples of the GPU's utilization. Those that it has
+// are of the time before the first reading.
+func (n *nvidia) findSamples(g *nvidiaGPU) {
+	if !n.has("nvmlDeviceGetSamples") {
+		return
+	}
+	_, newest, ret := g.meanOfSamples()
+	if g.samples = ret == nvml.SUCCESS; g.samples {
+		g.sampled = newest
+		g.detail(rt.BusyOf, rt.BusyOfInterval)
+	}
+}
+
+// meanOfSamples is the mean of the samples of utilization since the newest one that is known, in
+// percent, and the time of the newest one in microseconds. The driver keeps about 100 samples, one
+// each 1/6 to 1 s.
+func (g *nvidiaGPU) meanOfSamples() (mean rt.Opt[float64], newest uint64, ret nvml.Return) {
+	newest = g.sampled
+	_, samples, ret := g.dev.GetSamples(nvml.GPU_UTILIZATION_SAMPLES, g.sampled)
+	if isNoSample(ret, len(samples)) {
+		return mean, newest, nvml.SUCCESS
+	}
+	if ret != nvml.SUCCESS {
+		return mean, newest, ret
+	}
+	sum, n := 0.0, 0
+	for i := range samples {
+		percent := binary.NativeEndian.Uint32(samples[i].SampleValue[:])
+		isNew := samples[i].TimeStamp > g.sampled // the end of the list can be empty
+		if isNew && percent <= 100 {
+			sum, n = sum+float64(percent), n+1
+			newest = max(newest, samples[i].TimeStamp)
+		}
+	}
+	if n > 0 {
+		mean.Set(sum / float64(n))
+	}
+	return mean, newest, ret
+}
+
+// utilization reads the mean since the previous reading; where the driver has no sample since then,
+// its newest one.
 func (g *nvidiaGPU) utilization(to *rt.GPUReading) nvml.Return {
+	if g.samples {
+		mean, newest, ret := g.meanOfSamples()
+		g.sampled = newest
+		if ret == nvml.SUCCESS && mean.Valid() {
+			to.Utilization = mean
+			return ret
+		}
+	}
 	u, ret := g.dev.GetUtilizationRates()
 	if ret == nvml.SUCCESS && u.Gpu > 100 {
 		return nvml.ERROR_UNKNOWN
@@ -297,65 +365,4 @@ func (g *nvidiaGPU) energy(*rt.GPUReading) nvml.Return {
 	c.last, c.known = millijoules, true
 	c.now.Set(1000 * c.total)
 	return ret
-}
-
-// readProcesses adds the processes that compute on the device: their memory, and their
-// utilization since the previous reading. NVML does not have the latter for MIG instances,
-// and the processes of a GPU with MIG enabled are on those.
-func (g *nvidiaGPU) readProcesses(r *reading, canUse bool) {
-	if g.away != nil || g.kind == migParent {
-		return
-	}
-	infos, ret := g.dev.GetComputeRunningProcesses()
-	if !g.listed("processes", ret) {
-		r.processesShort = r.processesShort || g.away == nil
-		return
-	}
-	from := len(r.processes)
-	for i := range infos {
-		p := rt.GPUProcessReading{PID: uint64(infos[i].Pid), UUID: g.id.UUID}
-		if m := infos[i].UsedGpuMemory; m != math.MaxUint64 { // NVML_VALUE_NOT_AVAILABLE
-			p.VRAMUsed.Set(m)
-		}
-		r.processes = append(r.processes, p)
-	}
-	if g.kind == migInstance || !canUse || len(infos) == 0 {
-		return
-	}
-	samples, ret := g.dev.GetProcessUtilization(g.seen)
-	if ret != nvml.ERROR_NOT_FOUND && !g.listed("processes' utilization", ret) { // not found: all were idle
-		return
-	}
-	added := r.processes[from:]
-	for i := range added {
-		added[i].Utilization = rt.Some(newestUse(samples, uint32(added[i].PID)))
-	}
-	for i := range samples {
-		g.seen = max(g.seen, samples[i].TimeStamp)
-	}
-}
-
-// listed reports whether a call returned its list, and records its error.
-func (g *nvidiaGPU) listed(what string, ret nvml.Return) bool {
-	switch answerOf(ret) {
-	case given:
-		return true
-	case lost:
-		g.lose(ret)
-	case failed:
-		g.fail(what, ret)
-	}
-	return false
-}
-
-// newestUse is the newest sample of a process, in percent; 0 without a sample.
-func newestUse(samples []nvml.ProcessUtilizationSample, pid uint32) float64 {
-	var newest uint64
-	var percent uint32
-	for i := range samples {
-		if s := &samples[i]; s.Pid == pid && s.TimeStamp >= newest && s.SmUtil <= 100 {
-			newest, percent = s.TimeStamp, s.SmUtil
-		}
-	}
-	return float64(percent)
 }

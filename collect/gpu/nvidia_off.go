@@ -17,6 +17,6 @@ func (nvidia) vendor() string { return "NVIDIA" }
 func (nvidia) close() {}
 
 func (nvidia) read(r *reading) {
-	r.usageShort, r.vramShort, r.processesShort = true, true, true
+	r.missing, r.processesShort = true, true
 	r.fail(fmt.Errorf("the node has NVIDIA's driver, and this program was built without cgo, which NVML needs: %w", errors.ErrUnsupported))
 }

@@ -84,6 +84,10 @@ func measure(d *mock.Device, i int, m model) {
 	}
 	d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return m.temp, nvml.SUCCESS }
 	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return m.watt*1000 + 500, nvml.SUCCESS }
+	d.GetSamplesFunc = func(nvml.SamplingType, uint64) (nvml.ValueType, []nvml.Sample, nvml.Return) {
+		return 0, nil, nvml.ERROR_NOT_SUPPORTED
+	}
+	unaccounted(d)
 	used := uint64(i+1) * 1_000_000
 	d.GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { used += uint64(i+1) * 500; return used, nvml.SUCCESS }
 	d.GetClockInfoFunc = func(c nvml.ClockType) (uint32, nvml.Return) {
@@ -94,6 +98,13 @@ func measure(d *mock.Device, i int, m model) {
 	}
 }
 
+// unaccounted is a device without accounting, graphics and MPS.
+func unaccounted(d *mock.Device) {
+	d.GetAccountingModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_DISABLED, nvml.SUCCESS }
+	d.GetGraphicsRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.SUCCESS }
+	d.GetMPSComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED }
+}
+
 // partition turns MIG on, with instances of 5 GiB that use 1 MiB each, under these numbers.
 func partition(d *mock.Device, uuid string, instances ...int) {
 	d.SetMigMode(nvml.DEVICE_MIG_ENABLE)
@@ -102,6 +113,7 @@ func partition(d *mock.Device, uuid string, instances ...int) {
 	there := map[int]*mock.Device{}
 	for _, i := range instances {
 		m := &mock.Device{}
+		unaccounted(m)
 		m.GetUUIDFunc = func() (string, nvml.Return) { return fmt.Sprintf("MIG-%s-%d", uuid, i), nvml.SUCCESS }
 		m.GetNameFunc = func() (string, nvml.Return) { return a100.name + " MIG 1g.5gb", nvml.SUCCESS }
 		m.GetGpuInstanceIdFunc = func() (int, nvml.Return) { return i + 7, nvml.SUCCESS }
@@ -229,7 +241,10 @@ func TestMIG(t *testing.T) {
 	if diff := cmp.Diff(want, s.GPUs[1:], insides); diff != "" {
 		t.Error(diff)
 	}
-	wantSums(t, &s.Node, rt.Some(0.5), rt.Some[uint64](gib+2<<20), rt.Some[uint64](1))
+	wantSums(t, &s.Node, rt.None[float64](), rt.Some[uint64](gib+2<<20), rt.None[uint64]())
+	if n := s.Node.GPUs; n != rt.Some[uint64](2) {
+		t.Errorf("%v GPUs", n)
+	}
 }
 
 // Where all is in MIG mode nothing reports utilization, which is not the same as none.
@@ -274,7 +289,7 @@ func TestUnsupportedValues(t *testing.T) {
 	if v := s.GPUs[0].VRAMUsed.Or(0); v != gib+gib/2 {
 		t.Errorf("the older function's memory was not taken: %d", v)
 	}
-	wantSums(t, &s.Node, rt.Some(0.5), rt.Some[uint64](3*gib+gib/2), rt.Some[uint64](1))
+	wantSums(t, &s.Node, rt.None[float64](), rt.Some[uint64](3*gib+gib/2), rt.None[uint64]())
 }
 
 // A function that the library lacks would end the process: none such is called.
@@ -358,7 +373,7 @@ func TestLost(t *testing.T) {
 			if g := s.GPUs[1]; g.Utilization.Valid() || g.VRAMUsed.Valid() || g.Power.Valid() {
 				t.Errorf("reading %d: values of a lost GPU: %+v", i, g)
 			}
-			wantSums(t, &s.Node, rt.Some(1.0), rt.Some[uint64](4*gib), rt.Some[uint64](2))
+			wantSums(t, &s.Node, rt.None[float64](), rt.None[uint64](), rt.None[uint64]())
 			time.Sleep(10 * time.Second)
 		}
 		if n := len(d.GetUtilizationRatesCalls()) - calls; n != 1 {
@@ -386,11 +401,18 @@ func TestNoHandle(t *testing.T) {
 	if err := srv.source(t).Read(&s); !errors.Is(err, fs.ErrPermission) || len(s.GPUs) != 1 || s.GPUs[0].Host != "1" {
 		t.Errorf("%v, %+v", err, s.GPUs)
 	}
+	wantSums(t, &s.Node, rt.None[float64](), rt.None[uint64](), rt.None[uint64]())
+	if s.Node.GPUs.Valid() {
+		t.Errorf("%v GPUs", s.Node.GPUs)
+	}
 }
 
 func TestNoDevices(t *testing.T) {
 	s := read(t, newServer(0, a100).source(t))
-	wantSums(t, &s.Node, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0))
+	wantSums(t, &s.Node, rt.None[float64](), rt.None[uint64](), rt.None[uint64]())
+	if n := s.Node.GPUs; n != rt.Some[uint64](0) {
+		t.Errorf("%v GPUs", n)
+	}
 }
 
 // An error of starting NVML is the status of the sensor; the next attempt is a minute later.

@@ -21,7 +21,8 @@ type Tracked struct {
 	// scheduler gives no list.
 	Devices string
 	// ByDevice makes Snapshot.GPU the sum over these devices, including the use by other
-	// processes. Otherwise, or if the devices are unknown, it is the sum over the processes.
+	// processes. Otherwise, or without Devices, it is the sum over the processes. If the devices
+	// cannot be found, it is absent, except for the memory of the processes if a GPU is divided.
 	ByDevice bool
 	// Event receives an event if another process uses one of the job's GPUs, or the job uses
 	// another GPU. The event has no time. Event may be nil.
@@ -32,7 +33,7 @@ type Tracked struct {
 // devices.
 func WithTracked(t Tracked) Option {
 	return func(s *Source) {
-		s.processes, s.tracked = true, &tracker{Tracked: t}
+		s.processes, s.tracked = true, &tracker{Tracked: t, proc: "/proc"}
 		s.tracked.allocated, s.tracked.invalid = parseAllocation(t.Devices)
 	}
 }
@@ -43,9 +44,11 @@ type tracker struct {
 	allocated allocation
 	invalid   error // of parsing Devices
 
-	pids     []int // sorted
-	foreign  []use // of the newest reading: other processes on the job's GPUs
-	before   []use // of the previous reading
+	proc     string // /proc
+	pids     []int  // sorted
+	ours     []use  // of the newest reading: the snapshot's
+	foreign  []use  // of the newest reading: other processes on the job's GPUs
+	before   []use  // of the previous reading
 	reported []finding
 
 	listed []string // UUIDs of the devices with which the allocation was last compared
@@ -80,14 +83,37 @@ func (t *tracker) attribute(r *reading, snap *rt.Snapshot) {
 			snap.GPUProcesses = append(snap.GPUProcesses, *p)
 		}
 	}
+	t.addEnded(r, snap)
 	if known {
 		t.check(r)
 	}
-	if known && t.ByDevice {
+	isAllocated := t.ByDevice && t.Devices != ""
+	switch {
+	case !isAllocated:
+		snap.GPU = r.sumProcesses(snap.GPUProcesses)
+	case known:
 		snap.GPU = r.sumDevices(func(g *rt.GPUReading) bool { return g.InJob.Or(false) })
-		return
+	case errors.Is(t.misfit, errDivided):
+		snap.GPU = rt.GPUUse{VRAMUsed: r.sumProcesses(snap.GPUProcesses).VRAMUsed}
+	default:
+		snap.GPU = rt.GPUUse{}
 	}
-	snap.GPU = r.sumProcesses(snap.GPUProcesses)
+}
+
+// addEnded adds the processes of the previous snapshot that have ended since then, with their last
+// figures.
+func (t *tracker) addEnded(r *reading, snap *rt.Snapshot) {
+	for i := range r.ended {
+		p := &r.ended[i]
+		if slices.Contains(t.ours, use{p.PID, p.UUID}) {
+			snap.GPUProcesses = append(snap.GPUProcesses, *p)
+		}
+	}
+	t.ours = t.ours[:0]
+	for i := range snap.GPUProcesses {
+		p := &snap.GPUProcesses[i]
+		t.ours = append(t.ours, use{p.PID, p.UUID})
+	}
 }
 
 // mark sets InJob of each device, and reports whether the allocation is known.
@@ -124,7 +150,7 @@ func (t *tracker) fit(devices []rt.GPUReading) error {
 		t.misfit = t.allocated.fits(devices)
 	}
 	if t.misfit != nil {
-		t.record("absent", fmt.Sprintf("the GPUs of the job are unknown: %v; the use by its processes is recorded", t.misfit))
+		t.record("absent", fmt.Sprintf("the GPUs of the job are unknown: %v; the memory of its processes is recorded", t.misfit))
 	}
 	return t.misfit
 }
@@ -148,11 +174,17 @@ func (t *tracker) check(r *reading) {
 		default:
 			u := use{p.PID, p.UUID}
 			t.foreign = append(t.foreign, u)
-			if slices.Contains(t.before, u) {
+			if slices.Contains(t.before, u) && !t.isServer(p.PID) {
 				t.report(finding{p.UUID, true}, g)
 			}
 		}
 	}
+}
+
+// isServer reports whether a process is the server of CUDA's Multi-Process Service, which works for its
+// clients. The name only prevents a message.
+func (t *tracker) isServer(pid uint64) bool {
+	return procfile.Text(t.proc, strconv.FormatUint(pid, 10), "comm") == "nvidia-cuda-mps"
 }
 
 // device returns the device with this UUID, nil if there is none.
@@ -211,6 +243,8 @@ func parseAllocation(text string) (a allocation, err error) {
 	return a, nil
 }
 
+var errDivided = errors.New("a GPU is divided (MIG), and the list has numbers")
+
 // fits returns an error if the allocation names devices that do not exist. A number is the minor
 // number of a device file, which only NVIDIA GPUs have. If a GPU is divided (MIG), Slurm also
 // numbers the instances, in an order of its own.
@@ -226,7 +260,7 @@ func (a *allocation) fits(devices []rt.GPUReading) error {
 			continue
 		}
 		if strings.HasPrefix(g.UUID, "MIG-") {
-			return errors.New("a GPU is divided (MIG), and the list has numbers")
+			return errDivided
 		}
 		minor, ok := minorOf(g)
 		if !ok {
@@ -244,7 +278,7 @@ func (a *allocation) fits(devices []rt.GPUReading) error {
 
 // holds reports whether g is allocated. The result is absent if only an instance of g is.
 func (a *allocation) holds(g *rt.GPUReading, devices []rt.GPUReading) rt.Opt[bool] {
-	if slices.Contains(a.uuids, g.UUID) {
+	if slices.Contains(a.uuids, g.UUID) || slices.Contains(a.uuids, g.Detail["parent_uuid"]) {
 		return rt.Some(true)
 	}
 	if minor, ok := minorOf(g); ok && slices.Contains(a.minors, minor) {
@@ -265,9 +299,9 @@ func minorOf(g *rt.GPUReading) (uint64, bool) {
 }
 
 // sumProcesses adds up the GPU use of these processes. The sum is absent if a driver did not
-// list its processes. The usage is absent if the usage of one process is, as on a MIG instance.
+// list its processes, and without a GPU. The usage is absent if the usage of one process is, as on a MIG instance.
 func (r *reading) sumProcesses(processes []rt.GPUProcessReading) (sum rt.GPUUse) {
-	if r.processesShort {
+	if r.processesShort || len(r.devices) == 0 {
 		return sum
 	}
 	var percent float64

@@ -110,13 +110,18 @@ func TestUseOfATree(t *testing.T) {
 	}
 }
 
-// A job of which the scheduler says nothing is what its processes use: nothing,
-// where it has none on a GPU.
+// The use of a job without a list is what its processes use: nothing if none is on a GPU.
 func TestJobWithoutList(t *testing.T) {
-	for name, srv := range map[string]*server{"4 GPUs": idle(newServer(4, a100)), "no GPU": newServer(0, a100)} {
+	for name, tc := range map[string]struct {
+		srv  *server
+		want rt.GPUUse
+	}{
+		"4 GPUs": {idle(newServer(4, a100)), rt.GPUUse{Usage: rt.Some(0.0), VRAMUsed: rt.Some[uint64](0), Utilized: rt.Some[uint64](0)}},
+		"no GPU": {newServer(0, a100), rt.GPUUse{}},
+	} {
 		var events ledger
-		s := read(t, srv.source(t, WithTracked(Tracked{PIDs: pids(1), ByDevice: true, Event: events.take})))
-		wantUse(t, s.GPU, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0))
+		s := read(t, tc.srv.source(t, WithTracked(Tracked{PIDs: pids(1), ByDevice: true, Event: events.take})))
+		wantUse(t, s.GPU, tc.want.Usage, tc.want.VRAMUsed, tc.want.Utilized)
 		if strings.Trim(inJob(s.GPUs), "?") != "" {
 			t.Errorf("%s: %s", name, inJob(s.GPUs))
 		}
@@ -124,33 +129,35 @@ func TestJobWithoutList(t *testing.T) {
 	}
 }
 
-// A list that cannot be of these devices names none of them as the job's.
+// A list that cannot be of these devices names none of them as the job's, and their use is not 0.
 func TestListThatDoesNotFit(t *testing.T) {
 	mig := idle(newServer(2, a100))
 	partition(mig.devices[1], "x", 0)
 	instance, _ := mig.devices[1].GetMigDeviceHandleByIndex(0)
-	running(instance.(*mock.Device))
+	running(instance.(*mock.Device), nvml.ProcessInfo{Pid: 9, UsedGpuMemory: 3 << 20})
 	for name, tc := range map[string]struct {
 		srv  *server
 		list string
 		says string
+		vram rt.Opt[uint64]
 	}{
-		"a number too much": {idle(newServer(2, a100)), "0,5", "1 of the 2 GPUs of the list were not found"},
-		"a UUID of no GPU":  {idle(newServer(2, a100)), "GPU-0000,MIG-gone", "1 of the 2 GPUs of the list were not found"},
-		"no number":         {idle(newServer(2, a100)), "tesla:1", `"tesla:1" in the list`},
-		"half a range":      {idle(newServer(2, a100)), "0-", `"0-" in the list`},
-		"backwards":         {idle(newServer(2, a100)), "1-0", `"1-0" in the list`},
-		"numbers with MIG":  {mig, "0", "divided"},
+		"a number too much": {idle(newServer(2, a100)), "0,5", "1 of the 2 GPUs of the list were not found", rt.None[uint64]()},
+		"a UUID of no GPU":  {idle(newServer(2, a100)), "GPU-0000,MIG-gone", "1 of the 2 GPUs of the list were not found", rt.None[uint64]()},
+		"no number":         {idle(newServer(2, a100)), "tesla:1", `"tesla:1" in the list`, rt.None[uint64]()},
+		"half a range":      {idle(newServer(2, a100)), "0-", `"0-" in the list`, rt.None[uint64]()},
+		"backwards":         {idle(newServer(2, a100)), "1-0", `"1-0" in the list`, rt.None[uint64]()},
+		"numbers with MIG":  {mig, "0", "divided", rt.Some[uint64](3 << 20)},
+		"no GPU at all":    {newServer(0, a100), "0", "1 of the 1 GPUs of the list were not found", rt.None[uint64]()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var events ledger
-			src := tc.srv.source(t, WithTracked(Tracked{PIDs: pids(), Devices: tc.list, ByDevice: true, Event: events.take}))
+			src := tc.srv.source(t, WithTracked(Tracked{PIDs: pids(9), Devices: tc.list, ByDevice: true, Event: events.take}))
 			for range 2 {
 				s := read(t, src)
 				if got := inJob(s.GPUs); strings.Trim(got, "?") != "" {
 					t.Errorf("the devices: %s", got)
 				}
-				wantUse(t, s.GPU, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0))
+				wantUse(t, s.GPU, rt.None[float64](), tc.vram, rt.None[uint64]())
 			}
 			events.want(t, "absent: the GPUs of the job are unknown: ")
 			events.want(t, tc.says)

@@ -47,6 +47,7 @@ type worker struct {
 
 func newWorker(drv driver) *worker {
 	w := &worker{drv: drv, ask: make(chan struct{}, 1), done: make(chan struct{}, 1), gone: make(chan struct{})}
+	w.last.missing = true
 	w.hung = fmt.Errorf("the %s driver does not answer (%w): its GPUs are recorded without values until it does; see the kernel's log",
 		drv.vendor(), os.ErrDeadlineExceeded)
 	go w.run()
@@ -74,7 +75,7 @@ func (w *worker) run() {
 func (w *worker) read(r *reading) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.usageShort, r.vramShort, r.processesShort = true, true, true
+			r.missing, r.processesShort = true, true
 			r.fail(fmt.Errorf("reading the %s GPUs panicked: %v", w.drv.vendor(), p))
 		}
 	}()
@@ -99,6 +100,16 @@ func (w *worker) begin() {
 	w.ask <- struct{}{}
 }
 
+// needs is the time that the next answer may take, judged by the latest one.
+func (w *worker) needs() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.overdue {
+		return 0
+	}
+	return min(2*w.took, maxSlowWait)
+}
+
 // finish waits for the reading and adds it to r. If the reading is not complete in time, finish
 // adds the one that was late for the previous snapshot: the values of a slow driver are one
 // interval old, not absent. If there is none, it adds the known devices without values. A driver
@@ -111,13 +122,13 @@ func (w *worker) finish(p *waiting, r *reading) {
 	defer w.mu.Unlock()
 	from := len(r.devices)
 	r.devices = append(r.devices, w.last.devices...)
+	r.missing = r.missing || w.last.missing
 	if w.fresh && w.took <= maxAge {
 		w.fresh, w.answered = false, true
 		r.energy = append(r.energy, w.last.energy...)
 		r.processes = append(r.processes, w.last.processes...)
+		r.ended = append(r.ended, w.last.ended...)
 		r.details = append(r.details, w.last.details...)
-		r.usageShort = r.usageShort || w.last.usageShort
-		r.vramShort = r.vramShort || w.last.vramShort
 		r.processesShort = r.processesShort || w.last.processesShort
 		r.fail(w.last.err)
 		return
@@ -125,7 +136,7 @@ func (w *worker) finish(p *waiting, r *reading) {
 	for i := from; i < len(r.devices); i++ {
 		r.devices[i] = identity(&r.devices[i])
 	}
-	r.usageShort, r.vramShort, r.processesShort, r.late = true, true, true, true
+	r.processesShort, r.late = true, true
 	if w.answered || time.Since(w.begun) > startTime {
 		r.fail(w.hung)
 	}

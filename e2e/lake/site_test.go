@@ -94,6 +94,9 @@ func sampleRun(n, readings int) (rt.Run, []rt.Snapshot) {
 	run.Start, run.JobStart, run.JobEndLimit = started, started, started.Add(4*time.Hour)
 	run.Cluster, run.Scheduler, run.Node = "c1", "slurm", fmt.Sprintf("n%d", n%16)
 	run.User, run.Account, run.Partition = fmt.Sprintf("user%d", n%7), fmt.Sprintf("project%d", n%3), []string{"short", "long", "gpu"}[n%3]
+	if n%3 == 2 {
+		run.GPUs = "1"
+	}
 	run.AllocCPUs, run.AllocMem, run.NumNodes = u(uint64(1+n%8)), u(uint64(1+n%5)<<30), u(1)
 	run.Meta.JobName, run.Meta.Tags = fmt.Sprintf("job-%d", n%11), map[string]string{"release": "a"}
 	list = list[:readings]

@@ -30,16 +30,18 @@ const notANumber = "NaN"
 // interval's end in seconds since the epoch. Times have 3 decimals, usages and
 // GPU memory 4, disk space 6 (section 7.2). A value that was not read is an empty
 // field, or NaN at the end of the row. The buffers of a job are 0: the kernel counts
-// them in its page cache, which is in memory_cached.
+// them in its page cache, which is in memory_cached. A node without a GPU uses 0 GPUs.
 func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
-	isOfJob := s.MemCached.Valid() && !s.MemBuffers.Valid()
+	row := *s
+	isOfJob := row.MemCached.Valid() && !row.MemBuffers.Valid()
 	if isOfJob {
-		row := *s
 		row.MemBuffers.Set(0)
-		s = &row
 	}
-	dst = appendScalars(dst, timestamp, s)
-	if !s.GPUUtilized.Valid() {
+	if hasNoGPU := row.GPUs == rt.Some[uint64](0); hasNoGPU {
+		row.GPUUsage, row.GPUVRAMUsed, row.GPUUtilized = rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0)
+	}
+	dst = appendScalars(dst, timestamp, &row)
+	if !row.GPUUtilized.Valid() {
 		dst = append(dst, notANumber...)
 	}
 	return append(dst, '\n')

@@ -174,3 +174,20 @@ func BenchmarkAppendCSV(b *testing.B) {
 	}
 	b.SetBytes(int64(len(buf)))
 }
+
+// A node without a GPU uses none. GPUs that were not read have no figure.
+func TestRowWithoutGPUs(t *testing.T) {
+	for _, tc := range []struct {
+		gpus rt.Opt[uint64]
+		want string
+	}{
+		{rt.Some[uint64](0), ",0.0000,0.0000,0\n"},
+		{rt.Some[uint64](1), ",,,NaN\n"},
+		{rt.None[uint64](), ",,,NaN\n"},
+	} {
+		row := string(AppendCSV(nil, 1, &rt.Scalars{GPUs: tc.gpus}))
+		if !strings.HasSuffix(row, tc.want) {
+			t.Errorf("%v GPUs: %q, want %q at its end", tc.gpus, row, tc.want)
+		}
+	}
+}

@@ -142,8 +142,7 @@ func (e *Samples) addProgram() error {
 	return nil
 }
 
-// NoGPUs is the GPU source of a tracker that looks for none: the list of GPUs in samples
-// is empty, their sums (section 7.2) are 0, and no CSV row ends in a comma (T-CSV-06).
+// NoGPUs is the GPU source of a tracker that does not read GPUs, on a node that has none.
 type NoGPUs struct{}
 
 // Name returns the name of the source in the ledger.
@@ -152,11 +151,9 @@ func (NoGPUs) Name() string { return "gpu" }
 // Close does nothing.
 func (NoGPUs) Close() error { return nil }
 
-// Read sets the sums.
+// Read sets the number of GPUs.
 func (NoGPUs) Read(s *rt.Snapshot) error {
-	s.Node.GPUUsage.Set(0)
-	s.Node.GPUVRAMUsed.Set(0)
-	s.Node.GPUUtilized.Set(0)
+	s.Node.GPUs.Set(0)
 	return nil
 }
 

@@ -144,7 +144,8 @@ CREATE VIEW process_reading AS
     read_bytes, write_bytes, gone
   FROM process_value CROSS JOIN process AS d ON d.id = process;
 CREATE VIEW gpu_process_reading AS
-  SELECT seq, d.id AS gpu_process, uuid AS gpu_uuid, pid, value1 AS vram_used_bytes, value2 AS utilization_pct, gone
+  SELECT seq, d.id AS gpu_process, uuid AS gpu_uuid, pid, value1 AS vram_used_bytes, value2 AS utilization_pct,
+    value3 AS vram_peak_bytes, gone
   FROM counter_value CROSS JOIN gpu_process AS d ON d.id = device;
 CREATE VIEW fabric_reading AS
   SELECT seq, d.id AS fabric, d.device AS device, port, value1 AS rx_bytes, value2 AS tx_bytes,

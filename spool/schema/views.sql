@@ -16,9 +16,6 @@ INSERT INTO sqlite_schema (type, name, tbl_name, rootpage, sql) VALUES
   SELECT seq, d.id AS perf, "group", socket, cpu, event, value1 AS value, value2 AS enabled_ns,
     value3 AS running_ns, gone
   FROM counter_value CROSS JOIN perf AS d ON d.id = device'),
-('view', 'gpu_process_reading', 'gpu_process_reading', 0, 'CREATE VIEW gpu_process_reading AS
-  SELECT seq, d.id AS gpu_process, uuid AS gpu_uuid, pid, value1 AS vram_used_bytes, value2 AS utilization_pct, gone
-  FROM counter_value CROSS JOIN gpu_process AS d ON d.id = device'),
 ('view', 'remote_fs_reading', 'remote_fs_reading', 0, 'CREATE VIEW remote_fs_reading AS
   SELECT seq, d.id AS remote_fs, kind, source, mount_point, value1 AS read_bytes, value2 AS write_bytes,
     value3 AS ops, gone
@@ -27,6 +24,10 @@ INSERT INTO sqlite_schema (type, name, tbl_name, rootpage, sql) VALUES
   SELECT seq, d.id AS fabric, d.device AS device, port, value1 AS rx_bytes, value2 AS tx_bytes,
     value3 AS rx_packets, value4 AS tx_packets, gone
   FROM counter_value AS v CROSS JOIN fabric AS d ON d.id = v.device'),
+('view', 'gpu_process_reading', 'gpu_process_reading', 0, 'CREATE VIEW gpu_process_reading AS
+  SELECT seq, d.id AS gpu_process, uuid AS gpu_uuid, pid, value1 AS vram_used_bytes, value2 AS utilization_pct,
+    value3 AS vram_peak_bytes, gone
+  FROM counter_value CROSS JOIN gpu_process AS d ON d.id = device'),
 ('view', 'process_reading', 'process_reading', 0, 'CREATE VIEW process_reading AS
   SELECT seq, process, pid, comm, step, task, user_ticks AS cpu_user_ticks, system_ticks AS cpu_system_ticks, rss_kib, pss_kib, threads,
     read_bytes, write_bytes, gone
@@ -180,7 +181,7 @@ WITH joined AS (
   SELECT d.*,
     s.node_cpus, s.node_mem_total_kib, s.node_swap_total_kib, s.node_swap_free_kib, s.node_space_total_kib, s.job_cpu_throttled_us, s.job_mem_peak_kib, s.job_mem_limit_kib, s.job_swap_kib, s.job_swap_peak_kib, s.job_major_faults, s.job_events_high, s.job_events_max, s.job_events_oom, s.job_events_oom_kill, s.job_pids, s.job_huge_tlb_kib, s.job_rdma_handles, s.job_rdma_objects,
     t.tree_cpu_user_ticks, t.tree_cpu_system_ticks, t.tree_children, t.tree_rss_kib, t.tree_pss_kib,
-    g.node_gpu_vram_used_kib, g.node_gpu_utilized, g.job_gpu_vram_used_kib, g.job_gpu_utilized, g.node_gpu_usage, g.job_gpu_usage,
+    g.node_gpus, g.node_gpu_vram_used_kib, g.node_gpu_utilized, g.job_gpu_vram_used_kib, g.job_gpu_utilized, g.node_gpu_usage, g.job_gpu_usage,
     count(s.seq) OVER w AS steady_row, count(t.seq) OVER w AS tree_row, count(g.seq) OVER w AS gpu_row
   FROM snapshot_delta AS d
   LEFT JOIN steady_delta AS s ON s.seq = d.seq
@@ -218,6 +219,7 @@ SELECT seq,
   iif(node_disk_write_bytes IS NULL, NULL, sum(node_disk_write_bytes) OVER w) AS node_disk_write_bytes,
   iif(first_value(node_space_total_kib) OVER sw IS NULL, NULL, sum(node_space_total_kib) OVER w) AS node_space_total_kib,
   iif(node_space_available_kib IS NULL, NULL, sum(node_space_available_kib) OVER w) AS node_space_available_kib,
+  iif(first_value(node_gpus) OVER gw IS NULL, NULL, sum(node_gpus) OVER w) AS node_gpus,
   iif(first_value(node_gpu_vram_used_kib) OVER gw IS NULL, NULL, sum(node_gpu_vram_used_kib) OVER w) AS node_gpu_vram_used_kib,
   iif(first_value(node_gpu_utilized) OVER gw IS NULL, NULL, sum(node_gpu_utilized) OVER w) AS node_gpu_utilized,
   iif(node_load1_hundredths IS NULL, NULL, sum(node_load1_hundredths) OVER w) AS node_load1_hundredths,
