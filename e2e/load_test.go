@@ -143,7 +143,7 @@ func checkLoad(t *testing.T, s *site, k loadCase, r spooled) (apart, late string
 	}
 	got := readOutputs(t, s, r)
 	t.Logf("%s, truth: CPU %v, read %d, written %d, %d MiB", got, is.cpu, is.read, is.written, k.peak)
-	if high, _ := is.disagrees(got.cpu()); high || !got.report.CPU.AtLeast {
+	if high, _ := is.disagrees(got.cpu()); high || got.report.CPU.UsedMark == "" {
 		apart = checkCPU(t, is, got.cpu(), r.path)
 	}
 	if peak := got.report.Memory.PeakBytes; peak < k.peak<<20 || peak > 200<<20 {
@@ -178,7 +178,7 @@ func checkLoadBytes(t *testing.T, k loadCase, is truth, got *outputs) (late stri
 		if isLess && !isPermitted {
 			t.Errorf("%d bytes %s, the processes say %d; the ledger: %s", x.got, x.verb, x.truth, missed)
 		}
-		if isLess && !io.AtLeast {
+		if isLess && io.Mark == "" {
 			t.Errorf("%d bytes %s, the processes say %d, and nothing says that this is a lower bound", x.got, x.verb, x.truth)
 		}
 	}

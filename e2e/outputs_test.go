@@ -32,15 +32,15 @@ type reportJSON struct {
 		UsedSecs   *float64 `json:"used_secs"`
 		UserSecs   *float64 `json:"user_secs"`
 		SystemSecs *float64 `json:"system_secs"`
-		AtLeast    bool     `json:"at_least"`
+		UsedMark   string   `json:"used_mark"`
 	} `json:"cpu"`
 	Memory struct {
 		PeakBytes int64 `json:"peak_bytes"`
 	} `json:"memory"`
 	IO struct {
-		ReadBytes  int64 `json:"read_bytes"`
-		WriteBytes int64 `json:"write_bytes"`
-		AtLeast    bool  `json:"at_least"`
+		ReadBytes  int64  `json:"read_bytes"`
+		WriteBytes int64  `json:"write_bytes"`
+		Mark       string `json:"mark"`
 	} `json:"io"`
 	Steps []stepJSON `json:"steps"`
 }
@@ -195,7 +195,7 @@ func (o *outputs) String() string {
 		steps = append(steps, fmt.Sprintf("%s=%s/%d", s.Step, used, s.PeakBytes))
 	}
 	return fmt.Sprintf("job %d on %s: %d readings, CPU %v, %d bytes read, %d written, at least: %v, peak %d, steps %s; ledger: %s %s %s", o.run.JobID, o.run.Node,
-		o.run.snapshots, o.cpu(), o.report.IO.ReadBytes, o.report.IO.WriteBytes, o.report.IO.AtLeast, o.report.Memory.PeakBytes, strings.Join(steps, " "),
+		o.run.snapshots, o.cpu(), o.report.IO.ReadBytes, o.report.IO.WriteBytes, o.report.IO.Mark, o.report.Memory.PeakBytes, strings.Join(steps, " "),
 		o.ledger("bytes"), o.ledger("tasks"), o.ledger("cpu"))
 }
 
@@ -240,22 +240,23 @@ func (o *outputs) agreeReport(t *testing.T) {
 			t.Errorf("the report shows %s s, its JSON %v", x.text, x.json)
 		}
 	}
-	if isBound, isNoted := used[1] != "", o.ledger("end") != ""; isBound != c.AtLeast || isNoted != c.AtLeast {
-		t.Errorf("CPU time is a lower bound in the text: %v, in JSON: %v; the ledger has %q", isBound, c.AtLeast, o.ledger("end"))
+	if isBound, isNoted := used[1] != "", o.ledger("end") != ""; isBound != (c.UsedMark != "") || isNoted != isBound {
+		t.Errorf("CPU time is a lower bound in the text: %v, in JSON: %q; the ledger has %q", isBound, c.UsedMark, o.ledger("end"))
 	}
 	for _, x := range []struct {
 		atLeast, text string
 		json          int64
 	}{{bytes[1], bytes[2], o.report.IO.ReadBytes}, {bytes[3], bytes[4], o.report.IO.WriteBytes}} {
-		if isBound := x.atLeast != ""; isBound != o.report.IO.AtLeast {
-			t.Errorf("a lower bound in the text: %v, in JSON: %v", isBound, o.report.IO.AtLeast)
+		if isBound := x.atLeast != ""; isBound != (o.report.IO.Mark != "") {
+			t.Errorf("a lower bound in the text: %v, in JSON: %q", isBound, o.report.IO.Mark)
 		}
 		if shown := size(t, x.text); math.Abs(shown-float64(x.json)) > 0.006*float64(x.json) {
 			t.Errorf("the report shows %s, its JSON %d", x.text, x.json)
 		}
 	}
-	if isBound := strings.Contains(o.ledger("io"), "a lower bound"); isBound != o.report.IO.AtLeast {
-		t.Errorf("a lower bound in the report: %v; the ledger has %q", o.report.IO.AtLeast, o.ledger("io"))
+	isMissed := o.ledger("end") != ""
+	if isBound := strings.Contains(o.ledger("io"), "a lower bound") || isMissed; isBound != (o.report.IO.Mark != "") {
+		t.Errorf("a lower bound in the report: %q; the ledger has %q", o.report.IO.Mark, o.ledger("io"))
 	}
 }
 

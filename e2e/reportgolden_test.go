@@ -127,7 +127,7 @@ func (g *reports) page(text string) string {
 var (
 	exactKeys    = regexp.MustCompile(`^(.*limit_bytes|alloc_(cpus|mem)|cores|.*oom_kills|kills|missing|nodes|tasks|task|attempt|num_nodes|expected_nodes|exit_.*|derived_exit|array_task_id|het_job_offset|runs|risk_pct|margin_pct|time_limit_secs|n|complete|earlier_attempts|finished|count|idle)$`)
 	hostKeys     = regexp.MustCompile(`^(sensors|sensors_not_ok|node_context|network|pressure|series|tracker|sacct|tags|boot_id|allowed_cpus|allowed_mems|gpus|ended|page_faults)$`)
-	optionalKeys = regexp.MustCompile(`^(remarks|budget|at_least|energy|energy_share|top|biggest|biggest_age_secs)$`)
+	optionalKeys = regexp.MustCompile(`^(remarks|budget|(.*_)?mark|energy|energy_share|top|biggest|biggest_age_secs)$`)
 	// A task of which the end was not read lacks some figures.
 	mayLack = regexp.MustCompile(`^(used_secs|user_secs|system_secs|peak_bytes|anonymous_bytes|shared_bytes|file_bytes|major_faults|max_processes|max_threads|.*_imbalance|growth_bytes_per_sec|before_.*|elapsed_.*_secs)$`)
 )

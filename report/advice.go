@@ -113,7 +113,7 @@ func (j *Job) whyNone() string {
 		return "the record is not complete"
 	case j.ElapsedSecs.Or(0) < enough:
 		return fmt.Sprintf("the job was too short: less than %d s", enough)
-	case j.Nodes.AtLeast:
+	case j.Nodes.UsedMark != Exact:
 		return "the end of the job was not read"
 	case slices.ContainsFunc(j.Runs, (*Summary).hasGaps):
 		return "readings are missing"

@@ -329,7 +329,9 @@ func TestCoresFromWhatIsKnown(t *testing.T) {
 	thread := func(secs float64, threads uint64) threadUse {
 		return threadUse{secs: secs, threads: threads}
 	}
-	task := func(n uint64, secs float64) Task { return Task{Task: n, Figures: Figures{UsedSecs: rt.Some(secs)}} }
+	task := func(n uint64, secs float64) Task {
+		return Task{Task: n, Figures: Figures{Used: Used{UsedSecs: rt.Some(secs)}}}
+	}
 	for _, tt := range []struct {
 		name    string
 		used    float64 // of an hour
@@ -355,7 +357,7 @@ func TestCoresFromWhatIsKnown(t *testing.T) {
 		s.CPU.Cores, s.CPU.AllocatedSecs, s.CPU.UsedPct = u(tt.cores), rt.Some(3600*float64(tt.cores)), rt.Some(tt.used/36/float64(tt.cores))
 		s.threads = tt.threads
 		if tt.tasks != nil {
-			s.Steps = []Step{{Step: "0", Figures: Figures{UsedSecs: rt.Some(tt.used)}, Tasks: tt.tasks}}
+			s.Steps = []Step{{Step: "0", Figures: Figures{Used: Used{UsedSecs: rt.Some(tt.used)}}, Tasks: tt.tasks}}
 		}
 		a := adviceOn(advised(t, s), "cores")
 		if a.Request != tt.request || a.Verdict != tt.verdict {
@@ -422,7 +424,7 @@ func TestNoAdviceOutsideSlurm(t *testing.T) {
 // because its CPU time and its peak are lower bounds.
 func TestAdviceOfALowerBound(t *testing.T) {
 	s := ran(5, "n1", 1, 100)
-	s.CPU.AtLeast = true
+	s.CPU.UsedMark = AtLeast
 	if j := advised(t, s); len(j.Advice) > 0 || j.AdviceReason != "the end of the job was not read" {
 		t.Errorf("%+v, %q", j.Advice, j.AdviceReason)
 	}
@@ -513,8 +515,8 @@ func TestAdviceOnUnequalTasks(t *testing.T) {
 	} {
 		s := ran(5, "n1", 1, 3600)
 		sum := tt.secs[0] + tt.secs[1]
-		s.Steps = []Step{{Step: tt.step, Figures: Figures{UsedSecs: rt.Some(sum)}, Tasks: []Task{
-			{Task: 0, Figures: Figures{UsedSecs: rt.Some(tt.secs[0])}}, {Task: 1, Figures: Figures{UsedSecs: rt.Some(tt.secs[1])}},
+		s.Steps = []Step{{Step: tt.step, Figures: Figures{Used: Used{UsedSecs: rt.Some(sum)}}, Tasks: []Task{
+			{Task: 0, Figures: Figures{Used: Used{UsedSecs: rt.Some(tt.secs[0])}}}, {Task: 1, Figures: Figures{Used: Used{UsedSecs: rt.Some(tt.secs[1])}}},
 		}}}
 		if a := adviceOn(advised(t, s), "tasks"); (a.Text != "") != tt.advice {
 			t.Errorf("%s: %+v", name, a)

@@ -43,17 +43,18 @@ type ArrayTask struct {
 	Nodes       []string        `json:"nodes"`
 	Outcome     rt.Outcome      `json:"outcome"`
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
-	UsedSecs    rt.Opt[float64] `json:"used_secs"`
-	UsedPct     rt.Opt[float64] `json:"used_pct"`
-	PeakBytes   rt.Opt[uint64]  `json:"peak_bytes"`
-	PeakPct     rt.Opt[float64] `json:"peak_pct"`
-	OOMKills    rt.Opt[uint64]  `json:"oom_kills"`
-	Complete    bool            `json:"complete"`
+	Used
+	UsedPct rt.Opt[float64] `json:"used_pct"`
+	PeakMemory
+	PeakPct  rt.Opt[float64] `json:"peak_pct"`
+	OOMKills rt.Opt[uint64]  `json:"oom_kills"`
+	Complete bool            `json:"complete"`
 }
 
 // Distribution describes a figure over all tasks. Its values are null if no task has the figure.
 type Distribution struct {
 	N    int             `json:"n"`
+	Mark Mark            `json:"mark,omitempty"` // of values among them
 	Min  rt.Opt[float64] `json:"min"`
 	P10  rt.Opt[float64] `json:"p10"`
 	P50  rt.Opt[float64] `json:"p50"`
@@ -161,8 +162,8 @@ func whyNoTask(tasks []*Job) string {
 func arrayTask(list []*Summary) ArrayTask {
 	s := list[0]
 	t := ArrayTask{
-		Job: s.Label, Nodes: []string{s.Run.Node}, Outcome: s.Run.Outcome, ElapsedSecs: s.ElapsedSecs, UsedSecs: s.CPU.UsedSecs,
-		UsedPct: s.CPU.UsedPct, PeakBytes: s.Memory.PeakBytes, PeakPct: s.Memory.PeakPct, OOMKills: s.Memory.OOMKills, Complete: s.Record.Complete,
+		Job: s.Label, Nodes: []string{s.Run.Node}, Outcome: s.Run.Outcome, ElapsedSecs: s.ElapsedSecs, Used: s.CPU.Used,
+		UsedPct: s.CPU.UsedPct, PeakMemory: s.Memory.PeakMemory, PeakPct: s.Memory.PeakPct, OOMKills: s.Memory.OOMKills, Complete: s.Record.Complete,
 	}
 	if len(list) == 1 {
 		return t
@@ -172,8 +173,8 @@ func arrayTask(list []*Summary) ArrayTask {
 	for _, share := range n.Nodes { // the worst first
 		t.Nodes = append(t.Nodes, share.Node)
 	}
-	t.UsedSecs, t.UsedPct, t.OOMKills, t.Complete = n.UsedSecs, n.UsedPct, n.OOMKills, n.Complete
-	t.PeakBytes, t.PeakPct = n.Nodes[0].PeakBytes, n.Nodes[0].PeakPct
+	t.Used, t.UsedPct, t.OOMKills, t.Complete = n.Used, n.UsedPct, n.OOMKills, n.Complete
+	t.PeakMemory, t.PeakPct = n.Nodes[0].PeakMemory, n.Nodes[0].PeakPct
 	for _, s := range list {
 		raise(&t.ElapsedSecs, s.ElapsedSecs)
 		if t.Outcome == rt.OutcomeFinished || t.Outcome == rt.OutcomeNone {
@@ -194,22 +195,25 @@ func (a *Array) spread() {
 	for _, f := range []struct {
 		to   *Distribution
 		what string
-		of   func(*ArrayTask) rt.Opt[float64]
+		of   func(*ArrayTask) (rt.Opt[float64], Mark)
 	}{
-		{&a.Elapsed, "elapsed_secs", func(t *ArrayTask) rt.Opt[float64] { return t.ElapsedSecs }},
-		{&a.Used, "cpu_used_secs", func(t *ArrayTask) rt.Opt[float64] { return t.UsedSecs }},
-		{&a.UsedPct, "cpu_used_pct", func(t *ArrayTask) rt.Opt[float64] { return t.UsedPct }},
-		{&a.Peak, "memory_peak_bytes", func(t *ArrayTask) rt.Opt[float64] { return scaled(t.PeakBytes, 1) }},
-		{&a.PeakPct, "memory_peak_pct", func(t *ArrayTask) rt.Opt[float64] { return t.PeakPct }},
+		{&a.Elapsed, "elapsed_secs", func(t *ArrayTask) (rt.Opt[float64], Mark) { return t.ElapsedSecs, Exact }},
+		{&a.Used, "cpu_used_secs", func(t *ArrayTask) (rt.Opt[float64], Mark) { return t.UsedSecs, t.UsedMark }},
+		{&a.UsedPct, "cpu_used_pct", func(t *ArrayTask) (rt.Opt[float64], Mark) { return t.UsedPct, t.UsedMark }},
+		{&a.Peak, "memory_peak_bytes", func(t *ArrayTask) (rt.Opt[float64], Mark) { return scaled(t.PeakBytes, 1), t.PeakMark }},
+		{&a.PeakPct, "memory_peak_pct", func(t *ArrayTask) (rt.Opt[float64], Mark) { return t.PeakPct, t.PeakMark }},
 	} {
 		var values []float64
 		var tasks []*ArrayTask
+		mark := Exact
 		for i := range a.Tasks {
-			if v, ok := f.of(&a.Tasks[i]).Get(); ok && a.Tasks[i].Complete {
-				values, tasks = append(values, v), append(tasks, &a.Tasks[i])
+			figure, of := f.of(&a.Tasks[i])
+			if v, ok := figure.Get(); ok && a.Tasks[i].Complete {
+				values, tasks, mark = append(values, v), append(tasks, &a.Tasks[i]), mark.and(of)
 			}
 		}
 		*f.to = distribution(values)
+		f.to.Mark = mark
 		if f.what != "cpu_used_pct" && f.what != "memory_peak_pct" { // these follow from the others
 			a.outliers(f.what, values, tasks)
 		}

@@ -42,7 +42,7 @@ type NamePart struct {
 
 // CPUPart is the part of CPU in RunFigures.
 type CPUPart struct {
-	UsedSecs      rt.Opt[float64] `json:"used_secs"`
+	Used
 	AllocatedSecs rt.Opt[float64] `json:"allocated_secs"`
 	UsedPct       rt.Opt[float64] `json:"used_pct"`
 	Cores         rt.Opt[uint64]  `json:"cores"`
@@ -51,8 +51,7 @@ type CPUPart struct {
 
 // MemoryPart is the part of Memory in RunFigures.
 type MemoryPart struct {
-	PeakBytes  rt.Opt[uint64]  `json:"peak_bytes"`
-	AtMost     bool            `json:"at_most,omitempty"`
+	PeakMemory
 	LimitBytes rt.Opt[uint64]  `json:"limit_bytes"`
 	LimitOf    string          `json:"limit_of"`
 	PeakPct    rt.Opt[float64] `json:"peak_pct"`
@@ -80,8 +79,8 @@ func (s *Summary) Figures() *RunFigures {
 			Identity: r.Identity, User: r.User, Account: r.Account, Partition: r.Partition, NodeList: r.NodeList, NumNodes: r.NumNodes, GPUs: r.GPUs,
 			JobStart: r.JobStart, JobEndLimit: r.JobEndLimit, Meta: NamePart{r.Meta.JobName}, PID: r.PID, Ending: r.Ending,
 		},
-		CPU:    CPUPart{s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf},
-		Memory: MemoryPart{s.Memory.PeakBytes, s.Memory.AtMost, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills},
+		CPU:    CPUPart{s.CPU.Used, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf},
+		Memory: MemoryPart{s.Memory.PeakMemory, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills},
 		Record: RecordPart{s.Record.Last, s.Record.Complete},
 	}
 	for i := range s.GPUs {
@@ -97,9 +96,8 @@ func (f *RunFigures) Summary() *Summary {
 	s.Run.Identity, s.Run.Ending, s.Run.Meta.JobName = r.Identity, r.Ending, r.Meta.JobName
 	s.Run.User, s.Run.Account, s.Run.Partition, s.Run.NodeList, s.Run.GPUs = r.User, r.Account, r.Partition, r.NodeList, r.GPUs
 	s.Run.PID, s.Run.NumNodes, s.Run.JobStart, s.Run.JobEndLimit = r.PID, r.NumNodes, r.JobStart, r.JobEndLimit
-	s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf = f.CPU.UsedSecs, f.CPU.AllocatedSecs, f.CPU.UsedPct, f.CPU.Cores, f.CPU.CoresOf
-	s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakBytes, f.Memory.LimitBytes, f.Memory.LimitOf, f.Memory.PeakPct, f.Memory.OOMKills
-	s.Memory.AtMost = f.Memory.AtMost
+	s.CPU.Used, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf = f.CPU.Used, f.CPU.AllocatedSecs, f.CPU.UsedPct, f.CPU.Cores, f.CPU.CoresOf
+	s.Memory.PeakMemory, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakMemory, f.Memory.LimitBytes, f.Memory.LimitOf, f.Memory.PeakPct, f.Memory.OOMKills
 	s.Record.Last, s.Record.Complete = f.Record.Last, f.Record.Complete
 	for _, gpu := range f.GPUs {
 		s.GPUs = append(s.GPUs, GPU{InJob: gpu.InJob, BusyPct: gpu.BusyPct})

@@ -62,12 +62,12 @@ type JobGPUs struct {
 
 // JobStep is one step of a job on all of its nodes.
 type JobStep struct {
-	Step      string          `json:"step"`
-	Nodes     int             `json:"nodes"`
-	Tasks     int             `json:"tasks"` // tasks with a cgroup of their own
-	UsedSecs  rt.Opt[float64] `json:"used_secs"`
-	PeakBytes rt.Opt[uint64]  `json:"peak_bytes"` // of PeakNode
-	PeakNode  string          `json:"peak_node,omitempty"`
+	Step  string `json:"step"`
+	Nodes int    `json:"nodes"`
+	Tasks int    `json:"tasks"` // tasks with a cgroup of their own
+	Used
+	PeakMemory        // of PeakNode
+	PeakNode   string `json:"peak_node,omitempty"`
 	// The value of the largest task divided by the mean of the tasks on all nodes; absent for fewer
 	// than two tasks.
 	CPUImbalance    rt.Opt[float64] `json:"cpu_imbalance"`
@@ -289,10 +289,10 @@ func (j *Job) steps() {
 	slices.SortFunc(order, compareSteps)
 	for _, name := range order {
 		one := JobStep{Step: name, Nodes: len(of[name])}
-		one.UsedSecs = sumOf(of[name], func(st *Step) rt.Opt[float64] { return st.UsedSecs })
+		one.Used = addUsed(of[name], func(st *Step) Used { return st.Used })
 		var tasks []Task
 		for _, st := range of[name] {
-			raise(&one.PeakBytes, st.PeakBytes)
+			one.raisePeak(st.PeakMemory)
 			tasks = append(tasks, st.Tasks...)
 		}
 		for _, s := range j.Runs {

@@ -150,10 +150,10 @@ func TestJobsAreKeptApart(t *testing.T) {
 func TestJobOverItsNodes(t *testing.T) {
 	a, b := onNode(12, "n1", 90, 2), onNode(12, "n2", 30, 6)
 	task := func(n uint64, secs float64, mib uint64) Task {
-		return Task{Task: n, Figures: Figures{UsedSecs: rt.Some(secs), PeakBytes: u(mib << 20)}}
+		return Task{Task: n, Figures: Figures{Used: Used{UsedSecs: rt.Some(secs)}, PeakMemory: PeakMemory{PeakBytes: u(mib << 20)}}}
 	}
-	a.Steps = []Step{{Step: "batch", Figures: Figures{UsedSecs: rt.Some(1.0), PeakBytes: u(1)}}, {Step: "0", Figures: Figures{UsedSecs: rt.Some(80.0), PeakBytes: u(50)}, Tasks: []Task{task(0, 80, 50)}}}
-	b.Steps = []Step{{Step: "0", Figures: Figures{UsedSecs: rt.Some(20.0), PeakBytes: u(500)}, Tasks: []Task{task(0, 20, 500)}}}
+	a.Steps = []Step{{Step: "batch", Figures: Figures{Used: Used{UsedSecs: rt.Some(1.0)}, PeakMemory: PeakMemory{PeakBytes: u(1)}}}, {Step: "0", Figures: Figures{Used: Used{UsedSecs: rt.Some(80.0)}, PeakMemory: PeakMemory{PeakBytes: u(50)}}, Tasks: []Task{task(0, 80, 50)}}}
+	b.Steps = []Step{{Step: "0", Figures: Figures{Used: Used{UsedSecs: rt.Some(20.0)}, PeakMemory: PeakMemory{PeakBytes: u(500)}}, Tasks: []Task{task(0, 20, 500)}}}
 	a.GPUs = []GPU{{BusyPct: rt.Some(80.0), MaxBusyPct: rt.Some(100.0), Processes: 1, VRAMPeakBytes: u(10), VRAMTotalBytes: u(40)}}
 	b.GPUs = []GPU{{BusyPct: rt.Some(0.0), MaxBusyPct: rt.Some(0.0), VRAMPeakBytes: u(1), VRAMTotalBytes: u(2)}, {}}
 	a.Run.Start, b.Run.Start = start.Add(2*time.Second), start.Add(3*time.Second)

@@ -27,10 +27,10 @@ type Nodes struct {
 
 // NodeShare is the part of one node.
 type NodeShare struct {
-	Node       string          `json:"node"`
-	UsedSecs   rt.Opt[float64] `json:"used_secs"`
-	UsedPct    rt.Opt[float64] `json:"used_pct"`
-	PeakBytes  rt.Opt[uint64]  `json:"peak_bytes"`
+	Node string `json:"node"`
+	Used
+	UsedPct rt.Opt[float64] `json:"used_pct"`
+	PeakMemory
 	LimitBytes rt.Opt[uint64]  `json:"limit_bytes"`
 	PeakPct    rt.Opt[float64] `json:"peak_pct"`
 	OOMKills   rt.Opt[uint64]  `json:"oom_kills"`
@@ -85,13 +85,11 @@ func together(list []*Summary) *Nodes {
 	var busiest float64
 	for _, s := range list {
 		share := NodeShare{
-			Node: s.Run.Node, UsedSecs: s.CPU.UsedSecs, UsedPct: s.CPU.UsedPct,
-			PeakBytes: s.Memory.PeakBytes, LimitBytes: s.Memory.LimitBytes, PeakPct: s.Memory.PeakPct,
+			Node: s.Run.Node, Used: s.CPU.Used, UsedPct: s.CPU.UsedPct, PeakMemory: s.Memory.PeakMemory, LimitBytes: s.Memory.LimitBytes, PeakPct: s.Memory.PeakPct,
 			OOMKills: s.Memory.OOMKills, Complete: s.Record.Complete,
 		}
 		n.Nodes = append(n.Nodes, share)
 		n.Complete = n.Complete && share.Complete
-		n.AtLeast = n.AtLeast || s.CPU.AtLeast
 		raise(&n.WorstPct, share.PeakPct)
 		busiest = max(busiest, share.UsedSecs.Or(0))
 	}
@@ -113,7 +111,7 @@ func together(list []*Summary) *Nodes {
 
 // sumCPU adds up the CPU time. If it is unknown for one node, the sum is unknown.
 func (n *Nodes) sumCPU(list []*Summary) {
-	n.UsedSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.UsedSecs })
+	n.Used = addUsed(list, func(s *Summary) Used { return s.CPU.Used })
 	n.UserSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.UserSecs })
 	n.SystemSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.SystemSecs })
 	n.AllocatedSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.AllocatedSecs })

@@ -42,8 +42,9 @@ func (s *Summary) ledger(events []rt.Event) {
 			r.Budget = append(r.Budget, e.Detail)
 		case e.Kind == "job" && e.Name == "tasks" && e.Status == "unseen":
 			r.Unseen, r.Complete = numberIn(e.Detail, "%d other"), false
+			s.MarkAtLeast()
 		case e.Kind == "job" && e.Name == "end":
-			s.CPU.AtLeast = true
+			s.MarkAtLeast()
 			r.Remarks = append(r.Remarks, e.Detail)
 		case e.Kind == "job" && e.Name == "oom_kill": // OOM has it
 		case e.Kind == "tracker" && e.Name == "clock", e.Kind == "job" && e.Status != "ok" && e.Detail != "":

@@ -248,7 +248,7 @@ func TestShortCommand(t *testing.T) {
 			[]string{"Memory       - (it ended before its memory was read)", "             largest process 12.0 MiB, as the kernel reported at its end"}},
 		{"not known", "", 0, rt.None[uint64](), []string{"Memory       - (it ended before its memory was read)"}},
 		{"read early", "max_process_rss_kib=12288", 4 << 20, u(4 << 20),
-			[]string{"Memory       peak 4.00 MiB of", "             largest process 12.0 MiB, as the kernel reported at its end"}},
+			[]string{"Memory       peak at least 4.00 MiB of", "             largest process 12.0 MiB, as the kernel reported at its end"}},
 	} {
 		list := commandSnapshots()[:2]
 		list[0].Tree, list[1].Tree.PSS, list[1].Reason = rt.TreeReading{}, u(tt.rss), rt.ReasonLast
@@ -285,9 +285,9 @@ func TestMemoryOfATree(t *testing.T) {
 		want Memory
 		line string
 	}{
-		{"PSS in all readings", []rt.Opt[uint64]{u(shared), u(shared)}, Memory{PeakBytes: u(shared)}, "Memory       peak 216 MiB of "},
-		{"PSS in one", []rt.Opt[uint64]{u(shared), {}}, Memory{PeakBytes: u(inUse), AtMost: true, PSSBytes: u(shared)}, "Memory       highest reading at most 1.56 GiB of "},
-		{"PSS in none", []rt.Opt[uint64]{{}, {}}, Memory{PeakBytes: u(inUse), AtMost: true}, "Memory       highest reading at most 1.56 GiB of "},
+		{"PSS in all readings", []rt.Opt[uint64]{u(shared), u(shared)}, Memory{PeakMemory: PeakMemory{u(shared), AtLeast}}, "Memory       peak at least 216 MiB of "},
+		{"PSS in one", []rt.Opt[uint64]{u(shared), {}}, Memory{PeakMemory: PeakMemory{u(inUse), AtMost}, PSSBytes: u(shared)}, "Memory       highest reading at most 1.56 GiB of "},
+		{"PSS in none", []rt.Opt[uint64]{{}, {}}, Memory{PeakMemory: PeakMemory{u(inUse), AtMost}}, "Memory       highest reading at most 1.56 GiB of "},
 	} {
 		list := commandSnapshots()[:2]
 		for i := range list {
@@ -300,7 +300,7 @@ func TestMemoryOfATree(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := s.Memory
-		if m.PeakBytes != tt.want.PeakBytes || m.AtMost != tt.want.AtMost || m.PSSBytes != tt.want.PSSBytes || s.Figures().Memory.AtMost != m.AtMost {
+		if m.PeakMemory != tt.want.PeakMemory || m.PSSBytes != tt.want.PSSBytes || s.Figures().Memory.PeakMemory != m.PeakMemory {
 			t.Errorf("%s: %+v", tt.name, m)
 		}
 		if !strings.Contains(text.String(), "\n"+tt.line) {

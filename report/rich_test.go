@@ -163,7 +163,8 @@ func TestCPUAtLeast(t *testing.T) {
 			t.Fatal(err)
 		}
 		inText := strings.Contains(text.String(), "CPU time     at least ")
-		if s.CPU.AtLeast != isBound || inText != isBound || len(s.Record.Remarks) != len(events) {
+		isMarked := s.CPU.UsedMark == AtLeast && s.Memory.PeakMark == AtLeast
+		if isMarked != isBound || inText != isBound || len(s.Record.Remarks) != len(events) {
 			t.Errorf("a lower bound: %v; CPU %+v, remarks %q\n%s", isBound, s.CPU, s.Record.Remarks, text.String())
 		}
 	}
@@ -183,7 +184,7 @@ func TestBytesAtLeast(t *testing.T) {
 	source := rt.Event{Kind: "job", Name: "io", Status: "ok", Detail: "the io controller is off"}
 	for _, events := range [][]rt.Event{{source}, {source, note}} {
 		s := summarized(t, example{run: slurmRun(), snapshots: list, events: events})
-		if s.IO.Of != "processes" || !s.IO.AtLeast || len(s.Record.Remarks) != len(events)-1 {
+		if s.IO.Of != "processes" || s.IO.Mark != AtLeast || len(s.Record.Remarks) != len(events)-1 {
 			t.Errorf("%d events: I/O %+v, remarks %q", len(events), s.IO, s.Record.Remarks)
 		}
 		if s.Processes.Max != u(1) {
@@ -199,7 +200,7 @@ func TestBytesAtLeast(t *testing.T) {
 	}
 	list[5].Job.IOReadBytes, list[5].Job.IOWriteBytes = u(0), u(0)
 	list[6].Job.IOReadBytes, list[6].Job.IOWriteBytes = u(9), u(9)
-	if s := summarized(t, example{run: slurmRun(), snapshots: list, events: []rt.Event{note}}); s.IO.AtLeast {
+	if s := summarized(t, example{run: slurmRun(), snapshots: list, events: []rt.Event{note}}); s.IO.Mark != Exact {
 		t.Errorf("the io controller counts exactly: %+v", s.IO)
 	}
 }

@@ -46,13 +46,13 @@ func screen(t *testing.T, name string, write func(*strings.Builder) error) {
 
 // If the CPU time of one node is a lower bound, the CPU time of the job is one, too.
 func TestTogetherAtLeast(t *testing.T) {
-	for _, isBound := range []bool{false, true} {
+	for _, mark := range []Mark{Exact, AtLeast} {
 		list := []*Summary{onNode(12, "n1", 90, 2), onNode(12, "n2", 30, 6)}
-		list[1].CPU.AtLeast = isBound
+		list[1].CPU.UsedMark = mark
 		Together(list)
-		used, _ := list[0].Nodes.allocationText()
-		if inText := used == "at least 00:02:00"; list[0].Nodes.AtLeast != isBound || inText != isBound {
-			t.Errorf("a lower bound: %v; %+v, %s", isBound, list[0].Nodes, used)
+		used := Jobs(list)[0].rows()[0].used
+		if list[0].Nodes.UsedMark != mark || used != mark.Of("00:02:00") {
+			t.Errorf("%q: %+v, %s", mark, list[0].Nodes, used)
 		}
 	}
 }

@@ -16,7 +16,6 @@ type SampleFigures struct {
 	Readings int           `json:"readings"`
 	Missed   int           `json:"missed"`
 	Gaps     int           `json:"gaps"`
-	AtLeast  bool          `json:"at_least"` // the CPU time is a lower bound
 	PeakOf   string        `json:"peak_of,omitempty"`
 	GPUs     []SampleGPU   `json:"gpus,omitempty"` // as in RunFigures
 	Groups   []SampleGroup `json:"core_groups,omitempty"`
@@ -50,7 +49,7 @@ func (s *Summary) Delivered() *DeliveredFigures {
 	}
 	groups, tasks := s.coreGroups()
 	d.Sample = &SampleFigures{
-		WorkDir: s.Run.WorkDir, Scope: s.Scope, Readings: s.Record.Readings, Missed: s.Record.Missed, Gaps: s.Record.Gaps, AtLeast: s.CPU.AtLeast, PeakOf: s.Memory.PeakOf, Tasks: tasks,
+		WorkDir: s.Run.WorkDir, Scope: s.Scope, Readings: s.Record.Readings, Missed: s.Record.Missed, Gaps: s.Record.Gaps, PeakOf: s.Memory.PeakOf, Tasks: tasks,
 	}
 	for i := range s.GPUs {
 		d.Sample.GPUs = append(d.Sample.GPUs, SampleGPU{s.GPUs[i].MaxBusyPct, s.GPUs[i].Processes})
@@ -72,7 +71,7 @@ func (d *DeliveredFigures) Summary() *Summary {
 	if f == nil {
 		return s
 	}
-	s.Run.WorkDir, s.Scope, s.CPU.AtLeast, s.Memory.PeakOf = f.WorkDir, f.Scope, f.AtLeast, f.PeakOf
+	s.Run.WorkDir, s.Scope, s.Memory.PeakOf = f.WorkDir, f.Scope, f.PeakOf
 	s.Record.Readings, s.Record.Missed, s.Record.Gaps = f.Readings, f.Missed, f.Gaps
 	for i := range min(len(f.GPUs), len(s.GPUs)) {
 		s.GPUs[i].MaxBusyPct, s.GPUs[i].Processes = f.GPUs[i].MaxBusyPct, f.GPUs[i].Processes

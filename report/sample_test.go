@@ -21,8 +21,8 @@ func TestDeliveredFiguresAreASample(t *testing.T) {
 	for name, change := range map[string]func(*Summary){
 		"threads": func(s *Summary) { s.threads = []threadUse{{secs: 1700, threads: 1}, {secs: 1700, threads: 1}} },
 		"tasks": func(s *Summary) {
-			s.Steps = []Step{{Step: "0", Figures: Figures{UsedSecs: rt.Some(3600.0)}, Tasks: []Task{
-				{Task: 0, Figures: Figures{UsedSecs: rt.Some(1800.0)}}, {Task: 1, Figures: Figures{UsedSecs: rt.Some(1800.0)}},
+			s.Steps = []Step{{Step: "0", Figures: Figures{Used: Used{UsedSecs: rt.Some(3600.0)}}, Tasks: []Task{
+				{Task: 0, Figures: Figures{Used: Used{UsedSecs: rt.Some(1800.0)}}}, {Task: 1, Figures: Figures{Used: Used{UsedSecs: rt.Some(1800.0)}}},
 			}}}
 			s.threads = []threadUse{{rt.Some[uint64](1), 1800, 1}}
 		},
@@ -30,7 +30,7 @@ func TestDeliveredFiguresAreASample(t *testing.T) {
 		"directory":        func(s *Summary) { s.Run.WorkDir = "/elsewhere" },
 		"gap":              func(s *Summary) { s.Record.Gaps = 1 },
 		"missed":           func(s *Summary) { s.Record.Missed = 1 },
-		"lower bound":      func(s *Summary) { s.CPU.AtLeast = true },
+		"lower bound":      func(s *Summary) { s.CPU.UsedMark = AtLeast },
 		"other scope":      func(s *Summary) { s.Scope = ScopeTree },
 	} {
 		s := ran(8, "n1", 1.2, 3600)

@@ -12,7 +12,7 @@ import (
 func writeArrayOneLine(w io.Writer, a *Array) error {
 	parts := []string{a.outcomesText()}
 	percent := func(label string, d *Distribution) string {
-		return onlyIf(d.N > 0, fmt.Sprintf("%s median %s, max %s", label, number(d.P50, "%.0f %%"), number(d.Max, "%.0f %%")))
+		return onlyIf(d.N > 0, fmt.Sprintf("%s median %s, max %s", label, d.Mark.Of(number(d.P50, "%.0f %%")), d.Mark.Of(number(d.Max, "%.0f %%"))))
 	}
 	parts = append(parts, onlyIf(a.Elapsed.N > 0, fmt.Sprintf("elapsed median %s, max %s", Clock(a.Elapsed.P50), Clock(a.Elapsed.Max))), percent("CPU", &a.UsedPct), percent("memory", &a.PeakPct))
 	line := "Array " + a.Job + onlyIf(a.Name != "", " "+a.Name) + onlyIf(a.TaskIDs != "", ", task ids "+a.TaskIDs) + ": " + present("; ", parts...) + requests(a.Advice)
@@ -30,7 +30,7 @@ func writeArrayMarkdown(w io.Writer, a *Array) error {
 	fmt.Fprintf(&b, "| %s | min | 10 %% | median | 90 %% | max |\n|---|---:|---:|---:|---:|---:|\n", a.outcomesText())
 	for _, row := range a.rows() {
 		d := row.of
-		fmt.Fprintf(&b, "| %s |", strings.TrimSpace(row.label))
+		fmt.Fprintf(&b, "| %s |", markdown(strings.TrimSpace(row.name())))
 		for _, v := range [...]rt.Opt[float64]{d.Min, d.P10, d.P50, d.P90, d.Max} {
 			b.WriteString(" " + row.show(v) + " |")
 		}

@@ -39,6 +39,7 @@ func WriteArray(w io.Writer, a *Array, form string, o TextOptions) error {
 type row struct {
 	what, used, of string
 	pct            rt.Opt[float64]
+	mark           Mark // of pct
 }
 
 // rows returns the used part of each allocated resource, if both are known.
@@ -47,10 +48,10 @@ func (j *Job) rows() []row {
 	on := onlyIf(len(j.Runs) > 1, " on "+worst.Run.Node)
 	used, allocated := j.Nodes.allocationText()
 	all := []row{
-		{"CPU", used, allocated, j.Nodes.UsedPct},
-		{"memory" + on, size(worst.Memory.PeakBytes), size(worst.Memory.LimitBytes), worst.Memory.PeakPct},
-		{"GPU", "busy", plural(j.GPUs.Count, "GPU"), j.GPUs.BusyPct},
-		{"time", Clock(j.ElapsedSecs), Clock(j.LimitSecs), j.TimePct},
+		{"CPU", j.Nodes.UsedMark.Of(used), allocated, j.Nodes.UsedPct, j.Nodes.UsedMark},
+		{"memory" + on, worst.Memory.PeakMemory.Text(), size(worst.Memory.LimitBytes), worst.Memory.PeakPct, worst.Memory.PeakMark},
+		{"GPU", "busy", plural(j.GPUs.Count, "GPU"), j.GPUs.BusyPct, Exact},
+		{"time", Clock(j.ElapsedSecs), Clock(j.LimitSecs), j.TimePct, Exact},
 	}
 	return slices.DeleteFunc(all, func(r row) bool { return !r.pct.Valid() })
 }
@@ -65,11 +66,11 @@ func WriteOneLine(w io.Writer, j *Job, o TextOptions) error {
 		parts = append(parts, Clock(j.ElapsedSecs))
 	}
 	for _, r := range j.rows() {
-		part := fmt.Sprintf("%s %s of %s", r.what, number(r.pct, "%.0f %%"), r.of)
+		of := r.of
 		if r.what == "CPU" {
-			part = fmt.Sprintf("CPU %s of %s", number(r.pct, "%.0f %%"), cores(j.Nodes.Cores))
+			of = cores(j.Nodes.Cores)
 		}
-		parts = append(parts, part)
+		parts = append(parts, fmt.Sprintf("%s %s of %s", r.what, r.mark.Of(number(r.pct, "%.0f %%")), of))
 	}
 	parts = append(parts, j.missingText())
 	line := title(j.Runs[0]) + onlyIf(j.Name != "", " "+j.Name) + ": " + present(", ", parts...)
@@ -109,14 +110,14 @@ func WriteMarkdown(w io.Writer, j *Job, o TextOptions) error {
 	if rows := j.rows(); len(rows) > 0 {
 		b.WriteString("| | used | of | % |\n|---|---:|---:|---:|\n")
 		for _, r := range rows {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", markdown(r.what), r.used, r.of, number(r.pct, "%.1f"))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", markdown(r.what), r.used, r.of, markdown(r.mark.Sign(number(r.pct, "%.1f"))))
 		}
 		b.WriteString("\n")
 	}
 	if len(j.Runs) > 1 {
 		b.WriteString("| node | CPU time | CPU % | memory | of | memory % |\n|---|---:|---:|---:|---:|---:|\n")
 		for _, n := range j.Nodes.Nodes {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", markdown(n.Node), Clock(n.UsedSecs), number(n.UsedPct, "%.1f"), size(n.PeakBytes), size(n.LimitBytes), number(n.PeakPct, "%.1f"))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", markdown(n.Node), n.Used.Text(), markdown(n.UsedMark.Sign(number(n.UsedPct, "%.1f"))), n.PeakMemory.Text(), size(n.LimitBytes), markdown(n.PeakMark.Sign(number(n.PeakPct, "%.1f"))))
 		}
 		b.WriteString("\n")
 	}

@@ -37,10 +37,10 @@ type Task struct {
 
 // Figures are what a step or a task used.
 type Figures struct {
-	UsedSecs     rt.Opt[float64] `json:"used_secs"`
+	Used
 	UserSecs     rt.Opt[float64] `json:"user_secs"`
 	SystemSecs   rt.Opt[float64] `json:"system_secs"`
-	PeakBytes    rt.Opt[uint64]  `json:"peak_bytes"` // from the kernel, else the highest reading
+	PeakMemory                   // from the kernel, else the highest reading
 	AnonBytes    rt.Opt[uint64]  `json:"anonymous_bytes"`
 	PageFaults   rt.Opt[uint64]  `json:"page_faults"`
 	MajorFaults  rt.Opt[uint64]  `json:"major_faults"`
@@ -125,7 +125,9 @@ func (t *stepTally) add(r *rt.StepReading, boot int64) {
 func (t *stepTally) figures() Figures {
 	f := t.Figures
 	f.UsedSecs, f.UserSecs, f.SystemSecs = micros(t.cpu), micros(t.user), micros(t.system)
-	f.PeakBytes = cmp.Or(f.PeakBytes, t.memory)
+	if !f.PeakBytes.Valid() {
+		f.PeakMemory = highestOf(t.memory)
+	}
 	f.MaxProcesses = atLeastOne(f.MaxProcesses, t.cpu)
 	return f
 }
@@ -139,20 +141,22 @@ func micros(v rt.Opt[uint64]) rt.Opt[float64] {
 }
 
 // list returns the steps in the order in which they began, numbered ones by their number.
-func (t stepTallies) list() []Step {
+func (t stepTallies) list(missed *missedEnds) []Step {
 	var steps []Step
 	for _, key := range t.keys() {
 		of := t[key]
+		figures := of.figures()
+		missed.mark(&figures, key.step, count(key.task), of.ended)
 		if n := len(steps); n == 0 || steps[n-1].Step != key.step {
 			steps = append(steps, Step{Step: key.step})
 		}
 		s := &steps[len(steps)-1]
 		task, isTask := key.task.Get()
 		if isTask {
-			s.Tasks = append(s.Tasks, Task{Task: task, Ended: of.ended, Figures: of.figures()})
+			s.Tasks = append(s.Tasks, Task{Task: task, Ended: of.ended, Figures: figures})
 			continue
 		}
-		s.Ended, s.Figures = of.ended, of.figures()
+		s.Ended, s.Figures = of.ended, figures
 		s.ElapsedAtLeastSecs.Set(float64(of.last-of.first) / 1e9)
 		if before, ok := of.before.Get(); ok {
 			s.ElapsedAtMostSecs.Set(float64(of.end-before) / 1e9)
@@ -160,6 +164,7 @@ func (t stepTallies) list() []Step {
 	}
 	for i := range steps {
 		s := &steps[i]
+		s.contain()
 		s.CPUImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] { return f.UsedSecs })
 		s.MemoryImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] { return scaled(f.PeakBytes, 1) })
 	}

@@ -160,20 +160,58 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	s.Network = Network{RecvBytes: r.recv.value(), SentBytes: r.sent.value(), Scope: ScopeNode}
 	s.Processes = Processes{Max: atLeastOne(used.processes, used.cpu.value()), MaxThreads: used.threads, Top: r.processes.top()}
 	s.Pressure, s.Faults = r.pressure(used), Faults{used.faults.value(), used.major.value()}
-	s.Steps, s.OOM, s.GPUs = r.steps.list(), r.oom.timed(events), r.gpus.list(s.Scope, r.run.JobID.Valid())
+	missed := missedEndsOf(events)
+	missed.isUnder = r.lastReason != rt.ReasonLast && r.run.State != rt.StateRunning
+	s.Steps, s.OOM, s.GPUs = r.steps.list(&missed), r.oom.timed(events), r.gpus.list(s.Scope, r.run.JobID.Valid())
 	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.last.boot-r.first.boot)/1e9)
 	r.jobEnergy(s)
 	s.Record = Record{Readings: r.readings}
 	if r.readings > 0 {
 		s.Record.First, s.Record.Last = time.Unix(0, r.first.wall).UTC(), time.Unix(0, r.last.wall).UTC()
-		began := s.Scope == ScopeNode || r.seen.pending || s.Scope == ScopeTree && len(r.run.Command) > 0
-		s.Record.Complete = began && r.lastReason == rt.ReasonLast
+		r.completeness(s)
 	}
 	s.ledger(events)
 	s.compareSacct()
 	r.reasons(s)
 	s.threads, s.allBusySecs = r.processes.threadUses(), allBusySecs(points, s.CPU.Cores.Or(0))
 	return s
+}
+
+// completeness sets whether the record is complete. What a run used before its first reading and after its last one is
+// not in its figures. The figures of a node are those of the time between.
+func (r *reading) completeness(s *Summary) {
+	isCommand := s.Scope == ScopeTree && len(r.run.Command) > 0
+	began := s.Scope == ScopeNode || r.seen.pending || isCommand
+	ended := r.lastReason == rt.ReasonLast
+	s.Record.Complete = began && ended
+	if s.Scope == ScopeNode {
+		return
+	}
+	if !ended && s.Run.State != rt.StateRunning {
+		s.MarkAtLeast()
+	}
+	if !began && s.Scope == ScopeJob {
+		s.markFromLater()
+	}
+}
+
+// MarkAtLeast marks the figures of a run that was not read to its end.
+func (s *Summary) MarkAtLeast() {
+	s.markFromLater()
+	if s.Memory.PeakBytes.Valid() {
+		s.Memory.PeakMark = s.Memory.PeakMark.and(AtLeast)
+	}
+}
+
+// markFromLater marks the totals of a run that was not read from its beginning. The kernel's peak includes the
+// beginning.
+func (s *Summary) markFromLater() {
+	if s.CPU.UsedSecs.Valid() {
+		s.CPU.UsedMark = AtLeast
+	}
+	if s.IO.ReadBytes.Valid() || s.IO.WriteBytes.Valid() {
+		s.IO.Mark = AtLeast
+	}
 }
 
 // atLeastOne returns the highest number of processes of the readings, 1 if none of the
@@ -189,7 +227,7 @@ func atLeastOne(highest, cpu rt.Opt[uint64]) rt.Opt[uint64] {
 func (u *usage) io() IO {
 	io := IO{ReadBytes: u.read.value(), WriteBytes: u.write.value()}
 	if !io.ReadBytes.Valid() && !io.WriteBytes.Valid() && u.procRead.spans {
-		io = IO{ReadBytes: u.procRead.value(), WriteBytes: u.procWrite.value(), Of: "processes", AtLeast: true}
+		io = IO{ReadBytes: u.procRead.value(), WriteBytes: u.procWrite.value(), Of: "processes", Mark: AtLeast}
 	}
 	return io
 }
@@ -211,7 +249,7 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 		unit = 1.0 / rt.TicksPerSecond
 	}
 	c := CPU{
-		UsedSecs: used.cpu.scaled(unit), UserSecs: used.user.scaled(unit), SystemSecs: used.system.scaled(unit),
+		Used: Used{UsedSecs: used.cpu.scaled(unit)}, UserSecs: used.user.scaled(unit), SystemSecs: used.system.scaled(unit),
 		ThrottledSecs: used.throttled.scaled(unit), StepdSecs: used.stepd.scaled(unit), Cores: r.run.AllocCPUs, CoresOf: "allocation",
 	}
 	if !c.Cores.Valid() || s.Scope == ScopeNode {
@@ -235,7 +273,7 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 
 func (r *reading) memory(s *Summary, used *usage) Memory {
 	m := Memory{
-		PeakBytes: cmp.Or(used.peak, used.intervalPeak), PeakOf: "kernel",
+		PeakMemory: PeakMemory{PeakBytes: cmp.Or(used.peak, used.intervalPeak)}, PeakOf: "kernel",
 		AnonymousBytes: used.anon, SharedBytes: used.shared, FileBytes: used.file, OOMKills: used.oomKills.value(),
 	}
 	// A kill after the last reading is not in its count. A job of several nodes was killed on one.
@@ -244,10 +282,10 @@ func (r *reading) memory(s *Summary, used *usage) Memory {
 		m.OOMKills.Clear()
 	}
 	if !m.PeakBytes.Valid() {
-		m.PeakBytes, m.PeakOf = used.memory, "readings"
+		m.PeakMemory, m.PeakOf = highestOf(used.memory), "readings"
 	}
 	if used.mostMemory.Or(0) > m.PeakBytes.Or(0) {
-		m.PSSBytes, m.PeakBytes, m.AtMost = used.memory, used.mostMemory, true
+		m.PSSBytes, m.PeakMemory = used.memory, PeakMemory{used.mostMemory, AtMost}
 	}
 	limit, ok := used.limit.Get()
 	switch {

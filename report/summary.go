@@ -67,7 +67,7 @@ type Summary struct {
 
 // CPU is the processor time that was used.
 type CPU struct {
-	UsedSecs      rt.Opt[float64] `json:"used_secs"`
+	Used
 	UserSecs      rt.Opt[float64] `json:"user_secs"`
 	SystemSecs    rt.Opt[float64] `json:"system_secs"`
 	ThrottledSecs rt.Opt[float64] `json:"throttled_secs"`
@@ -82,19 +82,14 @@ type CPU struct {
 	AllowedCPUs string `json:"allowed_cpus,omitempty"`
 	AllowedMems string `json:"allowed_mems,omitempty"`
 	Reason      string `json:"reason,omitempty"`
-	// AtLeast is set if the last step was not read at its end: UsedSecs, UserSecs and
-	// SystemSecs are those of the last reading before.
-	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // Memory is the memory that was used, in bytes. The parts are the highest readings of each
 // and need not be of the same instant.
 type Memory struct {
-	PeakBytes rt.Opt[uint64] `json:"peak_bytes"`
-	PeakOf    string         `json:"peak_of"` // "kernel": every instant; "readings": the highest reading
-	// AtMost is set if PeakBytes counts pages that processes share in each of them: the reading has no PSS,
-	// which counts them once. PSSBytes is then the highest reading that has it.
-	AtMost         bool            `json:"at_most,omitempty"`
+	PeakMemory        // at most: it counts pages that processes share in each of them, because no PSS was read
+	PeakOf     string `json:"peak_of"` // "kernel": every instant; "readings": the highest reading
+	// PSSBytes is the highest reading of PSS, which counts shared pages once, if PeakBytes is not PSS.
 	PSSBytes       rt.Opt[uint64]  `json:"pss_bytes,omitzero"`
 	LimitBytes     rt.Opt[uint64]  `json:"limit_bytes"`
 	LimitOf        string          `json:"limit_of"` // "cgroup": enforced; "allocation"; "node": its memory
@@ -116,10 +111,10 @@ type IO struct {
 	ReadBytes  rt.Opt[uint64] `json:"read_bytes"`
 	WriteBytes rt.Opt[uint64] `json:"write_bytes"`
 	Of         string         `json:"of,omitempty"` // "processes": as they counted, because the io controller is off
-	// AtLeast is set if Of is "processes": a process that no process waits for leaves no trace.
-	// Record.Remarks lists the cases that were noticed.
-	AtLeast bool   `json:"at_least,omitempty"`
-	Reason  string `json:"reason,omitempty"`
+	// Mark is AtLeast if Of is "processes", because a process that no process waits for leaves no trace, and if the
+	// end was not read. Record.Remarks lists the cases that were noticed.
+	Mark   Mark   `json:"mark,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Network is what the node received and sent during the run, in bytes. There is no such figure

@@ -89,7 +89,7 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 	case c.CoresOf == "node":
 		of = " of the node's " + Clock(c.AllocatedSecs)
 	}
-	p.fit("CPU time", fmt.Sprintf("%s%s%s", onlyIf(c.AtLeast, "at least "), Clock(c.UsedSecs), present(", ", of+onlyIf(c.Cores.Valid(), " ("+cores(c.Cores)+")"), onlyIf(c.UsedPct.Valid(), number(c.UsedPct, "%.1f %%")))))
+	p.fit("CPU time", c.Used.Text()+present(", ", of+onlyIf(c.Cores.Valid(), " ("+cores(c.Cores)+")"), onlyIf(c.UsedPct.Valid(), number(c.UsedPct, "%.1f %%"))))
 	p.fit("", fmt.Sprintf("%s cores on average, %s in the busiest interval", number(c.MeanCores, "%.2f"), number(c.PeakCores, "%.2f")))
 	p.line("", "user %s, system %s", Clock(c.UserSecs), Clock(c.SystemSecs))
 	top := Peak(s.Series.Cores)
@@ -123,13 +123,11 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		return
 	}
 	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
-	peakOf, charged := onlyIf(m.PeakOf == "readings" && !m.AtMost, " (highest reading)"), onlyIf(s.Scope == ScopeJob, " charged")
-	what := "peak "
-	if m.AtMost {
-		what = "highest reading at most "
-	}
-	p.list("Memory", fmt.Sprintf("%s%s%s of %s %s%s, %s%s", what, size(m.PeakBytes), charged, size(m.LimitBytes), of, s.perCore(), number(m.PeakPct, "%.1f %%"), peakOf))
-	if m.AtMost {
+	isAtMost := m.PeakMark == AtMost
+	peakOf, charged := onlyIf(m.PeakOf == "readings" && !isAtMost, " (highest reading)"), onlyIf(s.Scope == ScopeJob, " charged")
+	what := onlyIf(!isAtMost, "peak") + onlyIf(isAtMost, "highest reading")
+	p.list("Memory", fmt.Sprintf("%s %s%s of %s %s%s, %s%s", what, m.PeakMemory.Text(), charged, size(m.LimitBytes), of, s.perCore(), number(m.PeakPct, "%.1f %%"), peakOf))
+	if isAtMost {
 		p.list("", "it counts shared pages in each process"+onlyIf(m.PSSBytes.Valid(), "; where they count once, the highest reading is "+size(m.PSSBytes)))
 	}
 	p.largestProcess(m)
@@ -171,8 +169,7 @@ func (p *page) rest(s *Summary) {
 	if s.IO.Reason != "" {
 		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
 	} else {
-		atLeast := onlyIf(s.IO.AtLeast, "at least ")
-		p.fit("Disk I/O", fmt.Sprintf("read %s%s, written %s%s%s", atLeast, size(s.IO.ReadBytes), atLeast, size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (/proc/PID/io)")))
+		p.fit("Disk I/O", fmt.Sprintf("read %s, written %s%s", s.IO.Mark.Of(size(s.IO.ReadBytes)), s.IO.Mark.Of(size(s.IO.WriteBytes)), onlyIf(s.IO.Of == "processes", " (/proc/PID/io)")))
 	}
 	if s.Processes.Reason != "" {
 		p.line("Processes", "-%s", because(s.Processes.Reason))
@@ -205,12 +202,19 @@ func (p *page) quality(s *Summary, o TextOptions) {
 			plural(n, "other task"), Plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05")))
 	}
 	remarks := s.Record.Remarks
-	if !o.Verbose { // Slurm's own step needs no action
-		remarks = slices.DeleteFunc(slices.Clone(remarks), func(r string) bool { return strings.Contains(r, "step extern") })
+	if !o.Verbose {
+		remarks = slices.DeleteFunc(slices.Clone(remarks), s.needsNoNote)
 	}
 	for _, remark := range remarks[:min(2, len(remarks))] {
 		p.list("Note", Plain(remark))
 	}
+}
+
+// needsNoNote reports whether a remark is about Slurm's own step, or about a step whose figures have marks.
+func (s *Summary) needsNoNote(remark string) bool {
+	one, isOfStep := missedEndOf(&rt.Event{Kind: "job", Name: "tasks", Detail: remark})
+	isShown := isOfStep && slices.ContainsFunc(s.Steps, func(st Step) bool { return st.Step == one.step })
+	return isShown || strings.Contains(remark, "step extern")
 }
 
 // notOK writes the sensors that failed. What the node does not have is only a remark.

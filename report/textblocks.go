@@ -78,7 +78,7 @@ func (p *page) steps(s *Summary) {
 				tasks += fmt.Sprintf(", %d not to the end", unseen)
 			}
 		}
-		p.fit(onlyIf(i == 0, "Steps"), fmt.Sprintf("%-11s %s CPU, peak %s%s", Plain(st.Step), Clock(st.UsedSecs), size(st.PeakBytes), tasks))
+		p.fit(onlyIf(i == 0, "Steps"), fmt.Sprintf("%-11s %s CPU, peak %s%s", Plain(st.Step), st.Used.Text(), st.PeakMemory.Text(), tasks))
 		p.tasks(st)
 	}
 }
@@ -95,7 +95,7 @@ func (p *page) tasks(st *Step) {
 		return
 	}
 	of := func(t Task) string {
-		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, Clock(t.UsedSecs), size(t.PeakBytes))
+		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, t.UsedMark.Sign(Clock(t.UsedSecs)), t.PeakMark.Sign(size(t.PeakBytes)))
 	}
 	for i := 0; i < len(st.Tasks) && len(st.Tasks) <= few; i += 2 {
 		line := of(st.Tasks[i])

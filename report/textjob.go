@@ -223,11 +223,11 @@ func (p *page) bars(j *Job, o TextOptions) {
 	n := j.Nodes
 	if v, ok := n.UsedPct.Get(); ok {
 		used, all := n.allocationText()
-		p.bar("CPU", v, used+" of "+all+onlyIf(n.CoresOf == "node", ofNode), o)
+		p.bar("CPU", v, n.UsedMark.Sign(used)+" of "+all+onlyIf(n.CoresOf == "node", ofNode), o)
 	}
 	worst := j.worst()
 	if v, ok := worst.Memory.PeakPct.Get(); ok {
-		p.bar("Memory", v, fmt.Sprintf("%s%s of %s%s%s", onlyIf(worst.Memory.AtMost, "at most "), size(worst.Memory.PeakBytes), size(worst.Memory.LimitBytes), onlyIf(worst.Memory.LimitOf == "node", ofNode), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
+		p.bar("Memory", v, fmt.Sprintf("%s of %s%s%s", worst.Memory.PeakMark.Sign(size(worst.Memory.PeakBytes)), size(worst.Memory.LimitBytes), onlyIf(worst.Memory.LimitOf == "node", ofNode), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
 	}
 	if v, ok := j.GPUs.BusyPct.Get(); ok {
 		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), number(j.GPUs.WorstVRAMPct, "; memory up to %.0f %%"))
@@ -258,13 +258,13 @@ func cores(v rt.Opt[uint64]) string {
 	return "- cores"
 }
 
-// allocationText is the CPU time that was used and allocated: in core-hours, below one as a time.
+// allocationText is the CPU time that was used, without its mark, and allocated: in core-hours, below one as a time.
 func (n *Nodes) allocationText() (used, all string) {
 	used, all = coreHours(n.UsedSecs), coreHours(n.AllocatedSecs)+" core-hours"
 	if n.AllocatedSecs.Or(0) < 3600 {
 		used, all = Clock(n.UsedSecs), Clock(n.AllocatedSecs)
 	}
-	return onlyIf(n.AtLeast, "at least ") + used, all + ", " + cores(n.Cores)
+	return used, all + ", " + cores(n.Cores)
 }
 
 // advice writes what to request next time, or why the record does not show it.
@@ -300,8 +300,8 @@ func (p *page) nodes(j *Job, o TextOptions) {
 	const shown = 8
 	for i := range n.Nodes[:min(shown, len(n.Nodes))] { // the fullest memory first
 		s := &n.Nodes[i]
-		p.line("  "+Plain(s.Node), "CPU %s, %s; memory %s of %s, %s%s", Clock(s.UsedSecs), number(s.UsedPct, "%.1f %%"),
-			size(s.PeakBytes), size(s.LimitBytes), number(s.PeakPct, "%.1f %%"), onlyIf(!s.Complete, ", not complete"))
+		p.line("  "+Plain(s.Node), "CPU %s, %s; memory %s of %s, %s%s", s.Used.Text(), number(s.UsedPct, "%.1f %%"),
+			s.PeakMemory.Text(), size(s.LimitBytes), number(s.PeakPct, "%.1f %%"), onlyIf(!s.Complete, ", not complete"))
 	}
 	if more := len(n.Nodes) - shown; more > 0 {
 		p.line("", "and %s with a lower peak", plural(more, "node"))
@@ -321,7 +321,7 @@ func (p *page) jobSteps(j *Job) {
 	}
 	for i := range list {
 		s := &list[i]
-		p.line(onlyIf(i == 0, "Steps"), "%-8s %s CPU, peak %s%s%s%s", Plain(s.Step), Clock(s.UsedSecs), size(s.PeakBytes),
+		p.line(onlyIf(i == 0, "Steps"), "%-8s %s CPU, peak %s%s%s%s", Plain(s.Step), s.Used.Text(), s.PeakMemory.Text(),
 			onlyIf(s.PeakNode != "", " on "+Plain(s.PeakNode)), onlyIf(s.Tasks > 1, "; "+plural(s.Tasks, "task")),
 			onlyIf(s.CPUImbalance.Valid(), number(s.CPUImbalance, ", max/mean: CPU %.2f")+number(s.MemoryImbalance, ", memory %.2f")))
 	}

@@ -24,6 +24,9 @@ type arrayRow struct {
 	show  func(rt.Opt[float64]) string
 }
 
+// name is the label with the sign of the mark.
+func (r *arrayRow) name() string { return r.label + onlyIf(r.of.Mark != Exact, " "+r.of.Mark.Sign("")) }
+
 func (a *Array) rows() []arrayRow {
 	percent := func(v rt.Opt[float64]) string { return number(v, "%.1f %%") }
 	return []arrayRow{
@@ -73,7 +76,7 @@ func writeArrayText(w io.Writer, a *Array, o TextOptions) error {
 	p.line("", "%10s %10s %10s %10s %10s", "min", "10 %", "median", "90 %", "max")
 	for _, row := range a.rows() {
 		d := row.of
-		p.line(row.label, "%10s %10s %10s %10s %10s", row.show(d.Min), row.show(d.P10), row.show(d.P50), row.show(d.P90), row.show(d.Max))
+		p.line(row.name(), "%10s %10s %10s %10s %10s", row.show(d.Min), row.show(d.P10), row.show(d.P50), row.show(d.P90), row.show(d.Max))
 	}
 	p.advice(a.Advice, a.AdviceReason, o)
 	p.line("OOM kills", "%s", count(a.OOMKills))

@@ -143,6 +143,7 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	}
 	if damage != nil {
 		s.Damage = damage.Error()
+		s.MarkAtLeast()
 	}
 	return s, damage
 }

@@ -177,9 +177,9 @@ func TestTasksWhoseEndWasMissed(t *testing.T) {
 		unlikely string
 	}{
 		{"none", 0, false, [3]uint64{100, 200, 300}, "", "task"},
-		{"one", 1, false, [3]uint64{90, 200, 300}, "task 0 of step 0 was not read; cpu_usec=90 that", "unknown"},
-		{"two", 2, false, [3]uint64{0, 0, 300}, "task 0,1 of step 0 was not read; cpu_usec=290 of the step are theirs", "its own"},
-		{"one, and others in its step", 1, true, [3]uint64{0, 200, 300}, "task 0 of step 0 was not read; its figures", "cpu_usec"},
+		{"one", 1, false, [3]uint64{90, 200, 300}, "task 0 of step 0 was not read; its CPU time is what its step used beyond", "not known"},
+		{"two", 2, false, [3]uint64{0, 0, 300}, "task 0,1 of step 0 was not read; 0.000 s of CPU time of the step are theirs", "beyond"},
+		{"one, and others in its step", 1, true, [3]uint64{0, 200, 300}, "task 0 of step 0 was not read; its figures", "CPU time"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newTaskJob(t, 3)
@@ -264,7 +264,9 @@ func TestLastTaskIsNotRead(t *testing.T) {
 	s.gone()
 	s.want("after the end", "0 150 0", "1 200 0")
 	notes := s.j.Notes()
-	if len(notes) != 1 || !strings.HasPrefix(notes[0].Detail, "the end of task 1 of step 0 was not read; its figures are of the last reading before") {
+	isNoted := len(notes) == 2 && strings.HasPrefix(notes[0].Detail, "the end of step 0 was not read; ") &&
+		strings.HasPrefix(notes[1].Detail, "the end of task 1 of step 0 was not read; its figures are of the last reading before")
+	if !isNoted {
 		t.Errorf("the ledger has %+v", notes)
 	}
 }

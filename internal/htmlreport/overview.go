@@ -149,14 +149,14 @@ func barsOf(jobs []*report.Job) []bar {
 	var used, allocated, busy, gpus float64
 	var memory *report.Summary
 	var slowest *report.Job
-	nodes, isBound, ofNode := 0, false, ""
+	nodes, mark, ofNode := 0, report.Exact, ""
 	for _, j := range jobs {
 		if j.Runs[0].Scope == report.ScopeNode {
 			continue
 		}
 		nodes += len(j.Runs)
 		if secs, of := j.Nodes.UsedSecs, j.Nodes.AllocatedSecs; secs.Valid() && of.Valid() {
-			used, allocated, isBound = used+secs.Or(0), allocated+of.Or(0), isBound || j.Nodes.AtLeast
+			used, allocated, mark = used+secs.Or(0), allocated+of.Or(0), cmp.Or(mark, j.Nodes.UsedMark)
 			if j.Nodes.CoresOf == "node" {
 				ofNode = nodeShare
 			}
@@ -178,7 +178,7 @@ func barsOf(jobs []*report.Job) []bar {
 	}
 	var bars []bar
 	if allocated > 0 {
-		bars = append(bars, bar{"CPU", used / allocated * 100, fmt.Sprintf("%s of %s of CPU time%s", atLeast(isBound, duration(used)), duration(allocated), ofNode)})
+		bars = append(bars, bar{"CPU", used / allocated * 100, fmt.Sprintf("%s of %s of CPU time%s", mark.Of(duration(used)), duration(allocated), ofNode)})
 	}
 	if memory != nil {
 		m, where := &memory.Memory, ""
@@ -188,7 +188,7 @@ func barsOf(jobs []*report.Job) []bar {
 		if m.LimitOf == "node" {
 			where += nodeShare
 		}
-		bars = append(bars, bar{"Memory", m.PeakPct.Or(0), fmt.Sprintf("%s of %s%s", size(m.PeakBytes), size(m.LimitBytes), where)})
+		bars = append(bars, bar{"Memory", m.PeakPct.Or(0), fmt.Sprintf("%s of %s%s", m.PeakMemory.Text(), size(m.LimitBytes), where)})
 	}
 	if gpus > 0 {
 		bars = append(bars, bar{"GPU", busy / gpus, fmt.Sprintf("busy, mean of %.0f", gpus)})

@@ -43,9 +43,9 @@ func TestAtLeast(t *testing.T) {
 		row := runsTable(&Job{Runs: []Run{run}}).Rows[0]
 		return []string{row[3], row[9], row[10]}
 	}
-	run.Summary.CPU.AtLeast, run.Summary.IO.AtLeast = false, false
+	run.Summary.CPU.UsedMark, run.Summary.IO.Mark = report.Exact, report.Exact
 	exact := figures()
-	run.Summary.CPU.AtLeast, run.Summary.IO.AtLeast = true, true
+	run.Summary.CPU.UsedMark, run.Summary.IO.Mark = report.AtLeast, report.AtLeast
 	for i, figure := range figures() {
 		want := "at least " + exact[i]
 		if exact[i] == "-" {

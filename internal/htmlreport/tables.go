@@ -31,8 +31,8 @@ func runsTable(job *Job) table {
 	for i := range job.Runs {
 		s := job.Runs[i].Summary
 		t.Rows = append(t.Rows, []string{
-			names[i], job.outcomeOf(s), seconds(s.ElapsedSecs), atLeast(s.CPU.AtLeast, seconds(s.CPU.UsedSecs)), percent(s.CPU.UsedPct), number(s.CPU.MeanCores, "%.2f"),
-			size(s.Memory.PeakBytes), size(s.Memory.LimitBytes), percent(s.Memory.PeakPct), atLeast(s.IO.AtLeast, size(s.IO.ReadBytes)), atLeast(s.IO.AtLeast, size(s.IO.WriteBytes)),
+			names[i], job.outcomeOf(s), seconds(s.ElapsedSecs), s.CPU.Used.Text(), s.CPU.UsedMark.Sign(percent(s.CPU.UsedPct)), number(s.CPU.MeanCores, "%.2f"),
+			s.Memory.PeakMemory.Text(), size(s.Memory.LimitBytes), s.Memory.PeakMark.Sign(percent(s.Memory.PeakPct)), s.IO.Mark.Of(size(s.IO.ReadBytes)), s.IO.Mark.Of(size(s.IO.WriteBytes)),
 			fmt.Sprint(s.Record.Readings), fmt.Sprint(s.Record.Missed),
 		})
 	}
@@ -49,14 +49,6 @@ func (job *Job) outcomeOf(s *report.Summary) string {
 	return outcome(&s.Run.Ending, s.Abandoned)
 }
 
-// atLeast marks a figure that is a lower bound, if it was read.
-func atLeast(isBound bool, figure string) string {
-	if isBound && figure != "-" {
-		return "at least " + figure
-	}
-	return figure
-}
-
 // mostRows bounds the rows of a table of steps, tasks or processes.
 const mostRows = 500
 
@@ -66,7 +58,7 @@ func stepsTable(job *Job) table {
 	for i := range job.Runs {
 		for _, step := range job.Runs[i].Summary.Steps {
 			add := func(task string, f *report.Figures) {
-				t.Rows = append(t.Rows, []string{names[i], rt.Printable(step.Step), task, seconds(f.UsedSecs), size(f.PeakBytes), size(f.AnonBytes),
+				t.Rows = append(t.Rows, []string{names[i], rt.Printable(step.Step), task, f.Used.Text(), f.PeakMemory.Text(), size(f.AnonBytes),
 					size(f.ReadBytes), size(f.WriteBytes), number(f.MajorFaults, "%d"), number(f.OOMKills, "%d")})
 			}
 			add("", &step.Figures)

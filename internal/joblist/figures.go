@@ -12,7 +12,7 @@ func codeFigures(c *coder, f *report.RunFigures) {
 	r := &f.Run
 	for _, p := range [...]*string{
 		&r.Cluster, &r.Step, &r.Node, &r.SLUID, &r.BootID, &r.User, &r.Account, &r.Partition, &r.NodeList, &r.GPUs, &r.Meta.JobName,
-		(*string)(&r.State), (*string)(&r.Outcome), &r.OutcomeSource, &f.CPU.CoresOf,
+		(*string)(&r.State), (*string)(&r.Outcome), &r.OutcomeSource, &f.CPU.CoresOf, (*string)(&f.CPU.UsedMark), (*string)(&f.Memory.PeakMark),
 	} {
 		c.text(p)
 	}

@@ -33,12 +33,15 @@ type Line struct {
 	Cores        rt.Opt[uint64]  `json:"cores"`
 	CPUSecs      rt.Opt[float64] `json:"cpu_secs"`
 	CPUPct       rt.Opt[float64] `json:"cpu_pct"`
+	CPUMark      report.Mark     `json:"cpu_mark"`          // of both; empty if they are exact
 	PeakBytes    rt.Opt[uint64]  `json:"memory_peak_bytes"` // on the node with the highest percentage
 	MemoryPct    rt.Opt[float64] `json:"memory_pct"`
-	GPUs         rt.Opt[uint64]  `json:"gpus"` // null if the GPUs of a node were not read
+	MemoryMark   report.Mark     `json:"memory_mark"` // of both
+	GPUs         rt.Opt[uint64]  `json:"gpus"`        // null if the GPUs of a node were not read
 	GPUPct       rt.Opt[float64] `json:"gpu_pct"`
 	CoreHours    rt.Opt[float64] `json:"core_hours"`
 	UnusedHours  rt.Opt[float64] `json:"core_hours_unused"`
+	UnusedMark   report.Mark     `json:"core_hours_unused_mark"`
 	Attempts     int             `json:"attempts"` // this one and those before it
 }
 
@@ -47,7 +50,8 @@ func lineOf(j *report.Job) Line {
 	l := Line{
 		Job: nameOf(j), Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: stateOf(j), ExitCode: j.ExitCode,
 		Start: j.Start, End: known(j.End), LastReading: known(j.LastReading), ElapsedSecs: j.ElapsedSecs, LimitSecs: j.LimitSecs, TimePct: j.TimePct,
-		Nodes: len(j.Runs), MissingNodes: j.Missing, Cores: n.Cores, CPUSecs: n.UsedSecs, CPUPct: n.UsedPct, PeakBytes: n.Nodes[0].PeakBytes, MemoryPct: n.WorstPct,
+		Nodes: len(j.Runs), MissingNodes: j.Missing, Cores: n.Cores, CPUSecs: n.UsedSecs, CPUPct: n.UsedPct, CPUMark: n.UsedMark,
+		PeakBytes: n.Nodes[0].PeakBytes, MemoryPct: n.WorstPct, MemoryMark: n.Nodes[0].PeakMark,
 		GPUPct: j.GPUs.BusyPct, Attempts: 1 + len(j.Earlier),
 	}
 	if !j.GPUs.Unread {
@@ -59,6 +63,7 @@ func lineOf(j *report.Job) Line {
 		l.CoreHours.Set(all / 3600)
 		if used, ok := n.UsedSecs.Get(); ok {
 			l.UnusedHours.Set(max(all-used, 0) / 3600)
+			l.UnusedMark = n.UsedMark.Rest()
 		}
 	}
 	return l

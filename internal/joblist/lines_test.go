@@ -1,7 +1,9 @@
 package joblist
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +104,44 @@ func TestJobsWithGPUsThatWereNotRead(t *testing.T) {
 	} {
 		if l := lineOf(report.Jobs(tt.nodes)[0]); l.GPUs != tt.want {
 			t.Errorf("%s: %v, want %v", name, l.GPUs, tt.want)
+		}
+	}
+}
+
+// A figure that is a lower bound is marked in the table, in JSON and in CSV, from files, from the index and from a site.
+func TestLinesHaveMarks(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	makeRun(t, dir, 1) // its last reading is not one of its end
+	fromFiles, fromIndex := read(t, dir, cache, 1), read(t, dir, cache, 0)
+	delivered, err := json.Marshal(fromFiles.Summaries[0].Delivered())
+	if err != nil {
+		t.Fatal(err)
+	}
+	atSite := &report.DeliveredFigures{}
+	if err := json.Unmarshal(delivered, atSite); err != nil {
+		t.Fatal(err)
+	}
+	fromSite := &Runs{}
+	fromSite.Join([]*report.RunFigures{&atSite.RunFigures})
+	for name, runs := range map[string]*Runs{"files": fromFiles, "index": fromIndex, "site": fromSite} {
+		lines := runs.Lines(Filter{}, false)
+		if l := &lines[0]; l.CPUMark != report.AtLeast || l.MemoryMark != report.AtLeast || l.UnusedMark != report.AtMost {
+			t.Errorf("%s: %+v", name, l)
+		}
+		var table strings.Builder
+		if err := PrintTable(&table, lines, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, cell := range []string{" >=50.0 ", " >=25.0 ", " <=0.01"} {
+			if !strings.Contains(table.String(), cell) {
+				t.Errorf("%s: no %q in\n%s", name, cell, table.String())
+			}
+		}
+		records := Records(lines)
+		for column, want := range map[string]string{"cpu_mark": "at least", "memory_mark": "at least", "core_hours_unused_mark": "at most"} {
+			if i := slices.Index(records[0], column); i < 0 || records[1][i] != want {
+				t.Errorf("%s: CSV %q, want %s %q", name, records, column, want)
+			}
 		}
 	}
 }

@@ -32,8 +32,8 @@ var jobColumns = []jobColumn{
 	{table.Column{Head: "TIME%", Drop: 4}, func(l *Line) string { return decimal(l.TimePct) }},
 	{table.Column{Head: "NODES", Drop: 7}, nodesOf},
 	{table.Column{Head: "CORES", Drop: 5}, coresOf},
-	{table.Column{Head: "CPU%"}, func(l *Line) string { return decimal(l.CPUPct) }},
-	{table.Column{Head: "MEM%"}, func(l *Line) string { return decimal(l.MemoryPct) }},
+	{table.Column{Head: "CPU%"}, func(l *Line) string { return l.CPUMark.Sign(decimal(l.CPUPct)) }},
+	{table.Column{Head: "MEM%"}, func(l *Line) string { return l.MemoryMark.Sign(decimal(l.MemoryPct)) }},
 	{table.Column{Head: "GPU%", Drop: 1}, func(l *Line) string { return decimal(l.GPUPct) }},
 	{table.Column{Head: "UNUSED-CORE-H"}, unusedOf},
 }
@@ -55,7 +55,7 @@ func coresOf(l *Line) string {
 
 func unusedOf(l *Line) string {
 	if h, ok := l.UnusedHours.Get(); ok {
-		return fmt.Sprintf("%.2f", h)
+		return l.UnusedMark.Sign(fmt.Sprintf("%.2f", h))
 	}
 	return "-"
 }

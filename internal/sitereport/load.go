@@ -197,6 +197,7 @@ func Decode(ctx context.Context, dir string, limits *spool.ImportLimits, record 
 	}
 	if damage != nil {
 		s.Damage = damage.Error()
+		s.MarkAtLeast()
 	}
 	return r, s, add(ctx, r, s)
 }

@@ -32,7 +32,7 @@ func (s *Set) addMissedUsage(step *Group) {
 	}
 	isKnown := step.isFinal && !step.all.isMixed && step.r.CPUUsage.Valid()
 	isRounding := isKnown && rest.Usage <= int64(tasks) // microseconds were rounded
-	if len(missed) == 0 && !step.isFinal {
+	if !step.isFinal {
 		s.log.Note(MissedEnd(step.r.Step))
 	}
 	if !step.isFinal && !step.isExtern {
@@ -45,9 +45,9 @@ func (s *Set) addMissedUsage(step *Group) {
 	switch {
 	case isKnown && len(missed) == 1:
 		missed[0].addUsage(rest)
-		detail += fmt.Sprintf("cpu_usec=%d that its step has beyond the other tasks are counted as its own; all else is", rest.Usage)
+		detail += "its CPU time is what its step used beyond the other tasks; all else is"
 	case isKnown:
-		detail += fmt.Sprintf("cpu_usec=%d of the step are theirs, but their shares are unknown; their figures are", rest.Usage)
+		detail += fmt.Sprintf("%.3f s of CPU time of the step are theirs, but their shares are not known; their figures are", float64(rest.Usage)/1e6)
 	default:
 		detail += "its figures are"
 	}
