@@ -19,7 +19,8 @@ func (j *Job) MayCompare(r *rt.Run) bool {
 	isSame := j.User == r.User && j.Cluster == r.Cluster && j.Partition == r.Partition && j.Account == r.Account &&
 		j.Name == r.Meta.JobName && own.WorkDir == r.WorkDir && own.Step == r.Step
 	isEarlier := isNamed(j.Name) && !r.Start.After(j.Start)
-	return isSame && (isEarlier || isOfArray(own, r))
+	isRelated := isEarlier || isOfArray(own, r)
+	return isSame && isRelated
 }
 
 func isOfArray(a, b *rt.Run) bool { return a.ArrayJobID.Valid() && a.ArrayJobID == b.ArrayJobID }
