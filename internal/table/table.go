@@ -4,12 +4,11 @@ package table
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
-	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/resource-tracker/rt"
 )
@@ -17,7 +16,7 @@ import (
 // gap is how many blanks separate two columns.
 const gap = 2
 
-// longName is how long a name may be on a narrow terminal, in characters.
+// longName is how long a name may be on a narrow terminal, in columns of the terminal.
 const longName = 16
 
 // Column is a column of a Table. If the terminal is too narrow, names are shortened
@@ -34,7 +33,7 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Write prints, with rt.Printable, as much of the table as fits into width characters, all of it if width
+// Write prints, with rt.Printable, as much of the table as fits into width columns of the terminal, all of it if width
 // is 0, and returns the heads of the columns that it left out.
 func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 	rows := [][]string{make([]string, len(t.Columns))}
@@ -49,20 +48,28 @@ func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 		rows = append(rows, cells)
 	}
 	shown, dropped := t.fit(rows, width)
-	var text bytes.Buffer // tabwriter writes each cell by itself
-	tw := tabwriter.NewWriter(&text, 0, 8, gap, ' ', 0)
+	var text bytes.Buffer
 	for _, row := range rows {
-		var cells []string
-		for _, c := range shown {
-			cells = append(cells, row[c])
+		for i, c := range shown {
+			text.WriteString(row[c])
+			if i < len(shown)-1 {
+				text.WriteString(strings.Repeat(" ", widest(rows, c)+gap-ansi.StringWidth(row[c])))
+			}
 		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	if err := tw.Flush(); err != nil {
-		return dropped, err
+		text.WriteByte('\n')
 	}
 	_, err = w.Write(text.Bytes())
 	return dropped, err
+}
+
+// widest returns the width of column c. A wide character, such as a Chinese one, takes two columns of the
+// terminal, a combining one none.
+func widest(rows [][]string, c int) int {
+	width := 0
+	for _, row := range rows {
+		width = max(width, ansi.StringWidth(row[c]))
+	}
+	return width
 }
 
 // fit returns the indices of the columns that stay and the heads of the others.
@@ -73,11 +80,7 @@ func (t *Table) fit(rows [][]string, width int) (shown []int, dropped []string) 
 	excess := func() int {
 		n := -gap - width
 		for _, c := range shown {
-			widest := 0
-			for _, row := range rows {
-				widest = max(widest, utf8.RuneCountInString(row[c]))
-			}
-			n += widest + gap
+			n += widest(rows, c) + gap
 		}
 		return n
 	}
@@ -99,9 +102,9 @@ func (t *Table) fit(rows [][]string, width int) (shown []int, dropped []string) 
 func (t *Table) shortenNames(rows [][]string, excess int) (cut bool) {
 	for _, row := range rows {
 		for i, c := range t.Columns {
-			n := utf8.RuneCountInString(row[i])
+			n := ansi.StringWidth(row[i])
 			if c.IsName && n > longName {
-				row[i] = string([]rune(row[i])[:max(longName, n-excess)-1]) + "~"
+				row[i] = ansi.Truncate(row[i], max(longName, n-excess), "~")
 				cut = true
 			}
 		}
