@@ -82,8 +82,8 @@ type FabricReading struct {
 	State  string // "ACTIVE", "DOWN", ...; empty when not reported
 
 	RateMbps             Opt[uint64] // signalling rate in Mbit/s
-	RxBytes, TxBytes     Opt[uint64] // port_rcv_data, port_xmit_data times 4
-	RxPackets, TxPackets Opt[uint64] // port_rcv_packets, port_xmit_packets
+	RxBytes, TxBytes     Opt[uint64] // port_rcv_data, port_xmit_data times 4; or hw_counters/rx_bytes, tx_bytes
+	RxPackets, TxPackets Opt[uint64] // port_rcv_packets, port_xmit_packets; or hw_counters/rx_pkts, tx_pkts
 }
 
 // RemoteFSReading holds the client's counters of one mounted network file system. They count

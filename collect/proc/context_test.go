@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"testing"
@@ -140,6 +141,39 @@ func TestFabric(t *testing.T) {
 	src.until = 0
 	if err := src.Read(&s); !errors.Is(err, fs.ErrNotExist) || len(s.Fabrics) != 0 {
 		t.Errorf("after the adapters went: %v, %v", s.Fabrics, err)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Drivers without the counters of InfiniBand's architecture, such as AWS's efa, count bytes in hw_counters. Some
+// have the former, but without a number in them.
+func TestFabricOfHardwareCounters(t *testing.T) {
+	root := NewFS(t.TempDir(), t.TempDir())
+	port := func(device, file, text string) { write(t, root.Sys+"/class/infiniband/"+device+"/ports/1/"+file, text+"\n") }
+	for k, name := range []string{"rx_bytes", "tx_bytes", "rx_pkts", "tx_pkts"} {
+		port("rdmap16s27", "hw_counters/"+name, fmt.Sprint(1000+k))
+		port("bnxt_re0", "hw_counters/"+name, fmt.Sprint(2000+k))
+	}
+	for _, name := range []string{"port_rcv_data", "port_xmit_data"} {
+		port("bnxt_re0", "counters/"+name, "N/A (no PMA)")
+		port("mlx4_0", "counters/"+name, "N/A (no PMA)")
+	}
+	port("irdma0", "state", "4: ACTIVE")
+	port("irdma0", "hw_counters/lifespan", "10")
+	src := NewFabric(root)
+	var s rt.Snapshot
+	if err := src.Read(&s); err != nil {
+		t.Fatal(err)
+	}
+	want := []rt.FabricReading{
+		{Device: "bnxt_re0", Port: 1, RxBytes: u64(2000), TxBytes: u64(2001), RxPackets: u64(2002), TxPackets: u64(2003)},
+		{Device: "irdma0", Port: 1, State: "ACTIVE"}, {Device: "mlx4_0", Port: 1},
+		{Device: "rdmap16s27", Port: 1, RxBytes: u64(1000), TxBytes: u64(1001), RxPackets: u64(1002), TxPackets: u64(1003)},
+	}
+	if d := cmp.Diff(want, s.Fabrics, opts); d != "" {
+		t.Errorf("ports (-want +got):\n%s", d)
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)

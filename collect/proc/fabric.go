@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Fabric reads the ports of InfiniBand, RoCE and Omni-Path adapters:
+// Fabric reads the ports of InfiniBand, RoCE, Omni-Path and AWS EFA adapters:
 // /sys/class/infiniband/<device>/ports/<port>/
 // (Documentation/ABI/stable/sysfs-class-infiniband).
 type Fabric struct {
@@ -23,16 +23,25 @@ type Fabric struct {
 	retryBackoff
 }
 
-// port is one port. The unit of its counters of data is four octets.
+// port is one port.
 type port struct {
 	path string
 	fds  [4]procfile.File // of portCounters
+	unit [4]uint64        // what 1 is in that file: bytes or packets
 	now  rt.FabricReading
 }
 
-var portCounters = [...]string{"port_rcv_data", "port_xmit_data", "port_rcv_packets", "port_xmit_packets"}
-
-const octets = 4
+// portCounters are the files of a counter and their units. The first is that of the architecture, whose unit
+// for data is four octets. Drivers without it, such as AWS's efa and Broadcom's bnxt_re, have the second.
+var portCounters = [...][2]struct {
+	name string
+	unit uint64
+}{
+	{{"/counters/port_rcv_data", 4}, {"/hw_counters/rx_bytes", 1}},
+	{{"/counters/port_xmit_data", 4}, {"/hw_counters/tx_bytes", 1}},
+	{{"/counters/port_rcv_packets", 1}, {"/hw_counters/rx_pkts", 1}},
+	{{"/counters/port_xmit_packets", 1}, {"/hw_counters/tx_pkts", 1}},
+}
 
 // NewFabric returns the source of Snapshot.Fabrics.
 func NewFabric(fs FS) *Fabric { return &Fabric{named: "fabric", dir: fs.Sys + "/class/infiniband"} }
@@ -63,12 +72,8 @@ func (f *Fabric) Read(s *rt.Snapshot) error {
 				continue
 			}
 			v, ok := procfile.Uint(procfile.Trim(b))
-			switch {
-			case !ok:
-			case k >= 2:
-				dst.Set(v)
-			case v <= math.MaxUint64/octets:
-				dst.Set(v * octets)
+			if ok && v <= math.MaxUint64/p.unit[k] {
+				dst.Set(v * p.unit[k])
 			}
 		}
 		s.Fabrics = append(s.Fabrics, p.now)
@@ -112,10 +117,24 @@ func (f *Fabric) add(device string, n uint64) {
 	if b, err := f.peek.path(p.path).str("/rate").read(); err == nil {
 		p.now.RateMbps = parseRate(b)
 	}
-	for k, name := range portCounters {
-		p.fds[k], _ = f.peek.path(p.path).str("/counters/").str(name).open(0) // a counter that does not exist stays absent
+	for k := range portCounters {
+		p.fds[k], p.unit[k] = f.counter(p.path, k)
 	}
 	f.ports = append(f.ports, p)
+}
+
+// counter opens the first file of a counter that holds a number, else the first one. A counter that does not
+// exist stays absent.
+func (f *Fabric) counter(path string, k int) (procfile.File, uint64) {
+	for _, c := range portCounters[k] {
+		if _, ok := f.peek.path(path).str(c.name).uint(); ok {
+			file, _ := f.peek.path(path).str(c.name).open(0)
+			return file, c.unit
+		}
+	}
+	c := portCounters[k][0]
+	file, _ := f.peek.path(path).str(c.name).open(0)
+	return file, c.unit
 }
 
 // parseRate parses "2.5 Gb/sec (1X SDR)", in Mbit/s.
