@@ -15,7 +15,7 @@ var Commit string
 
 // SpoolSchema is the version of the tables of a spool file (user_version) that this version
 // of the suite writes.
-const SpoolSchema = 1
+const SpoolSchema = 2
 
 // VersionLine returns what a program prints for --version, without a newline:
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
@@ -15,6 +16,8 @@ var (
 	ErrDamaged    = errors.New("damaged spool file")
 	ErrForeign    = errors.New("not a spool file")
 	ErrNewer      = errors.New("spool file of a newer version")
+	ErrOld        = errors.New("spool file of an older version")
+	ErrIO         = errors.New("the disk could not be read or written")
 	ErrExists     = errors.New("the run is already spooled")
 	ErrLocked     = errors.New("locked by another process")
 	ErrBusy       = errors.New("another process has the file open and keeps it from being changed")
@@ -50,8 +53,13 @@ func describe(path string, err error) error {
 		return fmt.Errorf("%s: %w: it does not begin as an SQLite database (%w)", path, ErrForeign, err)
 	case sqlite3.ErrCorrupt, sqlite3.ErrFormat, sqlite3.ErrError: // the last: a table or column is missing
 		return damaged(path, err)
+	case sqlite3.ErrIoErr:
+		return readFailure(path, err)
 	case sqlite3.ErrTooBig, sqlite3.ErrNomem:
 		return fmt.Errorf("%s: %w (%w); move it away", path, ErrLimit, err)
+	}
+	if errors.Is(e.SystemErrno, syscall.EIO) {
+		return readFailure(path, err)
 	}
 	if e.Code == sqlite3.ErrCantOpen && errors.Is(e.SystemErrno, fs.ErrPermission) {
 		return fmt.Errorf("open the spool file %s: %w", path, e.SystemErrno)
@@ -70,6 +78,8 @@ func refused(path string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("read %s: %w", path, err)
+	case errors.Is(err, syscall.EIO):
+		return readFailure(path, err)
 	case errors.Is(err, ErrForeign), errors.Is(err, ErrLimit):
 		return fmt.Errorf("%s: %w; move it away", path, err)
 	}
@@ -93,6 +103,28 @@ func (e *busyError) Unwrap() []error { return []error{ErrBusy, e.err} }
 
 // Busy says that the file was only locked, for callers that do not import this package.
 func (e *busyError) Busy() bool { return true }
+
+// intactError is the error of a file that this program cannot read, though its content can be good.
+type intactError struct {
+	path string
+	kind error // ErrOld, ErrNewer or ErrIO
+	err  error
+}
+
+func (e *intactError) Error() string   { return fmt.Sprintf("%s: %v: %v", e.path, e.kind, e.err) }
+func (e *intactError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// Intact says that the file is not known to be damaged, for callers that do not import this package.
+func (e *intactError) Intact() bool { return true }
+
+// IsIntact reports whether err is about a file that is of another version, or on a disk that fails, and so not known
+// to be damaged.
+func IsIntact(err error) bool { return errors.As(err, new(*intactError)) }
+
+// readFailure returns the error for a file on a disk that fails.
+func readFailure(path string, err error) error {
+	return &intactError{path, ErrIO, fmt.Errorf("%w; dmesg has the errors of the disk, and the file is tried again", err)}
+}
 
 // damaged returns the error for a file with invalid content.
 func damaged(path string, cause error) error {

@@ -216,7 +216,7 @@ var schemas sync.Map // of map[object]bool
 // schema returns the objects in a database of a version. It also limits the memory of SQLite in
 // this process, because SQLite parses the schema of a file before rt can compare it.
 func schema(version int) (map[object]bool, error) {
-	key := strings.Join(migrations[:version-1], "\n")
+	key := strings.Join(migrations[:version-firstVersion], "\n")
 	if known, ok := schemas.Load(key); ok {
 		return known.(map[object]bool), nil
 	}

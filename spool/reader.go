@@ -96,7 +96,7 @@ func openReader(path string) (*Reader, error) {
 // newReader opens file, which is that at path or a copy, and reads the run and the host. The
 // file at path must still be st.
 func newReader(path, file string, st fs.FileInfo, params url.Values) (*Reader, error) {
-	if _, err := schema(1); err != nil { // limits the memory of SQLite before it opens the file
+	if _, err := schema(firstVersion); err != nil { // limits the memory of SQLite before it opens the file
 		return nil, err
 	}
 	c, err := openConn(file, params)

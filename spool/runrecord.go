@@ -22,7 +22,11 @@ import (
 // other frame is a number of a table and a number of rows (uvarints), and a block of package
 // rowcodec; the run is the first one, then the host. The frame of the length 0 is the last one.
 // Package runrecord compresses all of it.
-const recordMagic = "rt record 1\n"
+//
+// The number in recordMagic changes with the tables of the spool file; 1 was before the first release, 0.2.0.
+const recordMagic = "rt record 2\n"
+
+const oldMagic = "rt record 1\n"
 
 // Limits of the content of a frame, in bytes: of the list of tables, of the run or the host, and of
 // others. A row is at most maxValue, twice.

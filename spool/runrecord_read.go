@@ -135,6 +135,8 @@ func (in *recordReader) begin() (run rt.Run, host rt.Host, err error) {
 		return run, host, in.broken(err)
 	case err != nil && err != io.EOF:
 		return run, host, err
+	case string(magic) == oldMagic:
+		return run, host, fmt.Errorf("%w: a version of rt before the first release, 0.2.0, wrote this record; rt-spool import of that version reads it", ErrOld)
 	case string(magic) != recordMagic:
 		return run, host, fmt.Errorf("%w: it does not begin with %q", ErrRecord, recordMagic)
 	}

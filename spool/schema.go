@@ -3,6 +3,8 @@ package spool
 import (
 	_ "embed"
 	"fmt"
+
+	"github.com/resource-tracker/rt"
 )
 
 // emptyDB is a database of the newest version without a row and without the views, see viewsSQL. A file is a copy of it
@@ -16,12 +18,16 @@ var emptyDB string
 // applicationID marks a spool file: "rtsp" in ASCII, in the header of the database.
 const applicationID = 0x72747370
 
-// migrations[n] takes a database from user_version n+1 to n+2. Append only, and change
-// schema/spool.sql in the same way: a new file has the newest version from the start.
+// firstVersion is the user_version of the first release, 0.2.0. Version 1 was before it, with several schemas.
+const firstVersion = 2
+
+// migrations[n] takes a database from user_version firstVersion+n to the one after it. Append only, and change
+// schema/spool.sql in the same way: a new file has the newest version from the start. TestSchemaHasItsNumber fails if a
+// schema changes without its number.
 var migrations []string
 
 // newest is the user_version that this package writes.
-func newest() int { return 1 + len(migrations) }
+func newest() int { return firstVersion + len(migrations) }
 
 // pageSize in bytes. A commit writes whole pages, several of them: small pages
 // keep what is written per snapshot low (measured, see DESIGN.md).
@@ -37,7 +43,7 @@ func migrate(c *conn, from int) error {
 		if err := c.addViews(); err != nil {
 			return err
 		}
-		for n, sql := range migrations[from-1:] {
+		for n, sql := range migrations[from-firstVersion:] {
 			if err := c.exec(sql); err != nil {
 				return fmt.Errorf("migrate from version %d: %w", from+n, err)
 			}
@@ -62,11 +68,30 @@ func check(c *conn, path string) (int, error) {
 	case v < 1:
 		return 0, damaged(path, fmt.Errorf("its user_version is %d", v))
 	case v > int64(newest()):
-		return 0, fmt.Errorf("%s: %w: it has version %d and this program reads versions up to %d; use the newer rt-spool of the machine that wrote it",
-			path, ErrNewer, v, newest())
+		return 0, &intactError{path, ErrNewer, fmt.Errorf("%s wrote it, with tables of version %d, and this program reads versions up to %d; use that version of rt-spool", c.writtenBy(), v, newest())}
+	case v < firstVersion:
+		return 0, &intactError{path, ErrOld, fmt.Errorf("%s wrote it, before the first release, 0.2.0; rt-spool drain or export of that version delivers it", c.writtenBy())}
 	}
 	if err := c.ours(int(v)); err != nil {
 		return 0, refused(path, err)
 	}
 	return int(v), nil
+}
+
+// writtenBy names the version of rt that wrote a database of another version. It comes from any source.
+func (c *conn) writtenBy() string {
+	const unknown = "another version of rt"
+	isTable, err := c.queryInt("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'run' AND tbl_name = 'run'")
+	if err != nil || isTable != 1 { // a view would run as SQL
+		return unknown
+	}
+	row, err := c.query("SELECT substr(CAST(tracker_version AS TEXT), 1, 64) FROM run LIMIT 1")
+	if err != nil || len(row) != 1 {
+		return unknown
+	}
+	version, _ := row[0].(string)
+	if version == "" {
+		return unknown
+	}
+	return "rt " + rt.Printable(version)
 }

@@ -75,7 +75,7 @@ func addedSQL() string {
 	return strings.Join(list, ",\n  ")
 }
 
-// withSecondVersion makes a file of version 1 and then adds a migration for the rest of the test.
+// withSecondVersion makes a file of the first version and then adds a migration for the rest of the test.
 func withSecondVersion(t *testing.T) (path string) {
 	t.Helper()
 	r := stored(t, Options{}, []*rt.Snapshot{{Boot: 1000}})
@@ -110,17 +110,17 @@ func isVersion(t *testing.T, path string, want int) {
 // A file of an older version is migrated when it is opened, once.
 func TestAFileOfAnOlderVersionIsMigrated(t *testing.T) {
 	path := withSecondVersion(t)
-	isVersion(t, path, 2)
+	isVersion(t, path, firstVersion+1)
 	if got := view(t, mustOpen(t, path), "SELECT added FROM registration"); got != "http://r\n" {
 		t.Errorf("the migration has not changed the rows: %q", got)
 	}
-	isVersion(t, path, 2)
+	isVersion(t, path, firstVersion+1)
 }
 
 // A program that does not have the migration refuses the file.
 func TestAFileOfANewerVersionIsRefused(t *testing.T) {
 	path := withSecondVersion(t)
-	isVersion(t, path, 2)
+	isVersion(t, path, firstVersion+1)
 	migrations = nil
 	if _, err := Open(path); !errors.Is(err, ErrNewer) {
 		t.Errorf("open: %v", err)
@@ -135,11 +135,11 @@ func TestAFileOfAnOlderVersionIsReadAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		isVersion(t, path, 1)
+		isVersion(t, path, firstVersion)
 		if err := lock.release(true); err != nil {
 			t.Fatal(err)
 		}
-		isVersion(t, path, 2)
+		isVersion(t, path, firstVersion+1)
 	})
 	t.Run("locked", func(t *testing.T) {
 		path := withSecondVersion(t)
@@ -151,7 +151,7 @@ func TestAFileOfAnOlderVersionIsReadAsItIs(t *testing.T) {
 		if err := c.exec("PRAGMA journal_mode = WAL; BEGIN IMMEDIATE"); err != nil {
 			t.Fatal(err)
 		}
-		isVersion(t, path, 1)
+		isVersion(t, path, firstVersion)
 	})
 }
 
@@ -159,7 +159,7 @@ func TestAFileOfAnOlderVersionIsReadAsItIs(t *testing.T) {
 func TestAMigrationThatFails(t *testing.T) {
 	path := withSecondVersion(t)
 	migrations[len(migrations)-1] += "SELECT no_such_column FROM registration;"
-	isVersion(t, path, 1)
+	isVersion(t, path, firstVersion)
 }
 
 // TestSchemaOfVersion holds the version that --version prints to that of the files.

@@ -146,7 +146,7 @@ func (d *drainer) ready(entries []Entry) []Entry {
 	var ready []Entry
 	for _, e := range entries {
 		switch {
-		case isBusy(e.Err):
+		case isBusy(e.Err), isIntact(e.Err):
 			d.sum.Failed++
 			d.sum.problem(e.Name, e.Err)
 		case e.Err != nil:

@@ -35,6 +35,18 @@ func drain(t *testing.T, d *fakeDir, c *fakeClient, o upload.Options) (upload.Su
 	return upload.Drain(t.Context(), d, c, c, format, o)
 }
 
+// A file of another version waits, and is not counted as damaged.
+func TestDrainKeepsFilesOfOtherVersions(t *testing.T) {
+	unread := newRun(1, 2)
+	unread.readErr = otherVersion{}
+	d := dirOf(unread, newRun(2, 1))
+	d.extra = []upload.Entry{{Name: "old", Err: otherVersion{}}}
+	sum, err := drain(t, d, &fakeClient{}, upload.Options{})
+	if sum.Delivered != 1 || sum.Damaged != 0 || sum.Failed != 2 || !errors.Is(err, upload.ErrTemporary) || strings.Contains(err.Error(), "damaged") {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
 func TestDrainDeliversTheOldestFirstAndLeavesTheRestAlone(t *testing.T) {
 	d := dirOf(newRun(3, 5), newRun(1, 5), newRun(2, 1), newRun(4, 0))
 	d.extra = []upload.Entry{{Name: "live", Live: true}, {Name: "broken", Err: errors.New("not a database")}}

@@ -171,13 +171,20 @@ func unwritable(op string, err error) error { return &spoolError{op: op, err: er
 
 func isDamaged(err error) bool {
 	var s *spoolError
-	return errors.As(err, &s) && s.damaged && !isBusy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &s) && s.damaged && !isBusy(err) && !isIntact(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // isBusy reports whether another process has locked the run's file.
 func isBusy(err error) bool {
 	var b interface{ Busy() bool }
 	return errors.As(err, &b) && b.Busy()
+}
+
+// isIntact reports whether the run's file is of another version, or on a disk that fails, and so not known to be
+// damaged.
+func isIntact(err error) bool {
+	var i interface{ Intact() bool }
+	return errors.As(err, &i) && i.Intact()
 }
 
 func isKind(err error, k Kind) bool {

@@ -85,6 +85,12 @@ type lockedError struct{}
 func (lockedError) Error() string { return "database is locked" }
 func (lockedError) Busy() bool    { return true }
 
+// otherVersion is the spool's error for a file of another version, or on a disk that fails.
+type otherVersion struct{}
+
+func (otherVersion) Error() string { return "spool file of an older version" }
+func (otherVersion) Intact() bool  { return true }
+
 func (f *fakeRun) Run() rt.Run   { return f.run }
 func (f *fakeRun) Host() rt.Host { return rt.Host{HostName: "n1", VCPUs: rt.Some[uint64](2)} }
 

@@ -74,7 +74,7 @@ func examineStores(ctx context.Context, s config.Serve) []doctor.Check {
 	if s.Database != "" {
 		kind = "PostgreSQL"
 	}
-	checks := []doctor.Check{{Name: databaseCheck, Status: doctor.OK, Finding: kind + " answers, with the tables of this version"}}
+	checks := []doctor.Check{{Name: databaseCheck, Status: doctor.OK, Finding: kind + " answers, with the tables of this version; " + r.WrittenBy(ctx) + " has opened it last"}}
 
 	st := &stores{}
 	defer st.close() // nothing was written

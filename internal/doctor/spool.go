@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,9 +131,10 @@ const lateDelivery = 24 * time.Hour
 // backlog is what waits in the spool.
 type backlog struct {
 	runs, waiting, damaged, denied int
+	intact                         int // of another version, or on a disk that fails
 	bytes                          int64
 	oldest, delivered              time.Time // end of the oldest waiting run; last delivery
-	problem                        error     // of a damaged file
+	problem                        error     // of a file that cannot be read
 }
 
 func (d *Doctor) readBacklog() (b backlog, err error) {
@@ -142,6 +144,9 @@ func (d *Doctor) readBacklog() (b backlog, err error) {
 		switch {
 		case errors.Is(e.Err, fs.ErrPermission):
 			b.denied++
+		case spool.IsIntact(e.Err):
+			b.intact++
+			b.problem = cmp.Or(b.problem, e.Err)
 		case e.Err != nil:
 			b.damaged++
 			b.problem = e.Err
@@ -171,7 +176,9 @@ func (d *Doctor) checkRuns() {
 		return
 	}
 	if b.damaged > 0 {
-		d.warn("spool.files", fmt.Sprintf("%d of %d files cannot be read: %v", b.damaged, b.runs, b.problem), "these runs are not delivered: they are damaged, or of a newer version", "rt-spool verify")
+		d.warn("spool.files", fmt.Sprintf("%d of %d files cannot be read: %v", b.damaged, b.runs, b.problem), "these runs are not delivered: they are damaged", "rt-spool verify")
+	} else if b.intact > 0 {
+		d.warn("spool.files", fmt.Sprintf("%d of %d files cannot be read: %v", b.intact, b.runs, b.problem), "this version does not deliver these runs", "rt-spool drain of the version that wrote them, or dmesg if the disk fails")
 	} else {
 		d.ok("spool.files", "%d runs", b.runs)
 	}

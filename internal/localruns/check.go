@@ -19,7 +19,7 @@ type Checked struct {
 	Problems []string `json:"problems"`
 	// Readable is how many snapshots can be read, from the first one on.
 	Readable int64 `json:"readable_snapshots"`
-	// denied is why this user may not read the file; its content is unknown.
+	// denied is why the content is unknown: this user may not read the file, it is of another version, or the disk fails.
 	denied error
 }
 
@@ -51,7 +51,7 @@ func check(ctx context.Context, e *spool.Entry) Checked {
 	problem := func(text string) { v.Problems = append(v.Problems, strings.ReplaceAll(text, e.Path+": ", "")) }
 	failed := func(err error) Checked {
 		problem(err.Error())
-		if IsDenied(err) {
+		if IsDenied(err) || spool.IsIntact(err) {
 			v.denied = err
 		}
 		return v
@@ -83,8 +83,11 @@ func (v *Checked) Print(w io.Writer) {
 	case v.OK:
 		fmt.Fprintf(w, "ok   %s\n", path)
 		return
-	case v.denied != nil:
+	case v.denied != nil && IsDenied(v.denied):
 		fmt.Fprintf(w, "?    %s: may not be read by this user\n", path)
+		return
+	case v.denied != nil:
+		fmt.Fprintf(w, "?    %s: %s\n", path, rt.PrintableLines(v.Problems[0]))
 		return
 	}
 	for _, p := range v.Problems {

@@ -162,15 +162,20 @@ func IsDenied(err error) bool { return errors.Is(err, fs.ErrPermission) }
 // Unreadable returns the error of files that are damaged or that this user may not read; of is the
 // number of all files.
 func Unreadable(bad []error, of int) error {
-	denied := 0
+	denied, intact := 0, 0
 	for _, err := range bad {
-		if IsDenied(err) {
+		switch {
+		case IsDenied(err):
 			denied++
+		case spool.IsIntact(err):
+			intact++
 		}
 	}
 	switch {
 	case len(bad) == 0:
 		return nil
+	case denied+intact == len(bad) && intact > 0:
+		return fmt.Errorf("%d of %d files cannot be read by this version of rt, or not now", len(bad), of)
 	case denied == len(bad):
 		return fmt.Errorf("%d of %d files may not be read by this user: run rt-spool as root or as the spool's owner", denied, of)
 	}

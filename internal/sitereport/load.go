@@ -138,7 +138,7 @@ func (j *Job) advise(earlier []json.RawMessage) {
 // IsUnreadable reports whether an error is about the content of one record, and not about the others.
 func IsUnreadable(err error) bool {
 	return slices.ContainsFunc([]error{
-		site.ErrDamaged, spool.ErrRecord, spool.ErrDamaged, spool.ErrLimit, spool.ErrForeign, spool.ErrNewer, spool.ErrImport, spool.ErrExists,
+		site.ErrDamaged, spool.ErrRecord, spool.ErrDamaged, spool.ErrLimit, spool.ErrForeign, spool.ErrNewer, spool.ErrOld, spool.ErrImport, spool.ErrExists,
 	}, func(kind error) bool { return errors.Is(err, kind) })
 }
 

@@ -103,29 +103,23 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, o Options, 
 	if err != nil {
 		return err
 	}
-	if !o.Existing {
-		_, err = provider.Up(ctx)
+	sources := provider.ListSources()
+	newest := sources[len(sources)-1].Version
+	if o.Existing {
+		return checkSchema(ctx, dialect, db, newest)
 	}
-	if err != nil {
+	found, err := versionOf(ctx, db)
+	isForeign := err == nil && found != 0 && (found < firstVersion || found > newest)
+	if isForeign {
+		return checkSchema(ctx, dialect, db, newest)
+	}
+	if _, err := provider.Up(ctx); err != nil {
 		return err
 	}
-	sources := provider.ListSources()
-	return checkSchema(ctx, db, sources[len(sources)-1].Version)
-}
-
-// checkSchema checks that the tables are of this version. Not by the provider, which creates its own table.
-func checkSchema(ctx context.Context, db *sql.DB, version int64) error {
-	var found int64
-	err := db.QueryRowContext(ctx, "SELECT max(version_id) FROM goose_db_version").Scan(&found)
-	switch {
-	case err != nil:
-		return fmt.Errorf("read the version of the tables, which rt-site serve creates when it starts: %w", err)
-	case found < version:
-		return fmt.Errorf("%w: version %d, not %d: rt-site serve migrates them when it starts: restart it with this version", ErrSchema, found, version)
-	case found > version:
-		return fmt.Errorf("%w: version %d, not %d: use the version of rt-site that rt-site serve has", ErrSchema, found, version)
+	if err := checkSchema(ctx, dialect, db, newest); err != nil {
+		return err
 	}
-	return nil
+	return signSchema(ctx, db)
 }
 
 // Close waits for the changes in progress and closes the database.

@@ -111,7 +111,7 @@ func TestRoundTrip(t *testing.T) {
 	if !reflect.DeepEqual(back.Run(), r.Run()) || !reflect.DeepEqual(back.Host(), r.Host()) {
 		t.Errorf("%+v, %+v, want %+v, %+v", back.Run(), back.Host(), r.Run(), r.Host())
 	}
-	if got := plain(t, record); !bytes.HasPrefix(got, []byte("rt record 1\n")) || len(got) < 2*len(record) {
+	if got := plain(t, record); !bytes.HasPrefix(got, []byte("rt record 2\n")) || len(got) < 2*len(record) {
 		t.Errorf("%d bytes are %d bytes decompressed, which begin with %.20q", len(record), len(got), got)
 	}
 }
@@ -376,4 +376,20 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A record of before the first release is not damaged.
+func TestRecordOfBeforeTheFirstRelease(t *testing.T) {
+	record, err := os.ReadFile("testdata/before-0.2.0.rtrec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, checked := Check(bytes.NewReader(record))
+	_, read := Read(t.TempDir(), nil, bytes.NewReader(record))
+	for _, err := range []error{checked, read} {
+		isDamaged := errors.Is(err, spool.ErrRecord) || strings.Contains(fmt.Sprint(err), "damaged")
+		if !errors.Is(err, spool.ErrOld) || isDamaged || !strings.Contains(err.Error(), "before the first release, 0.2.0") {
+			t.Error(err)
+		}
+	}
 }

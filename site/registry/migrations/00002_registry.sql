@@ -1,3 +1,4 @@
+-- The schema of the first release, 0.2.0. Version 1 was before it, with several schemas. A change is a further file.
 -- Both SQLite and PostgreSQL run this file. Times are microseconds since 1970 in UTC.
 -- What clients send as JSON is bytes, because it need not be valid UTF-8.
 
