@@ -7,7 +7,7 @@ import (
 
 // Version of the suite, as printed by --version and written into every JSON
 // sample. Release builds replace it with -ldflags -X.
-var Version = "0.1.0"
+var Version = "0.2.0"
 
 // Commit is the commit that the suite was built from, with "-dirty" if files differed from
 // it. It is empty if the build does not know it. The Makefile sets it with -ldflags -X.
@@ -19,7 +19,7 @@ const SpoolSchema = 2
 
 // VersionLine returns what a program prints for --version, without a newline:
 //
-//	rt-spool 0.1.0 (commit 2a56fd5, go1.26.0, spool schema 1)
+//	rt-spool 0.2.0 (commit 2a56fd5, go1.26.0, spool schema 1)
 func VersionLine(program string) string {
 	commit := ""
 	if Commit != "" {

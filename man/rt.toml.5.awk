@@ -4,7 +4,7 @@
 # above keys these keys. A line with # alone ends a paragraph, and `words` in backticks are bold.
 
 BEGIN {
-	print ".TH RT.TOML 5 \"2026-12-01\" \"rt 0.1.0\" \"File Formats\""
+	print ".TH RT.TOML 5 \"2026-12-01\" \"rt 0.2.0\" \"File Formats\""
 	print ".SH NAME"
 	print "rt.toml \\- configuration of rt\\-prolog, rt\\-epilog, rt\\-tracker, rt\\-spool and rt\\-site"
 	print ".SH DESCRIPTION"
