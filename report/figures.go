@@ -13,10 +13,13 @@ type RunFigures struct {
 	Run         RunPart         `json:"run"`
 	Abandoned   bool            `json:"abandoned"`
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
-	CPU         CPUPart         `json:"cpu"`
-	Memory      MemoryPart      `json:"memory"`
-	GPUs        []GPUPart       `json:"gpus,omitempty"`
-	Record      RecordPart      `json:"record"`
+	// SuspendedSecs is not in ElapsedSecs.
+	SuspendedSecs rt.Opt[float64] `json:"suspended_secs,omitzero"`
+	SlurmState    string          `json:"slurm_state,omitempty"`
+	CPU           CPUPart         `json:"cpu"`
+	Memory        MemoryPart      `json:"memory"`
+	GPUs          []GPUPart       `json:"gpus,omitempty"`
+	Record        RecordPart      `json:"record"`
 }
 
 // RunPart is the part of rt.Run in RunFigures.
@@ -74,7 +77,7 @@ type RecordPart struct {
 func (s *Summary) Figures() *RunFigures {
 	r := &s.Run
 	f := &RunFigures{
-		Label: s.Label, Abandoned: s.Abandoned, ElapsedSecs: s.ElapsedSecs,
+		Label: s.Label, Abandoned: s.Abandoned, ElapsedSecs: s.ElapsedSecs, SuspendedSecs: s.SuspendedSecs, SlurmState: s.SlurmState,
 		Run: RunPart{
 			Identity: r.Identity, User: r.User, Account: r.Account, Partition: r.Partition, NodeList: r.NodeList, NumNodes: r.NumNodes, GPUs: r.GPUs,
 			JobStart: r.JobStart, JobEndLimit: r.JobEndLimit, Meta: NamePart{r.Meta.JobName}, PID: r.PID, Ending: r.Ending,
@@ -92,7 +95,7 @@ func (s *Summary) Figures() *RunFigures {
 // Summary returns a summary that has only these figures.
 func (f *RunFigures) Summary() *Summary {
 	r := &f.Run
-	s := &Summary{Label: r.Label(), Abandoned: f.Abandoned, ElapsedSecs: f.ElapsedSecs}
+	s := &Summary{Label: r.Label(), Abandoned: f.Abandoned, ElapsedSecs: f.ElapsedSecs, SuspendedSecs: f.SuspendedSecs, SlurmState: f.SlurmState}
 	s.Run.Identity, s.Run.Ending, s.Run.Meta.JobName = r.Identity, r.Ending, r.Meta.JobName
 	s.Run.User, s.Run.Account, s.Run.Partition, s.Run.NodeList, s.Run.GPUs = r.User, r.Account, r.Partition, r.NodeList, r.GPUs
 	s.Run.PID, s.Run.NumNodes, s.Run.JobStart, s.Run.JobEndLimit = r.PID, r.NumNodes, r.JobStart, r.JobEndLimit

@@ -23,12 +23,11 @@ type Job struct {
 	// The ending of the run with the most certain outcome, see decide. Outcome is empty while the
 	// job runs.
 	rt.Ending
-	// SlurmState is Slurm's own state where it says more than the outcome: "PREEMPTED", "CANCELLED by root".
-	SlurmState  string          `json:"slurm_state,omitempty"`
-	Start       time.Time       `json:"start"`
-	LastReading time.Time       `json:"last_reading,omitzero"`
-	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // on the node where it is longest; without SuspendedSecs
-	// SuspendedSecs is how long the job was suspended, where accounting has that.
+	// SlurmState and SuspendedSecs are as in Summary.
+	SlurmState    string          `json:"slurm_state,omitempty"`
+	Start         time.Time       `json:"start"`
+	LastReading   time.Time       `json:"last_reading,omitzero"`
+	ElapsedSecs   rt.Opt[float64] `json:"elapsed_secs"` // on the node where it is longest; without SuspendedSecs
 	SuspendedSecs rt.Opt[float64] `json:"suspended_secs,omitzero"`
 	// LimitSecs is the time limit; absent if the node did not know it.
 	LimitSecs rt.Opt[float64] `json:"time_limit_secs"`
@@ -204,7 +203,7 @@ func (j *Job) decide() {
 	for _, s := range j.Runs {
 		raise(&j.DerivedExit, s.Run.DerivedExit)
 		if s.Run.Outcome == j.Outcome {
-			j.SlurmState = cmp.Or(j.SlurmState, s.SlurmState())
+			j.SlurmState = cmp.Or(j.SlurmState, s.SlurmState)
 		}
 	}
 }

@@ -65,9 +65,9 @@ func sacctOf(detail string) *Sacct {
 	return s
 }
 
-// SlurmState is Slurm's own state of a run that accounting has completed, such as "PREEMPTED"; empty if
-// it says no more than the outcome.
-func (s *Summary) SlurmState() string {
+// slurmState returns Slurm's own state of a run that accounting has completed; empty if it says no more than the
+// outcome.
+func (s *Summary) slurmState() string {
 	isKnown := s.Sacct != nil && s.Run.OutcomeSource == "sacct"
 	if !isKnown || s.Sacct.State == "" {
 		return ""
@@ -84,7 +84,7 @@ func (s *Summary) SlurmState() string {
 	case rt.Some(uid) == s.Run.UID:
 		return s.Sacct.State + " by its user"
 	}
-	return fmt.Sprintf("%s by user id %d", s.Sacct.State, uid)
+	return fmt.Sprintf("%s by uid %d", s.Sacct.State, uid)
 }
 
 // plainStates are the states that say no more than the outcome.

@@ -95,7 +95,7 @@ func TestSlurmState(t *testing.T) {
 		{rt.OutcomeTimeout, "sacct", "state=DEADLINE", "timeout (Slurm: DEADLINE)"},
 		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=0", "cancelled (Slurm: CANCELLED by root)"},
 		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=1001", "cancelled (Slurm: CANCELLED by its user)"},
-		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=1002", "cancelled (Slurm: CANCELLED by user id 1002)"},
+		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=1002", "cancelled (Slurm: CANCELLED by uid 1002)"},
 		{rt.OutcomeCancelled, "sacct", "state=CANCELLED cancelled_by_uid=-", "cancelled"}, // a name that did not leave
 		{rt.OutcomeFinished, "sacct", "state=COMPLETED", "finished"},
 		{rt.OutcomeCancelled, "sacct", "state=REQUEUED", "cancelled"},

@@ -171,6 +171,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 		r.completeness(s)
 	}
 	s.ledger(events)
+	s.SlurmState = s.slurmState()
 	s.compareSacct()
 	r.reasons(s)
 	s.threads, s.allBusySecs = r.processes.threadUses(), allBusySecs(points, s.CPU.Cores.Or(0))

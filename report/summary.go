@@ -24,19 +24,22 @@ type Summary struct {
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // of the run, or of its readings if its end is not known; without SuspendedSecs
 	// SuspendedSecs is how long the job was suspended, where accounting has that.
 	SuspendedSecs rt.Opt[float64] `json:"suspended_secs,omitzero"`
-	CPU           CPU             `json:"cpu"`
-	Memory        Memory          `json:"memory"`
-	IO            IO              `json:"io"`
-	Network       Network         `json:"network"`
-	Pressure      Pressure        `json:"pressure"`
-	Faults        Faults          `json:"page_faults"`
-	Processes     Processes       `json:"processes"`
-	Steps         []Step          `json:"steps,omitempty"`
-	OOM           []OOMKill       `json:"oom,omitempty"`
-	GPUs          []GPU           `json:"gpus,omitempty"`
-	Node          Node            `json:"node"`
-	Energy        []Energy        `json:"energy,omitempty"`
-	JobEnergy     *JobEnergy      `json:"job_energy,omitempty"`
+	// SlurmState is Slurm's own state where accounting has it and it says more than the outcome: "PREEMPTED",
+	// "CANCELLED by root".
+	SlurmState string     `json:"slurm_state,omitempty"`
+	CPU        CPU        `json:"cpu"`
+	Memory     Memory     `json:"memory"`
+	IO         IO         `json:"io"`
+	Network    Network    `json:"network"`
+	Pressure   Pressure   `json:"pressure"`
+	Faults     Faults     `json:"page_faults"`
+	Processes  Processes  `json:"processes"`
+	Steps      []Step     `json:"steps,omitempty"`
+	OOM        []OOMKill  `json:"oom,omitempty"`
+	GPUs       []GPU      `json:"gpus,omitempty"`
+	Node       Node       `json:"node"`
+	Energy     []Energy   `json:"energy,omitempty"`
+	JobEnergy  *JobEnergy `json:"job_energy,omitempty"`
 	// GemPBA is what the job's program reported, if its reports were stored. The package
 	// that parses its format sets it.
 	GemPBA *GemPBA `json:"gempba,omitempty"`

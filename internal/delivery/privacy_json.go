@@ -85,6 +85,8 @@ func (d *Disguise) summaryText(key, value string) string {
 	switch key {
 	case "user", "group", "account", "job_name", "work_dir":
 		return d.jsonText(key, value)
+	case "slurm_state":
+		return d.replace(value, nil) // the number of the user who cancelled the job
 	}
 	return value
 }

@@ -12,7 +12,7 @@ func codeFigures(c *coder, f *report.RunFigures) {
 	r := &f.Run
 	for _, p := range [...]*string{
 		&r.Cluster, &r.Step, &r.Node, &r.SLUID, &r.BootID, &r.User, &r.Account, &r.Partition, &r.NodeList, &r.GPUs, &r.Meta.JobName,
-		(*string)(&r.State), (*string)(&r.Outcome), &r.OutcomeSource, &f.CPU.CoresOf, (*string)(&f.CPU.UsedMark), (*string)(&f.Memory.PeakMark),
+		(*string)(&r.State), (*string)(&r.Outcome), &r.OutcomeSource, &f.CPU.CoresOf, (*string)(&f.CPU.UsedMark), (*string)(&f.Memory.PeakMark), &f.SlurmState,
 	} {
 		c.text(p)
 	}
@@ -24,7 +24,7 @@ func codeFigures(c *coder, f *report.RunFigures) {
 	for _, p := range [...]*rt.Opt[int64]{&r.ExitCode, &r.ExitSignal, &r.DerivedExit} {
 		optional(c, p, c.int)
 	}
-	for _, p := range [...]*rt.Opt[float64]{&f.ElapsedSecs, &f.CPU.UsedSecs, &f.CPU.AllocatedSecs, &f.CPU.UsedPct, &f.Memory.PeakPct} {
+	for _, p := range [...]*rt.Opt[float64]{&f.ElapsedSecs, &f.SuspendedSecs, &f.CPU.UsedSecs, &f.CPU.AllocatedSecs, &f.CPU.UsedPct, &f.Memory.PeakPct} {
 		optional(c, p, c.float)
 	}
 	for _, p := range [...]*time.Time{&r.Start, &r.JobStart, &r.JobEndLimit, &r.End, &f.Record.Last} {

@@ -14,15 +14,16 @@ import (
 // Filter selects jobs. An empty field selects all.
 type Filter struct {
 	Users, Accounts, Partitions []string
-	States                      []string  // values of the variable States
+	States                      []string  // values of State
 	Name                        string    // a pattern of path.Match
 	Since, Until                time.Time // the job ran after Since and before Until
 }
 
-// slurmStates are Slurm's words for states.
-var slurmStates = map[string]string{
-	"completed": string(rt.OutcomeFinished), "out_of_memory": string(rt.OutcomeOOM), "node_fail": string(rt.OutcomeLost),
-}
+// slurmStates are Slurm's words for states, and slurmOnly those that no state means: jobs have them in SlurmState.
+var (
+	slurmStates = map[string]string{"completed": string(rt.OutcomeFinished), "out_of_memory": string(rt.OutcomeOOM)}
+	slurmOnly   = []string{"preempted", "node_fail", "boot_fail", "deadline", "launch_failed", "revoked", "special_exit"}
+)
 
 // States are the states of jobs.
 var States = []string{
@@ -30,13 +31,13 @@ var States = []string{
 	string(rt.OutcomeTerminated), string(rt.OutcomeOOM), string(rt.OutcomeLost), string(rt.OutcomeUnknown),
 }
 
-// State returns the state that a word in lower case names: one of States, or one of Slurm's words.
-// It reports whether the word names a state.
+// State returns the state that a word in lower case names: one of States, or one that only Slurm has. It reports
+// whether the word names a state.
 func State(word string) (string, bool) {
 	if state, ok := slurmStates[word]; ok {
 		return state, true
 	}
-	return word, slices.Contains(States, word)
+	return word, slices.Contains(States, word) || slices.Contains(slurmOnly, word)
 }
 
 // ParseTime parses a time, such as 2026-03-01T12:30 or 12:30 in the zone of now, or a duration
@@ -83,10 +84,13 @@ func (f *Filter) has(j *report.Job, line *Line) bool {
 	for _, one := range [...]struct {
 		list []string
 		is   string
-	}{{f.Users, j.User}, {f.Accounts, j.Account}, {f.Partitions, j.Partition}, {f.States, line.State}} {
+	}{{f.Users, j.User}, {f.Accounts, j.Account}, {f.Partitions, j.Partition}} {
 		if len(one.list) > 0 && !slices.Contains(one.list, one.is) {
 			return false
 		}
+	}
+	if len(f.States) > 0 && !f.hasState(line) {
+		return false
 	}
 	if f.Name != "" {
 		if ok, err := path.Match(f.Name, j.Name); err != nil || !ok {
@@ -97,4 +101,9 @@ func (f *Filter) has(j *report.Job, line *Line) bool {
 	endedBefore := !f.Since.IsZero() && !isRunning && line.end().Before(f.Since)
 	beganAfter := !f.Until.IsZero() && j.Start.After(f.Until)
 	return !endedBefore && !beganAfter
+}
+
+func (f *Filter) hasState(line *Line) bool {
+	ofSlurm, _, _ := strings.Cut(strings.ToLower(line.SlurmState), " ")
+	return slices.Contains(f.States, line.State) || ofSlurm != "" && slices.Contains(f.States, ofSlurm)
 }

@@ -20,12 +20,14 @@ type Line struct {
 	Account      string          `json:"account"`
 	Partition    string          `json:"partition"`
 	Name         string          `json:"name"`
-	State        string          `json:"state"` // "running", "abandoned" or the outcome
+	State        string          `json:"state"`       // "running", "abandoned" or the outcome
+	SlurmState   string          `json:"slurm_state"` // Slurm's own, where it says more: "PREEMPTED", "CANCELLED by root"
 	ExitCode     rt.Opt[int64]   `json:"exit_code"`
 	Start        time.Time       `json:"start"`
 	End          *time.Time      `json:"end"`
 	LastReading  *time.Time      `json:"last_reading"`
 	ElapsedSecs  rt.Opt[float64] `json:"elapsed_secs"`
+	Suspended    rt.Opt[float64] `json:"suspended_secs"` // not in ElapsedSecs
 	LimitSecs    rt.Opt[float64] `json:"time_limit_secs"`
 	TimePct      rt.Opt[float64] `json:"time_pct"`
 	Nodes        int             `json:"nodes"`         // with a run here
@@ -48,8 +50,8 @@ type Line struct {
 func lineOf(j *report.Job) Line {
 	n := j.Nodes
 	l := Line{
-		Job: nameOf(j), Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: stateOf(j), ExitCode: j.ExitCode,
-		Start: j.Start, End: known(j.End), LastReading: known(j.LastReading), ElapsedSecs: j.ElapsedSecs, LimitSecs: j.LimitSecs, TimePct: j.TimePct,
+		Job: nameOf(j), Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: stateOf(j), SlurmState: j.SlurmState, ExitCode: j.ExitCode,
+		Start: j.Start, End: known(j.End), LastReading: known(j.LastReading), ElapsedSecs: j.ElapsedSecs, Suspended: j.SuspendedSecs, LimitSecs: j.LimitSecs, TimePct: j.TimePct,
 		Nodes: len(j.Runs), MissingNodes: j.Missing, Cores: n.Cores, CPUSecs: n.UsedSecs, CPUPct: n.UsedPct, CPUMark: n.UsedMark,
 		PeakBytes: n.Nodes[0].PeakBytes, MemoryPct: n.WorstPct, MemoryMark: n.Nodes[0].PeakMark,
 		GPUPct: j.GPUs.BusyPct, Attempts: 1 + len(j.Earlier),

@@ -25,7 +25,7 @@ var jobColumns = []jobColumn{
 	{table.Column{Head: "ACCOUNT", Drop: 9, IsName: true}, func(l *Line) string { return cmp.Or(l.Account, "-") }},
 	{table.Column{Head: "PARTITION", Drop: 8, IsName: true}, func(l *Line) string { return cmp.Or(l.Partition, "-") }},
 	{table.Column{Head: "NAME", Drop: 3, IsName: true}, func(l *Line) string { return cmp.Or(l.Name, "-") }},
-	{table.Column{Head: "STATE"}, func(l *Line) string { return l.State }},
+	{table.Column{Head: "STATE"}, stateText},
 	{table.Column{Head: "STARTED", Drop: 6}, func(l *Line) string { return l.Start.Local().Format("01-02 15:04:05") }},
 	{table.Column{Head: "ELAPSED"}, func(l *Line) string { return report.Clock(l.ElapsedSecs) }},
 	{table.Column{Head: "READ-AGO", Drop: 10}, func(l *Line) string { return report.Clock(l.ReadAgo(time.Now())) }}, // left out if no job runs
@@ -36,6 +36,18 @@ var jobColumns = []jobColumn{
 	{table.Column{Head: "MEM%"}, func(l *Line) string { return l.MemoryMark.Sign(decimal(l.MemoryPct)) }},
 	{table.Column{Head: "GPU%", Drop: 1}, func(l *Line) string { return decimal(l.GPUPct) }},
 	{table.Column{Head: "UNUSED-CORE-H"}, unusedOf},
+}
+
+// stateText is the state, with Slurm's own where that says more: "cancelled (PREEMPTED)", "cancelled by root".
+func stateText(l *Line) string {
+	word, by, _ := strings.Cut(l.SlurmState, " ")
+	switch {
+	case word == "":
+		return l.State
+	case strings.EqualFold(word, l.State):
+		return l.State + " " + by
+	}
+	return l.State + " (" + l.SlurmState + ")"
 }
 
 // nodesOf returns the number of nodes, "1/2" if one of two is missing.

@@ -241,9 +241,10 @@ func runRowOf(run site.Run) runRow {
 	row := runRow{Label: dash, Node: dash, Outcome: dash, Start: moment(run.Created), Elapsed: dash, Links: filesOf(run)}
 	if record := run.Record; record != nil {
 		row.Label, row.Node, row.Attempt = rt.Printable(record.Label()), rt.Printable(record.Node), strconv.FormatUint(record.Attempt, 10)
-		row.Outcome, row.Start = outcomeOf(record.State, record.Outcome), moment(record.Start)
+		a := accountedOf(run)
+		row.Outcome, row.Start = a.outcome(outcomeOf(record.State, record.Outcome)), moment(record.Start)
 		if !record.End.IsZero() {
-			row.Elapsed = elapsed(record.Start, record.End)
+			row.Elapsed = a.elapsed(record.Start, record.End)
 		}
 	}
 	return row

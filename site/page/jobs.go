@@ -234,6 +234,10 @@ func rowOf(j site.Job, runs []site.Run) jobRow {
 	if len(runs) > 0 && runs[0].Record != nil {
 		record := runs[0].Record
 		row.Name = rt.Printable(record.Meta.JobName)
+		if isOfEnd := j.State != rt.StateRunning && record.Outcome == j.Outcome; isOfEnd {
+			a := accountedOf(runs[0])
+			row.Outcome, row.Elapsed = a.outcome(row.Outcome), a.elapsed(j.Start, j.End)
+		}
 		whole := record.Identity
 		whole.Step = ""
 		row.Label = rt.Printable(whole.Label())
