@@ -43,6 +43,11 @@ func (s *Summary) ledger(events []rt.Event) {
 		case e.Kind == "job" && e.Name == "tasks" && e.Status == "unseen":
 			r.Unseen, r.Complete = numberIn(e.Detail, "%d other"), false
 			s.MarkAtLeast()
+		case e.Kind == "job" && e.Name == "tree":
+			if s.Scope == ScopeTree {
+				s.MarkAtLeast()
+			}
+			r.Remarks = append(r.Remarks, e.Detail)
 		case e.Kind == "job" && e.Name == "end":
 			s.MarkAtLeast()
 			r.Remarks = append(r.Remarks, e.Detail)

@@ -52,6 +52,8 @@ type settings struct {
 	listen  *telemetry.Address // nil: no telemetry
 	connect *telemetry.Address // of a GemPBA program; nil for none
 
+	orphans *orphans // of the command; nil without a command
+
 	gpu                     bool
 	procfs, sysfs, cgroupfs string // cgroupfs: empty for the kernel's mounts
 }

@@ -81,6 +81,6 @@ func (t *tracking) openStream(s settings, warn func(error)) error {
 	}
 	t.stream = streaming.Start(streaming.Order{
 		Path: t.writer.Path(), Private: private, Every: s.uploads.every, Scope: s.scope, Dialect: s.uploads.dialect, Sysfs: s.sysfs,
-	}, s.uploads.endpoint, lock, warn)
+	}, s.uploads.endpoint, lock, s.orphans.start, warn)
 	return nil
 }

@@ -31,6 +31,7 @@ import (
 type tracking struct {
 	run     rt.Run
 	sources []collect.Source
+	tree    *proc.Tree  // nil for none
 	job     *cgroup.Job // the Slurm job that this process is in; nil if its cgroup is not read
 	sinks   []collect.Sink
 	writer  *spool.Writer         // nil without a spool
@@ -114,6 +115,10 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	if !s.gpu {
 		t.note(rt.Event{Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: GPUs are not read"})
 	}
+	isComplete := s.orphans != nil && s.orphans.isSubreaper
+	if t.tree != nil && !isComplete {
+		t.note(rt.Event{Kind: "job", Name: "tree", Status: "at least", Detail: "a process that began and lost its parent between two readings is not counted: its new parent is not this program"})
+	}
 	t.kills.Step = run.Step
 	t.sinks = append(t.sinks, &t.kills, new(memory))
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
@@ -130,7 +135,11 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 	var tracked []gpu.Option // selects the processes on GPUs
 	if pid, ok := t.run.PID.Get(); ok {
 		tree := proc.NewTree(fs, int(pid))
+		t.tree = tree
 		tree.ReadPSS()
+		if s.orphans != nil {
+			tree.AddOrphans(s.orphans)
+		}
 		t.sources = append(t.sources, tree)
 		tracked = t.tracked(gpu.Tracked{PIDs: tree.PIDs})
 	}
@@ -179,6 +188,13 @@ func (t *tracking) tracked(o gpu.Tracked) []gpu.Option {
 func (t *tracking) note(e rt.Event) {
 	if t.writer != nil {
 		t.writer.Event(e)
+	}
+}
+
+// noteRunning notes how many processes the last reading of the command has left.
+func (t *tracking) noteRunning() {
+	if n := t.tree.Running(); n > 0 {
+		t.note(rt.Event{Kind: "job", Name: "processes", Status: "running", Detail: fmt.Sprintf("%d processes ran on after the end of the command: what they used after it is not counted", n)})
 	}
 }
 

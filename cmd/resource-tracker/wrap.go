@@ -43,18 +43,27 @@ func wrap(s settings) error {
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write to a closed pipe returns EPIPE and does not end this process before the command
 	started := time.Now()
-	child, err := start(s.command)
+	s.orphans = newOrphans()
+	var leader *child
+	err := s.orphans.adding(func() (pid int, err error) {
+		leader, err = start(s.command)
+		if err != nil {
+			return 0, err
+		}
+		return leader.pid, nil
+	})
 	if err != nil {
 		return err
 	}
+	go s.orphans.follow()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var begun atomic.Pointer[tracking]
 	recorded := make(chan *tracking, 1)
 	go func() {
-		recorded <- follow(ctx, s, locks, func() rt.Run { return newRun(s, child.pid, started) }, &begun)
+		recorded <- follow(ctx, s, locks, func() rt.Run { return newRun(s, leader.pid, started) }, &begun)
 	}()
 
-	child.wait()
+	leader.wait()
 	cancel(collect.ErrCommandEnded)
 	var t *tracking
 	select {
@@ -64,11 +73,13 @@ func wrap(s settings) error {
 	}
 	shutdown, stop := shutdownContext() // before reap, which ends the forwarding of signals
 	defer stop()
-	status, used, signalled := child.reap()
+	status, used, signalled := leader.reap()
+	s.orphans.stop(&used)
 	soon, cancelSoon := context.WithTimeout(shutdown, recordTimeout)
 	defer cancelSoon()
 	if t != nil {
-		t.note(rusageEvent(&used, child.ownPeak))
+		t.noteRunning()
+		t.note(rusageEvent(&used, leader.ownPeak))
 		finish(t, exitOf(status, signalled, time.Now()))
 		t.deliver(shutdown)
 		t.print(soon)

@@ -35,7 +35,9 @@ type Tree struct {
 	lost    counters    // ticks of USER_HZ
 	shown   counters    // the last reading, which the next one never falls below
 
-	memory *treeMemory // nil: no PSS is read
+	memory  *treeMemory    // nil: no PSS is read
+	orphans Orphans        // nil: they leave the tree, unless they were members before
+	ended   []EndedProcess // scratch
 
 	scan   bool // the kernel has no children files: every process is read
 	recent recentPIDs
@@ -57,6 +59,7 @@ type member struct {
 	waited    processCounter // the same of the children that it has waited for
 	rss       uint64         // pages
 	isOld     bool           // it was a member in an earlier reading
+	isOrphan  bool           // it has ended, and this process has waited for it
 	isShared  bool           // its memory is its parent's, see markShared
 
 	held bool
@@ -102,6 +105,7 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 		t.add(m)
 	} else {
 		t.refresh()
+		t.takeEnded()
 		t.removeEnded()
 	}
 	if err := t.discover(); err != nil {
@@ -119,6 +123,16 @@ func (t *Tree) PIDs(dst []int) []int {
 		dst = append(dst, t.members[i].pid)
 	}
 	return dst
+}
+
+// Running returns the number of processes that the last Read found, without the root and zombies.
+func (t *Tree) Running() (n int) {
+	for i := range t.members {
+		if m := &t.members[i]; m.pid != t.root && m.rss > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Has reports whether the last Read found the process pid in the tree.
@@ -260,6 +274,11 @@ func (t *Tree) removeEnded() {
 			if lost > 1 { // the kernel rounds each figure down to whole ticks
 				t.lost[k] += lost
 			}
+		}
+		if m.isOrphan {
+			t.lost.add(m.total())
+			t.release(&m)
+			continue
 		}
 		t.at[m.pid] = len(living)
 		living = append(living, m)

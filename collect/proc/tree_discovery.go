@@ -22,6 +22,9 @@ func (t *Tree) discover() error {
 		t.adopt(true)
 		return nil
 	}
+	if self := t.reaper(); self != 0 && !t.scan {
+		t.scan = errors.Is(t.childrenOf(self), errNoChildrenFiles)
+	}
 	for i := 0; i < len(t.members) && !t.scan; i++ { // the loop also visits the members that it adds
 		err := t.childrenOf(t.members[i].pid)
 		t.scan = errors.Is(err, errNoChildrenFiles)
@@ -67,7 +70,7 @@ func (t *Tree) childrenOf(pid int) error {
 		if _, ok := t.at[child]; ok {
 			continue
 		}
-		if m, err := t.look(child); err == nil && m.ppid == pid {
+		if m, err := t.look(child); err == nil && m.ppid == pid && t.isBelow(&m) {
 			t.add(m)
 		}
 	}
@@ -113,7 +116,7 @@ func (t *Tree) adopt(mayBeThreads bool) {
 		more = false
 		for i := range t.strays {
 			m := &t.strays[i]
-			if _, ok := t.at[m.ppid]; !ok || !m.alive {
+			if !m.alive || !t.isBelow(m) {
 				continue
 			}
 			if !mayBeThreads || t.isProcess(m.pid) {

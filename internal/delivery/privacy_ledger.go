@@ -17,7 +17,7 @@ var kinds = []string{"sensor", "gap", "spool", "tracker", "job", "drain"}
 // figures lists the events with a detail that the report parses, and that has no names of other programs.
 var figures = []string{
 	"gap/schedule", "gap/suspend", "tracker/cost", "tracker/sensors", "tracker/budget", "tracker/clock",
-	"job/rusage", "job/cpuset", "job/oom_kill", "job/cpu", "job/end", "job/bytes",
+	"job/rusage", "job/cpuset", "job/oom_kill", "job/cpu", "job/end", "job/bytes", "job/tree", "job/processes",
 }
 
 // Event changes an event of the ledger of the run to what leaves.

@@ -42,8 +42,9 @@ const killTimeout = time.Second
 
 // Start starts rt-spool in the background. The process inherits lock, the lock of the run, so that no drain takes
 // the run before Leave, even if this program dies while the process runs. Start closes lock in this program. warn
-// gets the warnings of the process, and one if it cannot be started or exits before the run is sent.
-func Start(o Order, endpoint string, lock *os.File, warn func(error)) *Process {
+// gets the warnings of the process, and one if it cannot be started or exits before the run is sent. start calls
+// exec.Cmd.Start.
+func Start(o Order, endpoint string, lock *os.File, start func(*exec.Cmd) error, warn func(error)) *Process {
 	ctx, kill := context.WithCancel(context.Background())
 	p := &Process{order: o, endpoint: endpoint, lock: lock, warn: warn, patience: killTimeout, kill: kill, left: make(chan struct{}, 1), ended: make(chan struct{})}
 	text, err := json.Marshal(o)
@@ -56,7 +57,7 @@ func Start(o Order, endpoint string, lock *os.File, warn func(error)) *Process {
 		defer lock.Close()
 		defer recovery.Handle(p.keep)
 		if err == nil {
-			err = p.run(ctx, in)
+			err = p.run(ctx, in, start)
 		}
 		if err != nil {
 			p.keep(err)
@@ -67,7 +68,7 @@ func Start(o Order, endpoint string, lock *os.File, warn func(error)) *Process {
 
 // run starts the process, and returns when it has exited. It returns an error if the process has not
 // settled the run.
-func (p *Process) run(ctx context.Context, in *os.File) error {
+func (p *Process) run(ctx context.Context, in *os.File, start func(*exec.Cmd) error) error {
 	defer in.Close()
 	path, err := find()
 	if err != nil {
@@ -80,7 +81,7 @@ func (p *Process) run(ctx context.Context, in *os.File) error {
 	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = in, &stderr, []*os.File{p.lock}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
-		err = cmd.Start()
+		err = start(cmd)
 	}
 	if err != nil {
 		return fmt.Errorf("start %s, which sends it: %w", path, err)

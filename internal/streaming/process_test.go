@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ func startScript(t *testing.T, script string) *started {
 		t.Fatal(err)
 	}
 	s := &started{}
-	s.Process = Start(Order{Path: "/spool/run.db", Every: time.Second}, "http://receiver/", lock, func(err error) {
+	s.Process = Start(Order{Path: "/spool/run.db", Every: time.Second}, "http://receiver/", lock, (*exec.Cmd).Start, func(err error) {
 		s.mu.Lock()
 		s.warnings = append(s.warnings, err.Error())
 		s.mu.Unlock()

@@ -1,0 +1,70 @@
+package proc
+
+import (
+	"os"
+
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// Orphans are the processes of a tree that have lost their parent, if this process has become their parent
+// (PR_SET_CHILD_SUBREAPER of prctl(2)): it has to wait for them.
+type Orphans interface {
+	// IsOwn reports whether this process has started its child pid.
+	IsOwn(pid int) bool
+	// Ended appends the orphans to dst that this process has waited for since the last call. They are no more in /proc.
+	Ended(dst []EndedProcess) []EndedProcess
+}
+
+// EndedProcess is the last reading of a process: as a zombie.
+type EndedProcess struct {
+	PID         int
+	Start       uint64    // ticks after boot
+	Own, Waited [2]uint64 // as in procfile.Stat
+}
+
+// ReadZombie returns the last reading of the child pid of this process, which has ended.
+func ReadZombie(pid int) (EndedProcess, error) {
+	s, err := procfile.ReadStat("/proc", pid)
+	return EndedProcess{PID: pid, Start: s.Start, Own: s.Own, Waited: s.Waited}, err
+}
+
+// AddOrphans makes the orphans members of the tree. It has no effect if the tree's procfs has other pids than
+// this process sees.
+func (t *Tree) AddOrphans(o Orphans) { t.orphans = o }
+
+// reaper returns the pid of this process if it is the parent of the orphans, else 0.
+func (t *Tree) reaper() int {
+	if t.orphans == nil || !t.recent.isUsed {
+		return 0
+	}
+	return os.Getpid()
+}
+
+// isBelow reports whether the process m, which is not a member, has a member as its parent or is an orphan.
+func (t *Tree) isBelow(m *member) bool {
+	if t.Has(m.ppid) {
+		return true
+	}
+	return m.ppid != 0 && m.ppid == t.reaper() && !t.orphans.IsOwn(m.pid)
+}
+
+// takeEnded gives the orphans that have ended their last reading. removeEnded then drops them. The time of one that
+// was never a member is added.
+func (t *Tree) takeEnded() {
+	if t.reaper() == 0 {
+		return
+	}
+	t.ended = t.orphans.Ended(t.ended[:0])
+	for i := range t.ended {
+		e := &t.ended[i]
+		k, isMember := t.at[e.PID]
+		if !isMember || t.members[k].start != e.Start {
+			t.lost.add(e.Own)
+			t.lost.add(e.Waited)
+			continue
+		}
+		m := &t.members[k]
+		m.own, m.isOrphan, m.alive = e.Own, true, true // its own children ended before it
+		m.waited.update(e.Waited)
+	}
+}
