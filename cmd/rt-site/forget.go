@@ -85,6 +85,9 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	bar.clear()
 	report(stdout, what, o.user, done)
 	err = errors.Join(failed, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
+	if wiped := st.registry.Wipe(ctx); wiped != nil {
+		err = errors.Join(err, fmt.Errorf("the names may still be in the file of the database and in its log: start this again: %w", wiped))
+	}
 	end := fmt.Sprintf("ended to %s %s: %d runs, %d objects", what, o.user, done.Runs, done.Objects)
 	if err != nil {
 		end = fmt.Sprintf("failed to %s %s after %d runs, %d objects", what, o.user, done.Runs, done.Objects)

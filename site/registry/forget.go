@@ -188,6 +188,28 @@ func (r *Registry) rewriteRecord(ctx context.Context, tx transaction, run locked
 	return putLeftover(ctx, tx, []string{replaced})
 }
 
+// wipeAttempts is how often Wipe waits for the readers of the database, each time for the 10 s of _busy_timeout.
+const wipeAttempts = 3
+
+// Wipe removes from the file of the database and its log what RemoveRun and Rewrite have deleted: deleted rows stay in
+// the log until SQLite moves it into the file. The error is site.ErrBusy if readers prevent it.
+func (r *Registry) Wipe(ctx context.Context) error {
+	if r.writer.wipe() == "" {
+		return nil
+	}
+	for range wipeAttempts {
+		var isBusy, size, moved int64
+		err := r.db.QueryRowContext(ctx, r.writer.wipe()).Scan(&isBusy, &size, &moved)
+		if err != nil {
+			return fmt.Errorf("empty the log of the database: %w", r.fault(err))
+		}
+		if isBusy == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("empty the log of the database: %w: others read it", site.ErrBusy)
+}
+
 // Audit stores that a user has changed what the site has stored.
 func (r *Registry) Audit(ctx context.Context, who, what string) error {
 	now := time.Now()

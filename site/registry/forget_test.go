@@ -1,9 +1,14 @@
 package registry
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt/site"
 )
@@ -149,4 +154,45 @@ func TestAudit(t *testing.T) {
 			}
 		}
 	})
+}
+
+// After Wipe no file of the database has a name of a run that was removed or rewritten, while others have it open.
+func TestWipedNamesAreInNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "registry.db")
+	open := func() *Registry {
+		r, err := Open(t.Context(), path, Options{})
+		is(t, "Open", err, nil)
+		t.Cleanup(func() { is(t, "Close", r.Close(), nil) })
+		return r
+	}
+	service, r := open(), open()
+	var ids []string
+	for n := range 50 {
+		record := job(uint64(n+1), n)
+		record.User, record.Account, record.Meta.JobName = "wiped-user", "wiped-account", "wiped-name"
+		ids = append(ids, putRun(t, service, n, record).ID)
+	}
+	held, err := service.db.Conn(t.Context())
+	is(t, "Conn", err, nil)
+	defer held.Close()
+	_, err = held.ExecContext(t.Context(), "BEGIN; SELECT count(*) FROM run")
+	is(t, "a reader", err, nil)
+	for _, id := range ids {
+		is(t, "RemoveRun", r.RemoveRun(t.Context(), id), nil)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := r.Wipe(ctx); err == nil {
+		t.Error("wiped while a reader has the names")
+	}
+	_, err = held.ExecContext(t.Context(), "COMMIT")
+	is(t, "the reader ends", err, nil)
+	is(t, "Wipe", r.Wipe(t.Context()), nil)
+	for _, name := range []string{path, path + "-wal"} {
+		content, err := os.ReadFile(name)
+		is(t, "read "+name, err, nil)
+		if bytes.Contains(content, []byte("wiped-")) {
+			t.Errorf("%s has the names", name)
+		}
+	}
 }

@@ -95,6 +95,8 @@ func (w *postgresWriter) batch() int        { return 1 }
 func (w *postgresWriter) integrity() string { return "" }  // pg_amcheck(1) is the tool for it
 func (w *postgresWriter) close() error      { return nil } // the registry closes db
 
+func (w *postgresWriter) wipe() string { return "" } // VACUUM removes old versions of rows
+
 // broken: every change is by itself.
 func (w *postgresWriter) broken() (<-chan struct{}, func() error) { return nil, nil }
 

@@ -59,6 +59,8 @@ type writer interface {
 	shards() uint32
 	// broken returns a channel that is closed when no more changes are possible, and then the reason.
 	broken() (<-chan struct{}, func() error)
+	// wipe is a query that moves the log of a database file into it and empties the log; empty if there is none.
+	wipe() string
 	// exclusive takes the lock of LockLake.
 	exclusive(ctx context.Context) (check func(context.Context) error, release func() error, err error)
 	close() error

@@ -122,6 +122,8 @@ func (w *sqliteWriter) integrity() string {
 	return "SELECT integrity_check FROM pragma_integrity_check"
 }
 
+func (w *sqliteWriter) wipe() string { return "PRAGMA wal_checkpoint(TRUNCATE)" }
+
 func (w *sqliteWriter) close() error {
 	close(w.stop)
 	<-w.ended
