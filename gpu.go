@@ -1,5 +1,28 @@
 package rt
 
+import (
+	"strconv"
+	"strings"
+)
+
+// CountGPUs is the number of GPUs in a list of a scheduler: "0,2-3", "GPU-...,MIG-...".
+func CountGPUs(list string) (n uint64) {
+	if list == "" {
+		return 0
+	}
+	for word := range strings.SplitSeq(list, ",") {
+		n++
+		first, last, isRange := strings.Cut(word, "-")
+		from, err1 := strconv.ParseUint(first, 10, 12)
+		to, err2 := strconv.ParseUint(last, 10, 12)
+		isNumbers := isRange && err1 == nil && err2 == nil
+		if isNumbers && to > from {
+			n += to - from
+		}
+	}
+	return n
+}
+
 // GPUUse is the use of several GPUs together.
 type GPUUse struct {
 	Usage    Opt[float64] // fractional GPUs in use

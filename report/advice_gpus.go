@@ -3,18 +3,12 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/resource-tracker/rt"
 )
 
 // allocatedGPUs is the number of GPUs that the job has on a node.
-func (s *Summary) allocatedGPUs() int {
-	if s.Run.GPUs == "" {
-		return 0
-	}
-	return strings.Count(s.Run.GPUs, ",") + 1
-}
+func (s *Summary) allocatedGPUs() int { return int(rt.CountGPUs(s.Run.GPUs)) }
 
 // allocatedGPUs is the number of GPUs that the job has on all nodes.
 func (j *Job) allocatedGPUs() (n int) {
@@ -61,12 +55,18 @@ func (a *adviser) gpus() {
 	one.Runs = runs
 	have := 0
 	for _, s := range a.job.Runs {
-		have = max(have, len(s.GPUs))
+		here := 0
+		for i := range s.GPUs {
+			if !s.GPUs[i].isOfOthers() {
+				here++
+			}
+		}
+		have = max(have, here)
 	}
 	idle := g.idleText()
 	from := onlyIf(runs > 1, fmt.Sprintf(", from %d runs", runs))
 	switch {
-	case g.Count == 0:
+	case have == 0: // also a job that used GPUs without a request
 		return
 	case g.Idle > 0 && unread:
 		one.Verdict, one.Text = NotKnown, idle+"; others were not read"
@@ -78,6 +78,8 @@ func (a *adviser) gpus() {
 		one.Text = idle + from
 	case g.Idle > 0:
 		one.Verdict, one.Text = NotKnown, fmt.Sprintf("%s, but a node used %d in one of the runs", idle, used)
+	case !g.BusyPct.Valid():
+		return
 	default:
 		busy := a.job.gpusBusyPct()
 		one.Text = fmt.Sprintf("%s, busy %s of the time", plural(g.Count, "GPU"), number(busy, "%.0f %%"))

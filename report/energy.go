@@ -318,10 +318,12 @@ func (p *slice) set(detail map[string]string) {
 // corresponds to its compute slices, or none if the driver does not report them.
 func (r *reading) gpuJoules(e *JobEnergy) {
 	var device, slice bool
+	found := uint64(0)
 	for _, of := range r.gpus.sorted() { // a sum in another order differs in the last digits
 		if !of.InJob.Or(false) || of.part.isDivided {
 			continue
 		}
+		found++
 		used := r.deviceJoules(of)
 		device = device || used.Valid()
 		if card := r.gpus[of.part.card]; !used.Valid() && card != nil && of.part.of > 0 {
@@ -336,6 +338,8 @@ func (r *reading) gpuJoules(e *JobEnergy) {
 			e.GPUsUnmeasured++
 		}
 	}
+	allocated := rt.CountGPUs(r.run.GPUs)
+	e.GPUsUnmeasured += allocated - min(found, allocated)
 	e.GPUMethod = present(", ", onlyIf(device, "device"), onlyIf(slice, "slice"))
 }
 

@@ -63,8 +63,10 @@ type MemoryPart struct {
 
 // GPUPart is the part of GPU in RunFigures.
 type GPUPart struct {
-	InJob   rt.Opt[bool]    `json:"in_job"`
-	BusyPct rt.Opt[float64] `json:"busy_pct"`
+	InJob          rt.Opt[bool]    `json:"in_job"`
+	BusyPct        rt.Opt[float64] `json:"busy_pct"`
+	Processes      uint64          `json:"processes"`
+	ProcessBusyPct rt.Opt[float64] `json:"process_busy_pct"`
 }
 
 // RecordPart is the part of Record in RunFigures.
@@ -87,7 +89,8 @@ func (s *Summary) Figures() *RunFigures {
 		Record: RecordPart{s.Record.Last, s.Record.Complete},
 	}
 	for i := range s.GPUs {
-		f.GPUs = append(f.GPUs, GPUPart{s.GPUs[i].InJob, s.GPUs[i].BusyPct})
+		g := &s.GPUs[i]
+		f.GPUs = append(f.GPUs, GPUPart{g.InJob, g.BusyPct, g.Processes, g.ProcessBusyPct})
 	}
 	return f
 }
@@ -102,8 +105,8 @@ func (f *RunFigures) Summary() *Summary {
 	s.CPU.Used, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf = f.CPU.Used, f.CPU.AllocatedSecs, f.CPU.UsedPct, f.CPU.Cores, f.CPU.CoresOf
 	s.Memory.PeakMemory, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakMemory, f.Memory.LimitBytes, f.Memory.LimitOf, f.Memory.PeakPct, f.Memory.OOMKills
 	s.Record.Last, s.Record.Complete = f.Record.Last, f.Record.Complete
-	for _, gpu := range f.GPUs {
-		s.GPUs = append(s.GPUs, GPU{InJob: gpu.InJob, BusyPct: gpu.BusyPct})
+	for _, g := range f.GPUs {
+		s.GPUs = append(s.GPUs, GPU{InJob: g.InJob, BusyPct: g.BusyPct, Processes: g.Processes, ProcessBusyPct: g.ProcessBusyPct})
 	}
 	return s
 }

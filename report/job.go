@@ -51,12 +51,12 @@ type Job struct {
 
 // JobGPUs are the GPUs of a job on all of its nodes.
 type JobGPUs struct {
-	Count         int             `json:"count"`    // GPUs that were read
-	Unread        bool            `json:"unread"`   // a node allocated GPUs and read none of them
-	Idle          int             `json:"idle"`     // never busy, and without a process
-	BusyPct       rt.Opt[float64] `json:"busy_pct"` // mean over the GPUs
-	WorstVRAMPct  rt.Opt[float64] `json:"worst_vram_pct"`
-	VRAMPeakBytes rt.Opt[uint64]  `json:"vram_peak_bytes"` // on the GPU with the highest peak
+	Count         int             `json:"count"`           // GPUs that were read
+	Unread        bool            `json:"unread"`          // a node allocated more GPUs than were read
+	Idle          int             `json:"idle"`            // never busy, and without a process
+	BusyPct       rt.Opt[float64] `json:"busy_pct"`        // mean over the GPUs; absent if that of one is
+	WorstVRAMPct  rt.Opt[float64] `json:"worst_vram_pct"`  // at least: of the highest reading
+	VRAMPeakBytes rt.Opt[uint64]  `json:"vram_peak_bytes"` // on the GPU with the highest peak; at least
 }
 
 // JobStep is one step of a job on all of its nodes.
@@ -251,23 +251,25 @@ func (j *Job) missingText() string {
 }
 
 func (j *Job) gpus() {
-	g, busy := &j.GPUs, mean{}
+	g, busy, isBusyRead := &j.GPUs, mean{}, true
 	for _, s := range j.Runs {
-		if len(s.GPUs) == 0 && s.Run.GPUs != "" {
-			g.Unread = true
-		}
+		g.Unread = g.Unread || rt.CountGPUs(s.Run.GPUs) > uint64(len(s.GPUs))
 		for i := range s.GPUs {
 			one := &s.GPUs[i]
 			g.Count++
 			if one.isIdle() {
 				g.Idle++
 			}
-			busy.add(one.BusyPct, 1)
-			raise(&g.VRAMPeakBytes, one.VRAMPeakBytes)
+			isBusyRead = isBusyRead && one.busy().Valid()
+			busy.add(one.busy(), 1)
+			peak, _ := one.vramPeak()
+			raise(&g.VRAMPeakBytes, peak)
 			raise(&g.WorstVRAMPct, one.vramPct())
 		}
 	}
-	g.BusyPct = busy.value()
+	if isBusyRead && !g.Unread {
+		g.BusyPct = busy.value()
+	}
 }
 
 // isIdle reports whether the driver reported neither work nor a process on the GPU.

@@ -25,7 +25,6 @@ type SampleFigures struct {
 // SampleGPU is the part of GPU in SampleFigures.
 type SampleGPU struct {
 	MaxBusyPct rt.Opt[float64] `json:"max_busy_pct"`
-	Processes  int             `json:"processes"`
 }
 
 // SampleGroup is a group of processes that share cores.
@@ -52,7 +51,7 @@ func (s *Summary) Delivered() *DeliveredFigures {
 		WorkDir: s.Run.WorkDir, Scope: s.Scope, Readings: s.Record.Readings, Missed: s.Record.Missed, Gaps: s.Record.Gaps, PeakOf: s.Memory.PeakOf, Tasks: tasks,
 	}
 	for i := range s.GPUs {
-		d.Sample.GPUs = append(d.Sample.GPUs, SampleGPU{s.GPUs[i].MaxBusyPct, s.GPUs[i].Processes})
+		d.Sample.GPUs = append(d.Sample.GPUs, SampleGPU{s.GPUs[i].MaxBusyPct})
 	}
 	for i := range groups {
 		g := SampleGroup{Secs: groups[i].secs, Cores: groups[i].cores}
@@ -74,7 +73,7 @@ func (d *DeliveredFigures) Summary() *Summary {
 	s.Run.WorkDir, s.Scope, s.Memory.PeakOf = f.WorkDir, f.Scope, f.PeakOf
 	s.Record.Readings, s.Record.Missed, s.Record.Gaps = f.Readings, f.Missed, f.Gaps
 	for i := range min(len(f.GPUs), len(s.GPUs)) {
-		s.GPUs[i].MaxBusyPct, s.GPUs[i].Processes = f.GPUs[i].MaxBusyPct, f.GPUs[i].Processes
+		s.GPUs[i].MaxBusyPct = f.GPUs[i].MaxBusyPct
 	}
 	s.sample = f
 	return s

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/resource-tracker/rt"
 )
 
 // oom writes the first kills, each with the largest processes just before.
@@ -111,30 +109,6 @@ func (p *page) tasks(st *Step) {
 	p.line("", "  max/mean: CPU %s (task %d), memory %s (task %d)", number(st.CPUImbalance, "%.2f"), busiest.Task,
 		number(st.MemoryImbalance, "%.2f"), fullest.Task)
 }
-
-// gpus writes a line for each GPU of the job, also for unused ones.
-func (p *page) gpus(s *Summary) {
-	for i := range s.GPUs {
-		g := &s.GPUs[i]
-		watts := onlyIf(g.MeanWatts.Valid(), number(g.MeanWatts, ", %.0f W"))
-		p.list(onlyIf(i == 0, "GPUs"), fmt.Sprintf("%s %s: busy %s (max %s), memory %s of %s%s", Plain(gpuName(g)), Plain(g.Name), number(g.BusyPct, "%.0f %%"),
-			number(g.MaxBusyPct, "%.0f %%"), size(g.VRAMPeakBytes), size(g.VRAMTotalBytes)+onlyIf(g.vramPct().Valid(), number(g.vramPct(), " (%.0f %%)")), watts))
-	}
-	if len(s.GPUs) == 0 && s.Scope == ScopeJob && s.Run.GPUs != "" {
-		p.line("GPUs", "%s allocated; nothing was read of them", Plain(s.Run.GPUs))
-	}
-}
-
-// vramPct is the peak of the GPU's memory in percent of all of it.
-func (g *GPU) vramPct() rt.Opt[float64] {
-	all := g.VRAMTotalBytes.Or(0)
-	if all == 0 || !g.VRAMPeakBytes.Valid() {
-		return rt.None[float64]()
-	}
-	return rt.Some(float64(g.VRAMPeakBytes.Or(0)) / float64(all) * 100)
-}
-
-func gpuName(g *GPU) string { return cmp.Or(g.Host, g.UUID) }
 
 // node writes the block of the whole node, which includes other jobs.
 func (p *page) node(s *Summary) {

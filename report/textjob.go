@@ -230,7 +230,7 @@ func (p *page) bars(j *Job, o TextOptions) {
 		p.bar("Memory", v, fmt.Sprintf("%s of %s%s%s", worst.Memory.PeakMark.Sign(size(worst.Memory.PeakBytes)), size(worst.Memory.LimitBytes), onlyIf(worst.Memory.LimitOf == "node", ofNode), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
 	}
 	if v, ok := j.GPUs.BusyPct.Get(); ok {
-		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), number(j.GPUs.WorstVRAMPct, "; memory up to %.0f %%"))
+		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), number(j.GPUs.WorstVRAMPct, "; memory at least %.0f %%"))
 		p.bar("GPU", v, plural(j.GPUs.Count, "GPU")+", busy"+vram, o)
 	}
 	if v, ok := j.TimePct.Get(); ok {

@@ -57,6 +57,9 @@ const maxFigure = 1e24
 // for the job are not used, and neither is a pair with a figure that no run can have.
 func FiguresOf(summary json.RawMessage) (f Figures) {
 	var s struct {
+		Run struct {
+			GPUs string `json:"gpus"`
+		} `json:"run"`
 		Elapsed rt.Opt[float64] `json:"elapsed_secs"`
 		CPU     struct {
 			Used      rt.Opt[float64] `json:"used_secs"`
@@ -87,7 +90,7 @@ func FiguresOf(summary json.RawMessage) (f Figures) {
 		f.MemorySecs.Set(float64(limit) * elapsed)
 		f.MemorySecsUsed.Set(float64(peak) * elapsed)
 	}
-	busy, count, isRead := 0.0, 0, true
+	busy, count, isRead := 0.0, uint64(0), true
 	for _, gpu := range s.GPUs {
 		if gpu.InJob.Or(false) {
 			count++
@@ -95,7 +98,7 @@ func FiguresOf(summary json.RawMessage) (f Figures) {
 			busy += gpu.Busy.Or(0) / 100
 		}
 	}
-	hasGPUs := count > 0 && isRead
+	hasGPUs := count > 0 && count >= rt.CountGPUs(s.Run.GPUs) && isRead
 	if isKnown && hasGPUs {
 		f.GPUSecs.Set(float64(count) * elapsed)
 		f.GPUSecsUsed.Set(busy * elapsed)

@@ -19,6 +19,7 @@ func TestFiguresOf(t *testing.T) {
 			"400 90, 200 50, 429496729600 107374182400", rt.Some(310 + 150*16 + 75.0)},
 		{"no GPU", `{"elapsed_secs":100,` + cpu + `,` + memory + `}`, "400 90, - -, 429496729600 107374182400", rt.Some(385.0)},
 		{"a GPU was not read", `{"elapsed_secs":100,"gpus":[{"in_job":true,"busy_pct":50},{"in_job":true,"busy_pct":null}]}`, "- -, - -, - -", rt.None[float64]()},
+		{"a GPU was not found", `{"elapsed_secs":100,"run":{"gpus":"0-1"},"gpus":[{"in_job":true,"busy_pct":50}]}`, "- -, - -, - -", rt.None[float64]()},
 		{"no elapsed time", `{` + cpu + `,` + memory + `,"gpus":[{"in_job":true,"busy_pct":50}]}`, "400 90, - -, - -", rt.Some(310.0)},
 		{"cores of the node", `{"cpu":{"used_secs":90,"allocated_secs":400,"cores_of":"node"}}`, "- -, - -, - -", rt.None[float64]()},
 		{"memory of the node", `{"elapsed_secs":100,"memory":{"peak_bytes":1,"limit_bytes":4,"limit_of":"node"}}`, "- -, - -, - -", rt.None[float64]()},

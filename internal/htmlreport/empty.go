@@ -45,7 +45,7 @@ func whyNoLine(key string, s *report.Summary) string {
 		return "Not measured: " + cmp.Or(s.IO.Reason, unread)
 	case gpuBusyFigure:
 		if isUnread := s.Scope == report.ScopeJob && s.Run.GPUs != "" && len(s.GPUs) == 0; isUnread {
-			return "GPUs " + s.Run.GPUs + " are allocated; nothing was read of them"
+			return "GPUs with the index " + s.Run.GPUs + " are allocated; nothing was read of them"
 		}
 	}
 	return ""

@@ -62,7 +62,7 @@ func TestEmpty(t *testing.T) {
 		{"a short job", cpuFigure, "Not measured: a plot needs 2 readings, and 1 was taken", func(s *report.Summary) { s.Record.Readings = 1 }, nil},
 		{"no memory", memoryFigure, "Not measured: it could not be read while the job ran", func(*report.Summary) {}, nil},
 		{"no GPU", gpuBusyFigure, "", func(*report.Summary) {}, basic},
-		{"unread GPUs", gpuBusyFigure, "GPUs 0,1 are allocated; nothing was read of them", func(s *report.Summary) { s.Run.GPUs = "0,1" }, basic},
+		{"unread GPUs", gpuBusyFigure, "GPUs with the index 0,1 are allocated; nothing was read of them", func(s *report.Summary) { s.Run.GPUs = "0,1" }, basic},
 	} {
 		if got := of(c.change, c.lines)[c.figure]; got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

@@ -119,17 +119,39 @@ func (c *collector) io(prev, s *rt.Snapshot, secs float64) {
 	c.put(networkFigure, "sent", 1, perSecond(since(prev.Node.NetTxBytes, s.Node.NetTxBytes), secs))
 }
 
-// gpus adds the job's GPUs; all GPUs of the node if it is not known which are the job's.
+// gpus adds the job's GPUs, and the use by its processes of GPUs that are not known to be the job's.
 func (c *collector) gpus(s *rt.Snapshot) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		if c.scope == report.ScopeJob && !g.InJob.Or(true) {
+		name := "GPU " + rt.Printable(cmp.Or(g.Host, g.UUID))
+		if c.scope == report.ScopeJob && !g.InJob.Or(false) {
+			c.gpuProcesses(name, g.UUID, s.GPUProcesses)
 			continue
 		}
-		name := "GPU " + rt.Printable(cmp.Or(g.Host, g.UUID))
 		c.put(gpuBusyFigure, name, 0.1, g.Utilization)
 		c.put(gpuMemFigure, name, kib, asFloat(g.VRAMUsed))
 		c.put(gpuPowerFigure, name, 0.1, g.Power)
+	}
+}
+
+// gpuProcesses adds what the job's processes used of a GPU. A sum is absent if a part of it is.
+func (c *collector) gpuProcesses(name, uuid string, all []rt.GPUProcessReading) {
+	var busy, bytes float64
+	count, isBusyRead, isMemoryRead := 0, true, true
+	for i := range all {
+		p := &all[i]
+		if p.UUID != uuid {
+			continue
+		}
+		count++
+		busy, isBusyRead = busy+p.Utilization.Or(0), isBusyRead && p.Utilization.Valid()
+		bytes, isMemoryRead = bytes+float64(p.VRAMUsed.Or(0)), isMemoryRead && p.VRAMUsed.Valid()
+	}
+	if count > 0 && isBusyRead {
+		c.put(gpuBusyFigure, name, 0.1, rt.Some(min(busy, 100)))
+	}
+	if count > 0 && isMemoryRead {
+		c.put(gpuMemFigure, name, kib, rt.Some(bytes))
 	}
 }
 

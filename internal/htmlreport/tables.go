@@ -83,8 +83,8 @@ func gpusTable(job *Job) table {
 	names := runNames(job)
 	for i := range job.Runs {
 		for _, g := range job.Runs[i].Summary.GPUs {
-			t.Rows = append(t.Rows, []string{names[i], rt.Printable(cmp.Or(g.Host, g.UUID)), rt.Printable(g.Name), percent(g.BusyPct), percent(g.MaxBusyPct),
-				size(g.VRAMPeakBytes), size(g.VRAMTotalBytes), number(g.MeanWatts, "%.0f W")})
+			t.Rows = append(t.Rows, []string{names[i], rt.Printable(cmp.Or(g.Host, g.UUID)), rt.Printable(g.Name), g.BusyText(), percent(g.MaxBusyPct),
+				g.VRAMText(), size(g.VRAMTotalBytes), number(g.MeanWatts, "%.0f W")})
 		}
 	}
 	return t.bounded()

@@ -38,5 +38,7 @@ func codeFigures(c *coder, f *report.RunFigures) {
 		}
 		optional(c, &f.GPUs[i].InJob, c.bool)
 		optional(c, &f.GPUs[i].BusyPct, c.float)
+		optional(c, &f.GPUs[i].ProcessBusyPct, c.float)
+		c.uint(&f.GPUs[i].Processes)
 	}
 }
