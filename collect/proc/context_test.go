@@ -151,7 +151,9 @@ func TestFabric(t *testing.T) {
 // have the former, but without a number in them.
 func TestFabricOfHardwareCounters(t *testing.T) {
 	root := NewFS(t.TempDir(), t.TempDir())
-	port := func(device, file, text string) { write(t, root.Sys+"/class/infiniband/"+device+"/ports/1/"+file, text+"\n") }
+	port := func(device, file, text string) {
+		write(t, root.Sys+"/class/infiniband/"+device+"/ports/1/"+file, text+"\n")
+	}
 	for k, name := range []string{"rx_bytes", "tx_bytes", "rx_pkts", "tx_pkts"} {
 		port("rdmap16s27", "hw_counters/"+name, fmt.Sprint(1000+k))
 		port("bnxt_re0", "hw_counters/"+name, fmt.Sprint(2000+k))
