@@ -253,3 +253,18 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// viam's writer prints null for a schema without metrics. What follows is read.
+func TestSchemaNull(t *testing.T) {
+	metrics := "\x00" + strings.Repeat("\x00", 7) + "\x09"
+	file := "\x01null\n" + metrics + "\x01[\"a.b\"]\n\x02" + strings.Repeat("\x00", 7) + "\x0a\x3f\x80\x00\x00" + "\x01 null \n" + strings.Replace(metrics, "\x09", "\x0b", 1)
+	got, err := Parse(strings.NewReader(file))
+	if err != nil || len(got) != 3 || got[0].Time != 9 || len(got[0].Readings) != 0 || got[1].Readings[0].Value != 1 || got[2].Time != 11 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"\x01nul\n", "\x01nullnull\n", "\x01nullx\n", "\x01null[]\n", "\x01n", "\x01ull\n"} {
+		if _, err := Parse(strings.NewReader(bad + metrics)); err == nil {
+			t.Errorf("%q is a schema", bad)
+		}
+	}
+}

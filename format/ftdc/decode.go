@@ -189,9 +189,10 @@ func (d *Decoder) readSchema() error {
 }
 
 // schemaScanner finds the end of a schema: the first newline after its array, which may itself have
-// white space in it, or the first byte that no schema has there.
+// white space in it, or the first byte that no schema has there. viam's writer prints null for an empty array.
 type schemaScanner struct {
 	inArray, inString, isEscaped, isOver bool
+	word                                 int // bytes of null
 }
 
 // isEnd reports whether b is the last byte of the schema.
@@ -205,6 +206,9 @@ func (s *schemaScanner) isEnd(b byte) bool {
 	case b == '\n':
 		return s.isOver
 	case b == ' ', b == '\t', b == '\r':
+	case !s.inArray && !s.isOver && s.word < len(null) && b == null[s.word]:
+		s.word++
+		s.isOver = s.word == len(null)
 	case !s.inArray:
 		s.inArray = b == '['
 		return !s.inArray || s.isOver
@@ -217,6 +221,8 @@ func (s *schemaScanner) isEnd(b byte) bool {
 	}
 	return false
 }
+
+const null = "null"
 
 // parseSchema parses the text of a schema without its newline.
 func parseSchema(line []byte) ([]string, error) {

@@ -3,6 +3,7 @@ package ftdcview
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 )
 
 // WriteCSV prints a column for every metric of the files, also of those that start
-// late: a first pass collects the names.
+// late: a first pass collects the names. An empty cell was not read; NaN is a value.
 func (v *View) WriteCSV(w io.Writer) error {
 	sum, damage := v.Summarize()
 	if damage != nil && !errors.Is(damage, ErrDamaged) {
@@ -31,7 +32,7 @@ func (v *View) WriteCSV(w io.Writer) error {
 		line = time.Unix(0, r.at).UTC().AppendFormat(line[:0], time.RFC3339Nano)
 		for i := range sum.metrics {
 			line = append(line, ',')
-			if i < len(r.values) && r.values[i] == r.values[i] {
+			if i < len(r.values) && r.isRead[i] {
 				line = appendNumber(line, r.values[i])
 			}
 		}
@@ -62,9 +63,21 @@ func fewDigits(v float64) float64 {
 	return short
 }
 
-// quoted returns a cell of text.
+// quoted returns a cell of text. Characters that a terminal may interpret are escaped, \u0001: two names that
+// differ in them stay two names. So is the backslash.
 func quoted(s string) string {
-	s = rt.PrintableCell(s)
+	var b strings.Builder
+	for _, c := range strings.ReplaceAll(s, `\`, `\\`) {
+		switch {
+		case rt.IsPrintable(string(c)):
+			b.WriteRune(c)
+		case c > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, c)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		}
+	}
+	s = rt.PrintableCell(b.String())
 	if strings.ContainsAny(s, ",\"\r\n") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}

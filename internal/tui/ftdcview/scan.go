@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/resource-tracker/rt/format/ftdc"
@@ -47,11 +48,12 @@ func (f file) open() (io.ReadCloser, error) {
 }
 
 // row is one datum of a view: its time and a value for each of the names so far, NaN if
-// it has none. Both slices are reused, and names only grows.
+// it has none. The slices are reused, and names only grows.
 type row struct {
 	at     int64
 	names  []string
 	values []float64
+	isRead []bool // also for a value that is NaN in the file
 }
 
 // scan visits the data of the view in order. It continues after the damage of a file with
@@ -145,16 +147,17 @@ func whatElse(text *bufio.Reader, name string) error {
 	return nil
 }
 
-// schema selects the columns. The metric with the name of another one and the suffix of
-// rests belongs to that one.
+// schema selects the columns. In a file of this program the metric with the name of another one and
+// the suffix of rests belongs to that one.
 func (s *scanner) schema(names []string) {
+	isOwn := s.view.names.IsText == nil || slices.ContainsFunc(names, s.view.names.IsText)
 	s.columns = s.columns[:0]
 	in := make(map[string]int, len(names))
 	for i, n := range names {
 		in[n] = i
 	}
 	for i, n := range names {
-		if base, ok := strings.CutSuffix(n, s.view.names.RestSuffix); ok {
+		if base, ok := strings.CutSuffix(n, s.view.names.RestSuffix); ok && isOwn {
 			if _, pair := in[base]; pair {
 				continue
 			}
@@ -163,7 +166,7 @@ func (s *scanner) schema(names []string) {
 			continue
 		}
 		c := column{value: i, rest: -1}
-		if rest, ok := in[n+s.view.names.RestSuffix]; ok {
+		if rest, ok := in[n+s.view.names.RestSuffix]; ok && isOwn {
 			c.rest = rest
 		}
 		var known bool
@@ -172,7 +175,7 @@ func (s *scanner) schema(names []string) {
 			c.name = len(s.row.names)
 			s.index[n] = c.name
 			s.row.names = append(s.row.names, n)
-			s.row.values = append(s.row.values, math.NaN())
+			s.row.values, s.row.isRead = append(s.row.values, math.NaN()), append(s.row.isRead, false)
 			s.last, s.lastAt = append(s.last, math.NaN()), append(s.lastAt, 0)
 		}
 		s.columns = append(s.columns, c)
@@ -182,7 +185,7 @@ func (s *scanner) schema(names []string) {
 func (s *scanner) take(at int64, values []float32) {
 	s.row.at = at
 	for i := range s.row.values {
-		s.row.values[i] = math.NaN()
+		s.row.values[i], s.row.isRead[i] = math.NaN(), false
 	}
 	for _, c := range s.columns {
 		v := float64(values[c.value])
@@ -198,7 +201,8 @@ func (s *scanner) take(at int64, values []float32) {
 				v = math.NaN()
 			}
 		}
-		s.row.values[c.name] = v
+		isUnknownRate := s.view.rate && math.IsNaN(v)
+		s.row.values[c.name], s.row.isRead[c.name] = v, !isUnknownRate
 	}
 }
 
