@@ -267,6 +267,10 @@ func deriveMemory(cur *Snapshot, scope Scope, s *Scalars) MemoryMetrics {
 				available.Set(subFloor(limit, subFloor(current, cur.Job.CachedAll().Or(0))))
 			}
 		}
+		if cur.Job.isUnseen() {
+			total.Clear()
+			available.Clear()
+		}
 		swapUsed = cur.Job.Swap
 	}
 	m := MemoryMetrics{

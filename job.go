@@ -17,7 +17,7 @@ const (
 	JobPending
 	// JobPresent: the cgroup exists and was read.
 	JobPresent
-	// JobGone: the cgroup has been removed; nothing more can be read of it.
+	// JobGone: the cgroup has been removed, or cannot be seen here; nothing more can be read of it.
 	JobGone
 )
 
@@ -162,8 +162,17 @@ func (j *JobReading) CachedAll() Opt[uint64] {
 	return Some(file + j.SlabReclaimable.Or(0))
 }
 
-// memFree returns how much more memory the job can use: up to its limit, or the free memory of the node if it has none.
+// isUnseen reports whether the cgroup was not read, and no older reading was carried over.
+func (j *JobReading) isUnseen() bool {
+	return j.Phase == JobGone && !j.CPUUsage.Valid() && !j.MemCurrent.Valid() && !j.MemLimit.Valid()
+}
+
+// memFree returns how much more memory the job can use: up to its limit, or the free memory of the node if it has
+// none. It is absent if the limit is not known.
 func (j *JobReading) memFree(node *NodeReading) Opt[uint64] {
+	if j.isUnseen() {
+		return None[uint64]()
+	}
 	limit, ok := j.MemLimit.Get()
 	if !ok || limit == Unlimited {
 		return node.MemFree

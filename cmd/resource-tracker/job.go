@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,8 +16,12 @@ import (
 // jobSource reads the cgroup of the surrounding Slurm job, which outlives this process.
 type jobSource struct {
 	*cgroup.Job
-	quit chan struct{}
+	quit   chan struct{}
+	unseen rt.JobPhase // of a reading without the job's cgroup
 }
+
+// errNoCgroups: there is no place where the cgroup of a job can be.
+var errNoCgroups = errors.New("no cgroup hierarchy is mounted")
 
 // newJobSource looks for the job's cgroup in all places that Slurm may use.
 func newJobSource(s settings, run *rt.Run) (jobSource, error) {
@@ -24,14 +29,47 @@ func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 	if err != nil {
 		return jobSource{}, err
 	}
-	job, err := cgroup.NewJob(layout.Candidates(run, mounts), layout.Slurm{}, cgroup.Options{ProcRoot: s.procfs, NoNearLimit: true})
+	candidates := layout.Candidates(run, mounts)
+	if len(candidates) == 0 {
+		return jobSource{}, fmt.Errorf("find the cgroup of job %s: %w", run.Label(), errNoCgroups)
+	}
+	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{ProcRoot: s.procfs, NoNearLimit: true})
 	if err != nil {
 		return jobSource{}, fmt.Errorf("watch the cgroup of job %s: %w", run.Label(), err)
 	}
-	j := jobSource{job, make(chan struct{})}
+	j := jobSource{job, make(chan struct{}), rt.JobNone}
+	if s.scope == rt.ScopeJob {
+		j.unseen = rt.JobGone
+	}
 	go j.drain()
 	return j, nil
 }
+
+// Read implements collect.Source. This process is in the job, so the job has begun: a cgroup that does not exist is
+// one that cannot be seen here, for example in a container. The figures of the job are then not read; they
+// are not zero.
+func (j jobSource) Read(s *rt.Snapshot) error {
+	err := j.Job.Read(s)
+	if s.Job.Phase == rt.JobPending {
+		s.Job = rt.JobReading{Phase: j.unseen}
+	}
+	return err
+}
+
+// unseenJob is the source of a job without cgroups: its figures are null.
+type unseenJob struct{}
+
+// Name returns the name of the source in the ledger.
+func (unseenJob) Name() string { return "cgroup" }
+
+// Read implements collect.Source.
+func (unseenJob) Read(s *rt.Snapshot) error {
+	s.Job = rt.JobReading{Phase: rt.JobGone}
+	return nil
+}
+
+// Close does nothing.
+func (unseenJob) Close() error { return nil }
 
 // drain receives the events, so that the watcher never waits.
 func (j jobSource) drain() {

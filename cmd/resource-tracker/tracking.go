@@ -146,11 +146,11 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 	t.sources = append(t.sources, proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs), proc.NewSpace(fs))
 	switch {
 	case s.scope == rt.ScopeJob:
-		job, err := t.openJob(s)
+		pids, err := t.openScopeJob(s, warn)
 		if err != nil {
 			return err
 		}
-		tracked = t.tracked(gpu.Tracked{PIDs: job.Procs, ByDevice: true})
+		tracked = t.tracked(gpu.Tracked{PIDs: pids, ByDevice: true})
 	case s.keepsJob():
 		if _, err := t.openJob(s); err != nil {
 			warn(err)
@@ -164,6 +164,26 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 	}
 	t.sources = append(t.sources, energy.New(s.sysfs))
 	return nil
+}
+
+// openScopeJob adds the job of --scope job, and warns if its cgroup cannot be seen. pids lists its processes.
+func (t *tracking) openScopeJob(s settings, warn func(error)) (pids func([]int) []int, err error) {
+	job, err := t.openJob(s)
+	isSeen := false
+	switch {
+	case errors.Is(err, errNoCgroups):
+		t.sources = append(t.sources, unseenJob{})
+		pids = func(dst []int) []int { return dst }
+	case err != nil:
+		return nil, err
+	default:
+		_, _, isSeen = job.Found()
+		pids = job.Procs
+	}
+	if !isSeen {
+		warn(fmt.Errorf("--scope job: the cgroup of job %s is not visible here, as in a container: the figures of the job are null; --scope node shows those of the node", t.run.Label()))
+	}
+	return pids, nil
 }
 
 // openJob adds the cgroup of the Slurm job that this process is in, with its steps and tasks.
