@@ -69,6 +69,9 @@ type JobReading struct {
 	// Microseconds in which some, or all, of the job's tasks waited for a CPU, for
 	// memory, for I/O: total= of cpu.pressure, memory.pressure, io.pressure (v2).
 	CPUStallSome, CPUStallFull, MemStallSome, MemStallFull, IOStallSome, IOStallFull Opt[uint64]
+	// Suspended is the time in which the resource manager had suspended the job, in microseconds: at two readings in a
+	// row a step was frozen. v2: frozen in cgroup.events of a step's processes. v1: freezer.state of a step.
+	Suspended Opt[uint64]
 	// HugeTLB is the sum of hugetlb.<size>.current (v1 .usage_in_bytes), in bytes.
 	HugeTLB Opt[uint64]
 	// Counts of rdma.current, over all devices.

@@ -141,6 +141,7 @@ var JobFigures = [...]Figure[JobReading, uint64]{
 	{"mem_stall_full", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.MemStallFull }},
 	{"io_stall_some", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.IOStallSome }},
 	{"io_stall_full", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.IOStallFull }},
+	{"suspended", Micros, Counter, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.Suspended }},
 	{"huge_tlb", KiB, Gauge, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.HugeTLB }},
 	{"rdma_handles", Count, Gauge, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.RDMAHandles }},
 	{"rdma_objects", Count, Gauge, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.RDMAObjects }},

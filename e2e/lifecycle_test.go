@@ -232,6 +232,9 @@ func runSuspend(t *testing.T, c *cluster, s *site, node string) {
 	until(t, "readings of a suspended job", func() bool {
 		return query(t, path, "SELECT count(*) >= 2 FROM sample WHERE reason = 'tick' AND job_phase = 'present' AND job_cores = 0") == "1"
 	})
+	until(t, "the suspended time", func() bool {
+		return query(t, path, "SELECT max(job_suspended_us) > 0 FROM snapshot") == "1"
+	})
 	before := cpuOf(pid)
 	c.root(t, "scontrol", "resume", fmt.Sprint(id))
 	until(t, "the job to continue", func() bool { return cpuOf(pid) >= before+500*time.Millisecond })

@@ -93,13 +93,17 @@ var plainStates = map[rt.Outcome][]string{
 	rt.OutcomeOOM: {"OUT_OF_MEMORY"},
 }
 
-// suspendedOf returns how long the job was suspended, as the drain has written it.
-func suspendedOf(events []rt.Event) rt.Opt[float64] {
+// suspendedOf returns how long the job was suspended, as the drain has written it, or else as the readings say; absent
+// for 0.
+func suspendedOf(events []rt.Event, read *total) rt.Opt[float64] {
 	for i := range events {
 		e := &events[i]
 		if e.Kind == "job" && e.Name == "sacct" && e.Status == "ok" {
 			return sacctOf(e.Detail).SuspendedSecs
 		}
+	}
+	if read.value().Or(0) > 0 {
+		return read.scaled(1e-6)
 	}
 	return rt.None[float64]()
 }

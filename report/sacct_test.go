@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -123,6 +124,22 @@ func TestSuspended(t *testing.T) {
 	}
 	if text := textOf(t, s); !strings.Contains(text, ", suspended 00:30:00") {
 		t.Errorf("%s", text)
+	}
+	list := jobSnapshots()
+	for i := range list {
+		list[i].Job.Suspended = u(uint64(min(i, 60)) * 10e6)
+	}
+	running := slurmRun()
+	running.State, running.Outcome, running.End = rt.StateRunning, rt.OutcomeNone, time.Time{}
+	live := summarized(t, example{run: running, snapshots: list})
+	secs := live.SuspendedSecs.Or(0)
+	span := live.Record.Last.Sub(live.Record.First).Seconds()
+	if secs < 590 || secs > 600 || live.ElapsedSecs != rt.Some(span-secs) || live.Delivered().SuspendedSecs != live.SuspendedSecs {
+		t.Errorf("a running job: suspended %v, elapsed %v of %v", live.SuspendedSecs, live.ElapsedSecs, span)
+	}
+	accounted := summarized(t, example{run: slurmRun(), snapshots: list, events: []rt.Event{sacctEvent("state=COMPLETED elapsed_secs=3600")}})
+	if accounted.SuspendedSecs.Valid() {
+		t.Errorf("accounting knows of no suspension: %v", accounted.SuspendedSecs)
 	}
 	none := summarized(t, example{run: slurmRun(), snapshots: jobSnapshots(), events: []rt.Event{sacctEvent("suspended_secs=1e9")}})
 	if none.ElapsedSecs != rt.Some(0.0) || none.CPU.UsedPct.Valid() {

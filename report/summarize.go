@@ -134,7 +134,7 @@ func (r *reading) scope() Scope {
 
 func (r *reading) summary(events []rt.Event) *Summary {
 	s := &Summary{Label: r.run.Label(), Run: r.run, Scope: r.scope(), Sensors: map[string]SensorIs{}}
-	s.ElapsedSecs, s.SuspendedSecs = r.elapsed(), suspendedOf(events)
+	s.ElapsedSecs, s.SuspendedSecs = r.elapsed(), suspendedOf(events, &r.job.suspended)
 	if v, ok := s.ElapsedSecs.Get(); ok {
 		s.ElapsedSecs.Set(max(0, v-s.SuspendedSecs.Or(0)))
 	}

@@ -22,7 +22,7 @@ type Summary struct {
 	Run         rt.Run          `json:"run"`
 	Scope       Scope           `json:"scope"`
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // of the run, or of its readings if its end is not known; without SuspendedSecs
-	// SuspendedSecs is how long the job was suspended, where accounting has that.
+	// SuspendedSecs is how long the job was suspended: from accounting, or before that at least what the readings show.
 	SuspendedSecs rt.Opt[float64] `json:"suspended_secs,omitzero"`
 	// SlurmState is Slurm's own state where accounting has it and it says more than the outcome: "PREEMPTED",
 	// "CANCELLED by root".

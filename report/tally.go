@@ -72,6 +72,7 @@ type usage struct {
 	read, write, oomKills        total
 	procRead, procWrite          total // as the processes counted
 	stepd                        total // slurmstepd's CPU time
+	suspended                    total
 	faults, major                total
 	stalls                       [6]total       // some and full of CPU, memory, I/O
 	peak, memory                 rt.Opt[uint64] // highest, from the kernel and from the readings; bytes
@@ -89,12 +90,12 @@ type counter struct {
 }
 
 // counters are those of a job's cgroup since its creation, each with a reading.
-func (u *usage) counters(j *rt.JobReading) [18]counter {
+func (u *usage) counters(j *rt.JobReading) [19]counter {
 	return [...]counter{
 		{&u.cpu, j.CPUUsage}, {&u.user, j.CPUUser}, {&u.system, j.CPUSystem}, {&u.throttled, j.CPUThrottled},
 		{&u.read, j.IOReadBytes}, {&u.write, j.IOWriteBytes}, {&u.oomKills, j.EventsOOMKill},
 		{&u.procRead, j.ProcReadBytes}, {&u.procWrite, j.ProcWriteBytes}, {&u.stepd, j.StepdCPUUsage},
-		{&u.faults, j.PageFaults}, {&u.major, j.MajorFaults}, {&u.stalls[0], j.CPUStallSome}, {&u.stalls[1], j.CPUStallFull},
+		{&u.suspended, j.Suspended}, {&u.faults, j.PageFaults}, {&u.major, j.MajorFaults}, {&u.stalls[0], j.CPUStallSome}, {&u.stalls[1], j.CPUStallFull},
 		{&u.stalls[2], j.MemStallSome}, {&u.stalls[3], j.MemStallFull}, {&u.stalls[4], j.IOStallSome}, {&u.stalls[5], j.IOStallFull},
 	}
 }

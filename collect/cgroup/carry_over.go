@@ -13,6 +13,7 @@ type readings struct {
 	last  rt.JobReading // what was read last, with the totals of what was removed since
 	past  rt.JobReading // totals of the job's cgroups that were removed
 	earlier
+	suspension
 }
 
 // lasting are the kinds of figures that keep their values when they can no longer be read.
@@ -108,7 +109,7 @@ func (s *state) reopen() {
 func (s *state) readTotals(snap *rt.Snapshot) error {
 	if !s.isPresent() {
 		snap.Job = s.past
-		snap.Job.Phase = s.phase
+		snap.Job.Phase, snap.Job.Suspended = s.phase, s.suspension.total
 		return nil
 	}
 	s.ReadJob()
@@ -116,7 +117,8 @@ func (s *state) readTotals(snap *rt.Snapshot) error {
 	snap.Job = s.last
 	s.files.ReadDone()
 	snap.Job.AddEnded(&s.past)
-	snap.Job.Phase = rt.JobPresent
+	s.readSuspension(snap.Boot)
+	snap.Job.Phase, snap.Job.Suspended = rt.JobPresent, s.suspension.total
 	isRead := snap.Job.CPUUsage.Valid() || snap.Job.MemCurrent.Valid() || snap.Job.Pids.Valid()
 	if s.err != nil && !isRead {
 		return s.err

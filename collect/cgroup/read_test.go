@@ -120,7 +120,8 @@ func TestReadV2(t *testing.T) {
 		Active: some(12288 + 229376), Inactive: some(778240 + 290816),
 		PageFaults: some(19473), MajorFaults: some(6),
 		EventsHigh: some(0), EventsMax: some(0), EventsOOM: some(0), EventsOOMKill: some(0),
-		Pids: some(3), // without the slurmstepds
+		Pids:      some(3), // without the slurmstepds
+		Suspended: some(0),
 	})
 	if got := j.Procs(nil); !slices.Equal(got, []int{329, 435, 319}) {
 		t.Errorf("Procs = %v", got)

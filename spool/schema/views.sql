@@ -179,7 +179,7 @@ FROM rate'),
 ('view', 'snapshot', 'snapshot', 0, 'CREATE VIEW snapshot AS
 WITH joined AS (
   SELECT d.*,
-    s.node_cpus, s.node_mem_total_kib, s.node_swap_total_kib, s.node_swap_free_kib, s.node_space_total_kib, s.job_cpu_throttled_us, s.job_mem_peak_kib, s.job_mem_limit_kib, s.job_swap_kib, s.job_swap_peak_kib, s.job_major_faults, s.job_events_high, s.job_events_max, s.job_events_oom, s.job_events_oom_kill, s.job_pids, s.job_huge_tlb_kib, s.job_rdma_handles, s.job_rdma_objects,
+    s.node_cpus, s.node_mem_total_kib, s.node_swap_total_kib, s.node_swap_free_kib, s.node_space_total_kib, s.job_cpu_throttled_us, s.job_mem_peak_kib, s.job_mem_limit_kib, s.job_swap_kib, s.job_swap_peak_kib, s.job_major_faults, s.job_events_high, s.job_events_max, s.job_events_oom, s.job_events_oom_kill, s.job_pids, s.job_suspended_us, s.job_huge_tlb_kib, s.job_rdma_handles, s.job_rdma_objects,
     t.tree_cpu_user_ticks, t.tree_cpu_system_ticks, t.tree_children, t.tree_rss_kib, t.tree_pss_kib,
     g.node_gpus, g.node_gpu_vram_used_kib, g.node_gpu_utilized, g.job_gpu_vram_used_kib, g.job_gpu_utilized, g.node_gpu_usage, g.job_gpu_usage,
     count(s.seq) OVER w AS steady_row, count(t.seq) OVER w AS tree_row, count(g.seq) OVER w AS gpu_row
@@ -258,6 +258,7 @@ SELECT seq,
   iif(job_mem_stall_full_us IS NULL, NULL, sum(job_mem_stall_full_us) OVER w) AS job_mem_stall_full_us,
   iif(job_io_stall_some_us IS NULL, NULL, sum(job_io_stall_some_us) OVER w) AS job_io_stall_some_us,
   iif(job_io_stall_full_us IS NULL, NULL, sum(job_io_stall_full_us) OVER w) AS job_io_stall_full_us,
+  iif(first_value(job_suspended_us) OVER sw IS NULL, NULL, sum(job_suspended_us) OVER w) AS job_suspended_us,
   iif(first_value(job_huge_tlb_kib) OVER sw IS NULL, NULL, sum(job_huge_tlb_kib) OVER w) AS job_huge_tlb_kib,
   iif(first_value(job_rdma_handles) OVER sw IS NULL, NULL, sum(job_rdma_handles) OVER w) AS job_rdma_handles,
   iif(first_value(job_rdma_objects) OVER sw IS NULL, NULL, sum(job_rdma_objects) OVER w) AS job_rdma_objects,

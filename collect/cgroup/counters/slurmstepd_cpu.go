@@ -125,6 +125,23 @@ func (h *slurmstepdCPU) TakeEstimate() (n int64) {
 	return n
 }
 
+// IsFrozen reports whether the resource manager has frozen a step, which it does with all steps of a suspended job
+// (v2: frozen in cgroup.events, Linux 5.2). isRead is not set if no step shows it.
+func (h *slurmstepdCPU) IsFrozen(buf *procfile.Buffer) (isFrozen, isRead bool) {
+	if h == nil {
+		return false, false
+	}
+	for _, s := range h.steps {
+		if s.isExtern || !s.events.IsOpen() {
+			continue
+		}
+		if n, ok := Key(&s.events, buf, "frozen"); ok {
+			return n != 0, true
+		}
+	}
+	return false, false
+}
+
 // close closes all files.
 func (h *slurmstepdCPU) close() {
 	if h == nil {

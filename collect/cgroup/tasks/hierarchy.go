@@ -18,6 +18,8 @@ type directory struct {
 	at   cgroupfs.Dir
 	counters.Directory
 
+	freezer procfile.File // v1: freezer.state of a step
+
 	own        *Group // the step or task of which it is a cgroup, nil for most
 	step, task *Group // the step and task of its processes
 	hadGroup   bool   // it, or a directory in it, was the cgroup of a step or task
@@ -100,9 +102,37 @@ func (h *hierarchy) remove(path string) {
 			n.own.leaveUnused(h)
 		}
 		n.Close()
+		n.freezer.Retire()
 		return true
 	})
 }
+
+// openFreezer opens freezer.state of the directory of a step. Slurm does not suspend its own step.
+func (h *hierarchy) openFreezer(n *directory) error {
+	isOfStep := h.has("freezer") && n.at.Part == cgroupfs.PartStep && !n.at.Extern
+	if !isOfStep {
+		return nil
+	}
+	return counters.Open(&n.freezer, filepath.Join(n.path, "freezer.state"))
+}
+
+// IsFrozen reports whether the resource manager has frozen a step, which it does with all steps of a suspended job
+// (v1). isRead is not set if no step shows it.
+func (s *Hierarchies) IsFrozen() (isFrozen, isRead bool) {
+	for _, h := range s.all {
+		for _, n := range h.dirs {
+			if !n.freezer.IsOpen() {
+				continue
+			}
+			if state, ok := counters.Read(&n.freezer, s.buf); ok {
+				return !bytes.HasPrefix(state, thawed), true
+			}
+		}
+	}
+	return false, false
+}
+
+var thawed = []byte("THAWED")
 
 // readEvents adds up what v1 counts for each directory alone.
 func (h *hierarchy) readEvents(r *rt.JobReading, buf *procfile.Buffer) {

@@ -134,6 +134,7 @@ func (s *Set) AddController(root, controller string) {
 	slices.SortFunc(h.controllers, func(a, b string) int { return cgroupfs.Rank(a) - cgroupfs.Rank(b) })
 	for _, n := range h.dirs { // some of their files are this controller's
 		s.log.Failed(n.Open(n.path, h.has("memory")))
+		s.log.Failed(h.openFreezer(n))
 		if n.own != nil {
 			s.log.Failed(n.own.files.Open(controller, n.path))
 		}
@@ -147,6 +148,7 @@ func (s *Set) Enter(version int, root, path string, at cgroupfs.Dir) *counters.D
 	h := s.find(root)
 	n := &directory{path: path, at: at}
 	s.log.Failed(n.Open(path, h.has("memory")))
+	s.log.Failed(h.openFreezer(n))
 	h.dirs = append(h.dirs, n)
 	if parent := h.find(filepath.Dir(path)); parent != nil {
 		n.step, n.task = parent.step, parent.task
