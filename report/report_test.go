@@ -309,6 +309,34 @@ func TestMemoryOfATree(t *testing.T) {
 	}
 }
 
+// The limit of a command's container, its peak and its kills are those of the container. The tree has its own figure.
+func TestContainerOfATree(t *testing.T) {
+	list := commandSnapshots()[:3]
+	for i := range list {
+		list[i].Job = rt.JobReading{MemLimit: u(200 << 20), EventsOOMKill: u(uint64(3 + i/2))}
+	}
+	list[2].Job.MemPeak, list[2].Reason = u(200<<20), rt.ReasonLast
+	run := commandRun()
+	run.Outcome, run.AllocCPUs = rt.OutcomeOOM, u(2)
+	s := summarized(t, example{run: run, snapshots: list})
+	var text strings.Builder
+	if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m := s.Memory
+	if m.PeakBytes != u(200<<20) || m.PeakOf != "container" || m.LimitBytes != u(200<<20) || m.LimitOf != "container" || m.OOMKills != u(1) || m.TreePeak.PeakBytes != u(768<<20) {
+		t.Errorf("%+v", m)
+	}
+	for _, line := range []string{
+		"Memory       [████████████████████] 100.0 %  200 MiB of 200 MiB (container)", "  tree       at least 768 MiB in the readings", "OOM kills    1",
+		"Memory       peak 200 MiB of 200 MiB container limit",
+	} {
+		if !strings.Contains(text.String(), "\n"+line) {
+			t.Errorf("no line %q in\n%s", line, text.String())
+		}
+	}
+}
+
 // A value that was not read is null and has a reason, in every block.
 func TestAbsentHasAReason(t *testing.T) {
 	for _, e := range examples() {

@@ -37,6 +37,7 @@ func Summarize(run rt.Run, events []rt.Event, snapshots iter.Seq2[*rt.Snapshot, 
 type reading struct {
 	run             rt.Run
 	job, tree, node usage
+	container       usage // of the container of a process tree
 	recv, sent      total
 	readings        int
 	first           instant
@@ -83,6 +84,8 @@ func (r *reading) add(s *rt.Snapshot) {
 	if s.Job.Phase != rt.JobNone {
 		r.job.addJob(&s.Job)
 		r.oom.add(prev, s)
+	} else {
+		r.container.addJob(&s.Job)
 	}
 	r.tree.addTree(&s.Tree, &s.Node)
 	r.node.addNode(&s.Node)
@@ -290,6 +293,8 @@ func (r *reading) memory(s *Summary, used *usage) Memory {
 	}
 	limit, ok := used.limit.Get()
 	switch {
+	case s.Scope == ScopeTree && r.container.limit.Valid():
+		m.addContainer(&r.container)
 	case ok && limit != rt.Unlimited:
 		m.LimitBytes, m.LimitOf = used.limit, "cgroup"
 	case s.Scope != ScopeNode && r.run.AllocMem.Or(0) > 0: // 0 is --mem=0: all of the node
@@ -301,6 +306,15 @@ func (r *reading) memory(s *Summary, used *usage) Memory {
 		m.PeakPct.Set(float64(peak) / float64(m.LimitBytes.Or(0)) * 100)
 	}
 	return m
+}
+
+// addContainer adds the figures of the container of a process tree. Its peak includes all processes of the container,
+// and their page cache.
+func (m *Memory) addContainer(c *usage) {
+	m.OOMKills, m.LimitBytes, m.LimitOf = c.oomKills.value(), c.limit, "container"
+	if c.peak.Valid() {
+		m.TreePeak, m.PeakMemory, m.PeakOf = m.PeakMemory, PeakMemory{PeakBytes: c.peak}, "container"
+	}
 }
 
 func (r *reading) pressure(u *usage) Pressure {

@@ -91,11 +91,13 @@ type CPU struct {
 // and need not be of the same instant.
 type Memory struct {
 	PeakMemory        // at most: it counts pages that processes share in each of them, because no PSS was read
-	PeakOf     string `json:"peak_of"` // "kernel": every instant; "readings": the highest reading
+	PeakOf     string `json:"peak_of"` // "kernel": every instant; "readings": the highest reading; "container": every instant, of all of it
+	// TreePeak is the highest reading of the process tree, if PeakOf is "container".
+	TreePeak PeakMemory `json:"tree,omitzero"`
 	// PSSBytes is the highest reading of PSS, which counts shared pages once, if PeakBytes is not PSS.
 	PSSBytes       rt.Opt[uint64]  `json:"pss_bytes,omitzero"`
 	LimitBytes     rt.Opt[uint64]  `json:"limit_bytes"`
-	LimitOf        string          `json:"limit_of"` // "cgroup": enforced; "allocation"; "node": its memory
+	LimitOf        string          `json:"limit_of"` // "cgroup", "container": enforced; "allocation"; "node": its memory
 	PeakPct        rt.Opt[float64] `json:"peak_pct"` // of LimitBytes
 	AnonymousBytes rt.Opt[uint64]  `json:"anonymous_bytes"`
 	SharedBytes    rt.Opt[uint64]  `json:"shared_bytes"` // tmpfs, /dev/shm, shared anonymous mappings

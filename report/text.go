@@ -122,13 +122,19 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		p.largestProcess(m)
 		return
 	}
-	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
+	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory", "container": "container limit"}[m.LimitOf]
 	isAtMost := m.PeakMark == AtMost
 	peakOf, charged := onlyIf(m.PeakOf == "readings" && !isAtMost, " (highest reading)"), onlyIf(s.Scope == ScopeJob, " charged")
+	if m.PeakOf == "container" {
+		peakOf = " (the whole container)"
+	}
 	what := onlyIf(!isAtMost, "peak") + onlyIf(isAtMost, "highest reading")
 	p.list("Memory", fmt.Sprintf("%s %s%s of %s %s%s, %s%s", what, m.PeakMemory.Text(), charged, size(m.LimitBytes), of, s.perCore(), number(m.PeakPct, "%.1f %%"), peakOf))
 	if isAtMost {
 		p.list("", "it counts shared pages in each process"+onlyIf(m.PSSBytes.Valid(), "; where they count once, the highest reading is "+size(m.PSSBytes)))
+	}
+	if m.TreePeak.PeakBytes.Valid() {
+		p.line("  tree", "%s in the readings", m.TreePeak.Text())
 	}
 	p.largestProcess(m)
 	if m.AnonymousBytes.Valid() || m.SharedBytes.Valid() {

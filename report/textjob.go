@@ -227,7 +227,7 @@ func (p *page) bars(j *Job, o TextOptions) {
 	}
 	worst := j.worst()
 	if v, ok := worst.Memory.PeakPct.Get(); ok {
-		p.bar("Memory", v, fmt.Sprintf("%s of %s%s%s", worst.Memory.PeakMark.Sign(size(worst.Memory.PeakBytes)), size(worst.Memory.LimitBytes), onlyIf(worst.Memory.LimitOf == "node", ofNode), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
+		p.bar("Memory", v, fmt.Sprintf("%s of %s%s%s", worst.Memory.PeakMark.Sign(size(worst.Memory.PeakBytes)), size(worst.Memory.LimitBytes), onlyIf(worst.Memory.LimitOf == "node", ofNode)+onlyIf(worst.Memory.LimitOf == "container", " (container)"), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
 	}
 	if v, ok := j.GPUs.BusyPct.Get(); ok {
 		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), number(j.GPUs.WorstVRAMPct, "; memory at least %.0f %%"))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"runtime"
@@ -60,6 +61,9 @@ func newRun(s settings, pid int, started time.Time) rt.Run {
 	}
 	run.UID, run.GID = rt.Some(uint64(os.Getuid())), rt.Some(uint64(os.Getgid()))
 	run.BootID, _ = host.BootID(s.procfs)
+	if pid != 0 && !insideSlurm() {
+		run.AllocCPUs, _ = cgroup.CPULimit(s.procfs) // absent after an error, which the source of the container reports
+	}
 	run.Meta.Merge(s.meta)
 	run.Command = s.command
 	run.Interval = s.interval.Seconds()
@@ -130,11 +134,11 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 }
 
 func (t *tracking) openSources(s settings, warn func(error)) error {
-	fs := proc.NewFS(s.procfs, s.sysfs)
-	t.sources = []collect.Source{proc.NewCPU(fs), proc.NewProcesses(fs)}
+	roots := proc.NewFS(s.procfs, s.sysfs)
+	t.sources = []collect.Source{proc.NewCPU(roots), proc.NewProcesses(roots)}
 	var tracked []gpu.Option // selects the processes on GPUs
 	if pid, ok := t.run.PID.Get(); ok {
-		tree := proc.NewTree(fs, int(pid))
+		tree := proc.NewTree(roots, int(pid))
 		t.tree = tree
 		tree.ReadPSS()
 		if s.orphans != nil {
@@ -142,8 +146,11 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 		}
 		t.sources = append(t.sources, tree)
 		tracked = t.tracked(gpu.Tracked{PIDs: tree.PIDs})
+		if !insideSlurm() {
+			t.addContainer(s, warn)
+		}
 	}
-	t.sources = append(t.sources, proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs), proc.NewSpace(fs))
+	t.sources = append(t.sources, proc.NewMemory(roots), proc.NewNet(roots), proc.NewDisk(roots), proc.NewSpace(roots))
 	switch {
 	case s.scope == rt.ScopeJob:
 		pids, err := t.openScopeJob(s, warn)
@@ -164,6 +171,18 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 	}
 	t.sources = append(t.sources, energy.New(s.sysfs))
 	return nil
+}
+
+// addContainer adds the limit of memory of the container that this process is in, if it has one.
+func (t *tracking) addContainer(s settings, warn func(error)) {
+	container, err := cgroup.NewContainer(s.procfs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a procfs without this process, or a kernel without cgroups
+	case err != nil:
+		warn(err)
+	case container != nil:
+		t.sources = append(t.sources, container)
+	}
 }
 
 // openScopeJob adds the job of --scope job, and warns if its cgroup cannot be seen. pids lists its processes.

@@ -270,7 +270,7 @@ func zoneName(offset int) string {
 func levelsOf(s *report.Summary) []level {
 	var list []level
 	add := func(figure, of string, value float64) {
-		name := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "of the node"}[of]
+		name := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "of the node", "container": "of the container"}[of]
 		list = append(list, level{Figure: figure, Name: cmp.Or(name, "limit"), Value: value, Hidden: of == "node"})
 	}
 	if n, ok := s.CPU.Cores.Get(); ok {

@@ -181,7 +181,7 @@ func figures(prev, cur *rt.Snapshot) Figures {
 		f.setLimit(cur.Job.MemLimit)
 	case cur.Tree.CPUUserTicks.Valid() || cur.Tree.RSS.Valid():
 		f.Memory, f.IsAtMost = cur.Tree.Memory(&cur.Node)
-		f.setLimit(cur.Node.MemTotal)
+		f.setLimit(cmp.Or(cur.Job.MemLimit, cur.Node.MemTotal)) // of its container
 		if user, ok := cur.Tree.CPUUserTicks.Get(); ok && cur.Tree.CPUSystemTicks.Valid() {
 			f.CPUSecs.Set(float64(user+cur.Tree.CPUSystemTicks.Or(0)) / rt.TicksPerSecond)
 		}
