@@ -20,11 +20,13 @@ import (
 // time to time the other directories are counted again, because a driver may have added one.
 type Processes struct {
 	named
-	dir   pidDir
-	pids  []int  // of the newest list
-	fresh bool   // the list belongs to the newest reading
-	other uint64 // links that are no process
-	until int    // readings of the links before the other directories are counted again; 0 if the links do not apply
+	dir       pidDir
+	pids      []int  // of the newest list
+	fresh     bool   // the list belongs to the newest reading
+	other     uint64 // links that are no process
+	hidden    error  // from checkHidden
+	isChecked bool
+	until     int // readings of the links before the other directories are counted again; 0 if the links do not apply
 }
 
 // recountEvery is the number of readings after which the other directories are counted again.
@@ -56,12 +58,24 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 		return err
 	}
 	n := uint64(len(p.pids))
-	s.Node.Processes.Set(n)
 	p.fresh, p.until = true, 0
-	if after, ok := p.dir.links(); ok && before == after && after == n+others {
+	after, ok := p.dir.links()
+	isWhole := ok && before == after && after == n+others
+	if isWhole {
 		p.other, p.until = others, recountEvery
+	} else if err := p.checkHidden(); err != nil {
+		return err
 	}
+	s.Node.Processes.Set(n)
 	return nil
+}
+
+// checkHidden returns an error if processes are hidden from this process. It looks once.
+func (p *Processes) checkHidden() error {
+	if !p.isChecked {
+		p.isChecked, p.hidden = true, checkHidden(p.dir.path)
+	}
+	return p.hidden
 }
 
 // confirm reports whether the link count has the number of processes: a listing has confirmed it, and there
