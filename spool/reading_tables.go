@@ -35,13 +35,15 @@ var storedLists = [...]storedList{
 	listOf("mount", ofDevice, func(s *rt.Snapshot) *[]rt.MountReading { return &s.Mounts }),
 	listOf("step", readings{readingsOfSteps, "step"}, func(s *rt.Snapshot) *[]rt.StepReading { return &s.Steps }),
 	listOf("process", readings{readingsOfProcesses, "process"}, func(s *rt.Snapshot) *[]rt.ProcessReading { return &s.Procs }),
-	listOf("gpu_process", ofCounter, func(s *rt.Snapshot) *[]rt.GPUProcessReading { return &s.GPUProcesses }),
+	gpuProcessList,
 	listOf("fabric", ofCounter, func(s *rt.Snapshot) *[]rt.FabricReading { return &s.Fabrics }),
 	listOf("remote_fs", ofCounter, func(s *rt.Snapshot) *[]rt.RemoteFSReading { return &s.RemoteFS }),
 	listOf("energy", ofCounter, func(s *rt.Snapshot) *[]rt.EnergyReading { return &s.Energy }),
 	listOf("perf", ofCounter, func(s *rt.Snapshot) *[]rt.PerfReading { return &s.Perf }),
 	gpuList,
 }
+
+var gpuProcessList = listOf("gpu_process", ofCounter, func(s *rt.Snapshot) *[]rt.GPUProcessReading { return &s.GPUProcesses })
 
 var netList = listOf("net", ofDevice, func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets })
 

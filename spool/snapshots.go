@@ -80,10 +80,10 @@ func (r *Reader) hasVirtualNets() (bool, error) {
 	return false, nil
 }
 
-// Usage is Scalars with only the figures of CPU time, memory and OOM kills, and with the GPUs. For
-// a run of an hour with steps and processes, it takes half of the time of Snapshots.
+// Usage is Scalars with only the figures of CPU time, memory and OOM kills, and with the GPUs and
+// their processes. For a run of an hour with steps and processes, it takes half of the time of Snapshots.
 func (r *Reader) Usage(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
-	return r.iterate(ctx, from, to, selection{columns: usageColumns(), lists: []storedList{gpuList}})
+	return r.iterate(ctx, from, to, selection{columns: usageColumns(), lists: []storedList{gpuList, gpuProcessList}})
 }
 
 // Snapshots is Scalars with CPUs and devices, in slices that are also reused. A CPU has its busy

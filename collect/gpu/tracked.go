@@ -259,7 +259,7 @@ func (a *allocation) fits(devices []rt.GPUReading) error {
 		if len(a.minors) == 0 {
 			continue
 		}
-		if strings.HasPrefix(g.UUID, "MIG-") {
+		if isInstance := g.Detail["parent_uuid"] != ""; isInstance {
 			return errDivided
 		}
 		minor, ok := minorOf(g)

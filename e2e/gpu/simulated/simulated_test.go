@@ -58,9 +58,10 @@ func TestWithoutGPU(t *testing.T) {
 	}
 }
 
-// TestSimulated runs the tests of GPUs with a library and an nvidia-smi that agree, and with one that does not.
-func TestSimulated(t *testing.T) {
-	dir := build(t)
+// simulate puts a library, an nvidia-smi and a load into a directory with the test program.
+func simulate(t *testing.T) (dir string) {
+	t.Helper()
+	dir = build(t)
 	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -71,31 +72,45 @@ func TestSimulated(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "load"), loadScript)
 	write(t, filepath.Join(dir, "nvidiactl"), "")
-	for _, tc := range []struct {
-		temperature string
-		status      int
-		want        []string
-	}{
-		{"41", 0, []string{
-			"PASS readings next to nvidia-smi: 2 GPUs, the first is Stub 0 with NVML 12.570.1",
-			"PASS use of a process: 600 MiB, ", "PASS the GPUs of a job: ", "SKIP MIG: no GPU is in MIG mode",
-			"SKIP report of a tracked command: ", "SKIP rt-spool doctor: ",
-		}},
-		{"60", 1, []string{"FAIL readings next to nvidia-smi: GPU-stub-0 temperature is 41, nvidia-smi: 60", "PASS use of a process: 600 MiB, "}},
+	return dir
+}
+
+// runs runs tests with a case of the library, and compares the exit status and lines of the report.
+func runs(t *testing.T, dir, stub, temperature string, status int, lines []string, args ...string) {
+	t.Helper()
+	write(t, filepath.Join(dir, "nvidia-smi"), strings.ReplaceAll(smiScript, "TEMPERATURE", temperature))
+	cmd := exec.Command(filepath.Join(dir, "run"), args...)
+	cmd.Env = append(os.Environ(), "RT_STUB="+stub, "RT_GPU_DEV="+dir, "RT_SIMULATED_PID="+filepath.Join(dir, "pid"), "LD_LIBRARY_PATH="+dir, "PATH="+dir+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != status {
+		t.Errorf("%v, want status %d\n%s", err, status, out)
+	}
+	_, report, _ := strings.Cut(string(out), "\nreport:\n")
+	for _, line := range lines {
+		if !strings.Contains(report, line) {
+			t.Errorf("the report has no %q:\n%s", line, out)
+		}
+	}
+}
+
+// TestSimulated runs the tests of GPUs with a library and an nvidia-smi that agree, and with one that does not.
+func TestSimulated(t *testing.T) {
+	dir := simulate(t)
+	runs(t, dir, "", "41", 0, []string{
+		"PASS readings next to nvidia-smi: 2 GPUs, the first is Stub 0 with NVML 12.570.1",
+		"PASS use of a process: 600 MiB, ", "PASS the GPUs of a job: ", "SKIP MIG: no GPU is in MIG mode",
+		"SKIP report of a tracked command: ", "SKIP rt-spool doctor: ", "PASS memory of NVML: ",
+		"PASS outputs of a job: busy 60 %, memory at least 600 MiB, the driver accounts for processes: false",
+	})
+	runs(t, dir, "", "60", 1, []string{"FAIL readings next to nvidia-smi: GPU-stub-0 temperature is 41, nvidia-smi: 60"}, "-test.run", "TestReadings")
+	for stub, line := range map[string]string{
+		"mig":     "busy not measured with MIG, memory at least 600 MiB, the driver accounts for processes: false",
+		"mps":     "busy 60 %, memory at least 600 MiB, the driver accounts for processes: false",
+		"zero":    "busy 0 %, memory at least 600 MiB, the driver accounts for processes: false",
+		"samples": "busy 60 %, memory at least 600 MiB, the driver accounts for processes: false",
+		"peak":    "busy 60 %, memory 70.0 GiB, the driver accounts for processes: true",
 	} {
-		write(t, filepath.Join(dir, "nvidia-smi"), strings.ReplaceAll(smiScript, "TEMPERATURE", tc.temperature))
-		cmd := exec.Command(filepath.Join(dir, "run"))
-		cmd.Env = append(os.Environ(), "RT_GPU_DEV="+dir, "RT_SIMULATED_PID="+filepath.Join(dir, "pid"), "LD_LIBRARY_PATH="+dir, "PATH="+dir+":"+os.Getenv("PATH"))
-		out, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != tc.status {
-			t.Errorf("%v, want status %d\n%s", err, tc.status, out)
-		}
-		_, report, _ := strings.Cut(string(out), "\nreport:\n")
-		for _, line := range tc.want {
-			if !strings.Contains(report, line) {
-				t.Errorf("the report has no %q:\n%s", line, out)
-			}
-		}
+		runs(t, dir, stub, "41", 0, []string{"PASS outputs of a job: " + line}, "-test.run", "TestOutputs")
 	}
 }
 
