@@ -233,7 +233,11 @@ func DeriveProcess(prev, cur *Snapshot) ProcessScalars {
 }
 
 func deriveTree(prev, cur *Snapshot) ProcessScalars {
-	p := ProcessScalars{Children: cur.Tree.Children, Memory: cur.Tree.PSS, GPU: cur.GPU}
+	p := ProcessScalars{
+		Children: cur.Tree.Children, Memory: cur.Tree.PSS, GPU: cur.GPU,
+		DiskReadBytes:  delta(prev.Tree.ReadBytes, cur.Tree.ReadBytes),
+		DiskWriteBytes: delta(prev.Tree.WriteBytes, cur.Tree.WriteBytes),
+	}
 	user, sys, ok := ticksBetween(&prev.Tree, &cur.Tree)
 	if !ok {
 		return p

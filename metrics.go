@@ -101,6 +101,7 @@ var NodeFigures = [...]Figure[NodeReading, uint64]{
 	{"gpus", Count, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUs }},
 	{"gpu_vram_used", KiB, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUVRAMUsed }},
 	{"gpu_utilized", Count, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUUtilized }},
+	{"huge_free", KiB, Gauge, Steady, kept, func(n *NodeReading) *Opt[uint64] { return &n.HugeFree }},
 	{"load1", Hundredths, Gauge, Moving, kept, func(n *NodeReading) *Opt[uint64] { return &n.Load1 }},
 	{"cpu_freq", KHz, Gauge, Moving, kept, func(n *NodeReading) *Opt[uint64] { return &n.CPUFreq }},
 }
@@ -158,6 +159,8 @@ var TreeFigures = [...]Figure[TreeReading, uint64]{
 	{"children", Count, Gauge, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.Children }},
 	{"rss", KiB, Gauge, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.RSS }},
 	{"pss", KiB, Gauge, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.PSS }},
+	{"read_bytes", Bytes, Counter, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.ReadBytes }},
+	{"write_bytes", Bytes, Counter, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.WriteBytes }},
 }
 
 // GPUUseFigures are the figures of the GPUs of the job or tree.

@@ -28,6 +28,7 @@ type NodeReading struct {
 	MemTotal, MemFree, MemAvailable       Opt[uint64]
 	Buffers, Cached, SReclaimable, Shmem  Opt[uint64]
 	Active, Inactive, SwapTotal, SwapFree Opt[uint64]
+	HugeFree                              Opt[uint64] // free huge pages of the default size
 
 	// Sums over the interfaces of Wire, bytes. They grow by what each interface
 	// counted while it existed: an interface that appears, disappears or resets does
@@ -67,6 +68,16 @@ func (n *NodeReading) MemUsed() Opt[uint64] {
 		return None[uint64]()
 	}
 	return Some(subFloor(total, free+buffers+cached))
+}
+
+// MemInUse is MemUsed without the free huge pages: no process uses them, but the kernel does not count them as
+// free.
+func (n *NodeReading) MemInUse() Opt[uint64] {
+	used := n.MemUsed()
+	if v, ok := used.Get(); ok {
+		used.Set(subFloor(v, n.HugeFree.Or(0)))
+	}
+	return used
 }
 
 // CachedAll is Cached + SReclaimable in bytes; absent if one of them is.

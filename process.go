@@ -30,6 +30,10 @@ type TreeReading struct {
 	// pages count once. It is expensive, so some readings do not have it.
 	PSS Opt[uint64]
 
+	// ReadBytes and WriteBytes are what the processes read from and wrote to storage, with the ended ones
+	// (/proc/<pid>/io). They never fall and are a lower bound.
+	ReadBytes, WriteBytes Opt[uint64]
+
 	ticksBoot int64 // as JobReading.usageBoot, for the ticks
 }
 

@@ -33,7 +33,7 @@ type NodeCache struct {
 }
 
 const (
-	cacheMagic  = "rtnode02"
+	cacheMagic  = "rtnode03"
 	cacheHeader = len(cacheMagic) + 8
 	maxCache    = 4 << 20 // bytes; a longer file is not read
 )

@@ -120,7 +120,7 @@ func (c *coder) node(s *rt.Snapshot) {
 	}
 	c.opt(
 		&n.CPUs, &n.Processes, &n.MemTotal, &n.MemFree, &n.MemAvailable, &n.Buffers, &n.Cached, &n.SReclaimable, &n.Shmem,
-		&n.Active, &n.Inactive, &n.SwapTotal, &n.SwapFree, &n.NetRxBytes, &n.NetTxBytes, &n.DiskReadBytes, &n.DiskWriteBytes,
+		&n.Active, &n.Inactive, &n.SwapTotal, &n.SwapFree, &n.HugeFree, &n.NetRxBytes, &n.NetTxBytes, &n.DiskReadBytes, &n.DiskWriteBytes,
 		&n.SpaceTotal, &n.SpaceAvailable, &n.Load1, &n.CPUFreq,
 	)
 	for i := range rows(c, &s.CPUs) {

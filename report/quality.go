@@ -153,7 +153,7 @@ func (r *reading) reasons(s *Summary) {
 	case ScopeTree:
 		cpu, memory, disk, processes = "tree", "tree", "tree", "tree"
 		held = "it ended before its memory was read"
-		io, parts, oom = "not read for a process tree", "not separated for a process tree", "not counted for a process tree"
+		io, parts, oom = "the processes could not be read", "not separated for a process tree", "not counted for a process tree"
 	case ScopeNode:
 		parts, oom = "not separated for a node", "not counted for a node"
 	}

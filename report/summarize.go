@@ -110,7 +110,7 @@ func (r *reading) addPoint(prev, s *rt.Snapshot) {
 		return
 	}
 	node := rt.DeriveScalars(prev, s, rt.ScopeNode)
-	p.cores, p.memory = node.CPUUsage, s.Node.MemUsed()
+	p.cores, p.memory = node.CPUUsage, s.Node.MemInUse()
 	r.nodes = append(r.nodes, p)
 	used := rt.DeriveProcess(prev, s)
 	if s.Job.Phase != rt.JobNone {

@@ -139,6 +139,8 @@ func (u *usage) addTree(t *rt.TreeReading, n *rt.NodeReading) {
 	}
 	u.user.add(t.CPUUserTicks)
 	u.system.add(t.CPUSystemTicks)
+	u.procRead.add(t.ReadBytes)
+	u.procWrite.add(t.WriteBytes)
 	memory, isAtMost := t.Memory(n)
 	switch {
 	case memory.Or(0) == 0: // a process that has ended has no memory any more
@@ -160,7 +162,7 @@ func (u *usage) addNode(n *rt.NodeReading) {
 	}
 	u.read.add(n.DiskReadBytes)
 	u.write.add(n.DiskWriteBytes)
-	raise(&u.memory, n.MemUsed())
+	raise(&u.memory, n.MemInUse())
 	raise(&u.cached, n.CachedAll())
 	raise(&u.shared, n.Shmem)
 	raise(&u.file, minus(n.Cached, n.Shmem))

@@ -88,7 +88,7 @@ var (
 
 // usageNames are the columns of Reader.Usage next to the clocks and ticks.
 var usageNames = [...]string{
-	"node_cpus", "node_mem_total_kib", "node_mem_free_kib", "node_buffers_kib", "node_cached_kib", "node_sreclaimable_kib",
+	"node_cpus", "node_mem_total_kib", "node_mem_free_kib", "node_buffers_kib", "node_cached_kib", "node_sreclaimable_kib", "node_huge_free_kib",
 	"job_cpu_usage_us", "job_mem_current_kib", "job_mem_peak_kib", "job_mem_limit_kib", "job_mem_interval_peak_kib", "job_events_oom_kill", "job_suspended_us",
 	"tree_cpu_user_ticks", "tree_cpu_system_ticks", "tree_rss_kib", "tree_pss_kib",
 }

@@ -141,6 +141,7 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 		tree := proc.NewTree(roots, int(pid))
 		t.tree = tree
 		tree.ReadPSS()
+		tree.ReadIO()
 		if s.orphans != nil {
 			tree.AddOrphans(s.orphans)
 		}

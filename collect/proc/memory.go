@@ -15,13 +15,25 @@ func NewMemory(fs FS) *File {
 
 // parseMeminfo sets the fields of n that have a line, in bytes. "kB" are 1024 bytes.
 func parseMeminfo(b []byte, n *rt.NodeReading) error {
+	var pages, pageKiB rt.Opt[uint64]
 	for len(b) > 0 {
 		key, kib, ok, rest := procfile.Pair(b)
 		b = rest
+		switch {
+		case ok && string(key) == "HugePages_Free:":
+			pages.Set(kib) // a number of pages
+		case ok && string(key) == "Hugepagesize:":
+			pageKiB.Set(kib)
+		}
 		dst := meminfoField(key, n)
 		if dst != nil && ok && kib <= math.MaxUint64/1024 {
 			dst.Set(kib * 1024)
 		}
+	}
+	free, ok1 := pages.Get()
+	size, ok2 := pageKiB.Get()
+	if ok1 && ok2 && size > 0 && free <= math.MaxUint64/1024/size {
+		n.HugeFree.Set(free * size * 1024)
 	}
 	if !n.MemTotal.Valid() {
 		return errors.New("no line MemTotal")

@@ -90,6 +90,26 @@ func TestMemoryOfAnotherKernel(t *testing.T) {
 	}
 }
 
+// Free huge pages are neither free memory nor in use.
+func TestHugePages(t *testing.T) {
+	const page = 2 << 20
+	text := "MemTotal: 10240000 kB\nMemFree: 1024000 kB\nBuffers: 0 kB\nCached: 0 kB\nSReclaimable: 0 kB\nHugePages_Total: 2000\nHugePages_Free: 1500\nHugePages_Rsvd: 0\nHugepagesize: 2048 kB\nHugetlb: 4096000 kB\n"
+	var n rt.NodeReading
+	if err := parseMeminfo([]byte(text), &n); err != nil {
+		t.Fatal(err)
+	}
+	used := uint64(10240000-1024000) << 10
+	if n.HugeFree != rt.Some[uint64](1500*page) || n.MemUsed() != rt.Some(used) || n.MemInUse() != rt.Some(used-1500*page) {
+		t.Errorf("free %v, used %v, in use %v", n.HugeFree, n.MemUsed(), n.MemInUse())
+	}
+	for _, bad := range []string{"HugePages_Free: 5\n", "Hugepagesize: 2048 kB\n", "HugePages_Free: 18446744073709551615\nHugepagesize: 2048 kB\n"} {
+		var n rt.NodeReading
+		if err := parseMeminfo([]byte("MemTotal: 1 kB\n"+bad), &n); err != nil || n.HugeFree.Valid() {
+			t.Errorf("%q: %v, %v", bad, n.HugeFree, err)
+		}
+	}
+}
+
 func TestProcesses(t *testing.T) {
 	root := fixture(t) // has process 1
 	for _, dir := range []string{"17", "4194304", "self", "12x", "sys"} {

@@ -35,7 +35,8 @@ type Tree struct {
 	lost    counters    // ticks of USER_HZ
 	shown   counters    // the last reading, which the next one never falls below
 
-	memory  *treeMemory    // nil: no PSS is read
+	memory  *treeMemory // nil: no PSS is read
+	io      treeIO
 	orphans Orphans        // nil: they leave the tree, unless they were members before
 	ended   []EndedProcess // scratch
 
@@ -57,6 +58,7 @@ type member struct {
 	alive     bool
 	own       counters       // user and system time, ticks of USER_HZ
 	waited    processCounter // the same of the children that it has waited for
+	io        processCounter // storage bytes, with those of the children that it has waited for
 	rss       uint64         // pages
 	isOld     bool           // it was a member in an earlier reading
 	isOrphan  bool           // it has ended, and this process has waited for it
@@ -196,6 +198,7 @@ func (t *Tree) add(m member) {
 	if !m.held {
 		heldByAll.Add(-1)
 	}
+	t.readIO(&m)
 	t.at[m.pid] = len(t.members)
 	t.members = append(t.members, m)
 }
@@ -245,6 +248,7 @@ func (t *Tree) refresh() {
 		}
 		m.waited.update(now.waited.now)
 		m.ppid, m.own, m.rss = now.ppid, now.own, now.rss
+		t.readIO(m)
 	}
 }
 
@@ -256,11 +260,13 @@ func (t *Tree) removeEnded() {
 		if m.alive {
 			continue
 		}
-		if a := t.ancestor(m); a != nil {
+		a := t.ancestor(m)
+		if a != nil {
 			a.waited.ended.add(m.total())
 		} else {
 			t.lost.add(m.total())
 		}
+		t.endIO(m, a)
 	}
 	clear(t.at)
 	n := len(t.members)
@@ -275,8 +281,10 @@ func (t *Tree) removeEnded() {
 				t.lost[k] += lost
 			}
 		}
+		t.io.lost.add(m.io.reconcile())
 		if m.isOrphan {
 			t.lost.add(m.total())
+			t.endIO(&m, nil)
 			t.release(&m)
 			continue
 		}
@@ -320,4 +328,5 @@ func (t *Tree) publish(r *rt.TreeReading) {
 	if _, ok := t.at[t.root]; ok {
 		r.Children.Set(uint64(len(t.members) - 1))
 	}
+	t.publishIO(r)
 }

@@ -76,7 +76,7 @@ func (c *collector) memory(prev, s *rt.Snapshot) {
 	put := func(name string, bytes rt.Opt[uint64]) { c.put(memoryFigure, name, kib, asFloat(bytes)) }
 	switch c.scope {
 	case report.ScopeNode:
-		put("in use", s.Node.MemUsed())
+		put("in use", s.Node.MemInUse())
 		put("file cache", s.Node.CachedAll())
 		return
 	case report.ScopeTree:

@@ -353,7 +353,7 @@ SELECT seq,
     WHEN busy_d >= 0 AND idle_d >= 0 THEN 1.0 * busy_d / (busy_d + idle_d) * node_cpus END, 2) AS node_cores,
   node_cpus,
   round(max(0, node_mem_total_kib - node_mem_free_kib - node_buffers_kib - node_cached_kib
-    - node_sreclaimable_kib) / 1024.0, 1) AS node_mem_used_mib,
+    - node_sreclaimable_kib - ifnull(node_huge_free_kib, 0)) / 1024.0, 1) AS node_mem_used_mib,
   round(node_mem_available_kib / 1024.0, 1) AS node_mem_available_mib,
   node_processes,
   round(CASE WHEN rx_d >= 0 THEN rx_d / s END) AS net_rx_bytes_per_s,

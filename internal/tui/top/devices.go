@@ -91,7 +91,7 @@ func memoryPage(d *Detail, b brush) page {
 		} else {
 			add("process tree", memory)
 		}
-		add("node: used", n.MemUsed())
+		add("node: used", n.MemInUse())
 		add("node: caches", n.CachedAll())
 		add("node: available", n.MemAvailable)
 	}

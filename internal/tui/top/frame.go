@@ -188,7 +188,7 @@ func figures(prev, cur *rt.Snapshot) Figures {
 	default: // the whole node
 		s := rt.DeriveScalars(prev, cur, rt.ScopeNode)
 		p.CPUUsage, p.DiskReadBytes, p.DiskWriteBytes, p.Children = s.CPUUsage, s.DiskReadBytes, s.DiskWriteBytes, s.Processes
-		f.Memory = cur.Node.MemUsed()
+		f.Memory = cur.Node.MemInUse()
 		f.setLimit(cur.Node.MemTotal)
 	}
 	f.Processes = p.Children

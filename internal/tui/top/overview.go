@@ -91,7 +91,7 @@ func (d *Detail) lists(line func(label, format string, args ...any)) {
 	q := &d.before().Node
 	rx, tx := perSecond(q.NetRxBytes, cur.Node.NetRxBytes, d.nodeSecs()), perSecond(q.NetTxBytes, cur.Node.NetTxBytes, d.nodeSecs())
 	line("Node", "load %s  memory %s of %s  network in %s  out %s", shown(scaled(toFloat(cur.Node.Load1), 0.01), fraction),
-		shownSize(cur.Node.MemUsed()), shownSize(cur.Node.MemTotal), rate(rx), rate(tx))
+		shownSize(cur.Node.MemInUse()), shownSize(cur.Node.MemTotal), rate(rx), rate(tx))
 	var energy []string
 	for _, e := range energies(d) {
 		energy = append(energy, fmt.Sprintf("%s %s %s W", e.Kind, report.Plain(e.Domain), shown(e.watts, decimal)))
