@@ -63,8 +63,10 @@ func (m *missedEnds) mark(f *Figures, step, task string, hasEnded bool) {
 	}
 	for i := range m.events {
 		e := &m.events[i]
-		isStep := task == "-" && len(e.tasks) == 0
-		if e.step != step || !isStep && !slices.Contains(e.tasks, task) {
+		isOfStep := task == "-" && len(e.tasks) == 0
+		isOfTask := slices.Contains(e.tasks, task)
+		isMeant := isOfStep || isOfTask
+		if e.step != step || !isMeant {
 			continue
 		}
 		exact := f.Used

@@ -7,7 +7,7 @@ import "github.com/resource-tracker/rt"
 type suspension struct {
 	isFrozen bool           // at the last reading
 	at       int64          // boot time of that, in nanoseconds
-	total    rt.Opt[uint64] // microseconds; absent before a reading could tell
+	total    rt.Opt[uint64] // microseconds; absent before a reading could show
 }
 
 // add takes a reading. isRead is not set if nothing shows whether the job is frozen.

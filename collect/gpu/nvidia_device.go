@@ -242,7 +242,8 @@ func (n *nvidia) findSamples(g *nvidiaGPU) {
 		return
 	}
 	_, newest, ret := g.meanOfSamples()
-	if g.samples = ret == nvml.SUCCESS; g.samples {
+	g.samples = ret == nvml.SUCCESS
+	if g.samples {
 		g.sampled = newest
 		g.detail(rt.BusyOf, rt.BusyOfInterval)
 	}

@@ -147,7 +147,7 @@ func TestListThatDoesNotFit(t *testing.T) {
 		"half a range":      {idle(newServer(2, a100)), "0-", `"0-" in the list`, rt.None[uint64]()},
 		"backwards":         {idle(newServer(2, a100)), "1-0", `"1-0" in the list`, rt.None[uint64]()},
 		"numbers with MIG":  {mig, "0", "divided", rt.Some[uint64](3 << 20)},
-		"no GPU at all":    {newServer(0, a100), "0", "1 of the 1 GPUs of the list were not found", rt.None[uint64]()},
+		"no GPU at all":     {newServer(0, a100), "0", "1 of the 1 GPUs of the list were not found", rt.None[uint64]()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var events ledger

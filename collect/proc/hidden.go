@@ -62,8 +62,11 @@ func checkHidden(root string) error {
 // hasGroup reports whether this process is in a group. Without the option gid it is the group 0.
 func hasGroup(gid int) bool {
 	gid = max(gid, 0)
+	if unix.Getegid() == gid {
+		return true
+	}
 	groups, err := unix.Getgroups()
-	return unix.Getegid() == gid || err == nil && slices.Contains(groups, gid)
+	return err == nil && slices.Contains(groups, gid)
 }
 
 // canTrace reports whether this process has CAP_SYS_PTRACE: CapEff of proc_pid_status(5).

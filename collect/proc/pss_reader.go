@@ -108,10 +108,6 @@ func (r *pssReader) close() {
 }
 
 func (r *pssReader) serve(start <-chan struct{}, done chan<- struct{}) {
-	if r.hasCPU { // of this thread
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-	}
 	defer func() {
 		if p := recover(); p != nil { // only the results of this list are lost
 			r.fault = fmt.Errorf("reading PSS and environments of processes panicked: %v", p)
@@ -120,6 +116,10 @@ func (r *pssReader) serve(start <-chan struct{}, done chan<- struct{}) {
 			r.serve(start, done)
 		}
 	}()
+	if r.hasCPU { // of this thread
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	for range start {
 		began := r.clock()
 		for i := range r.list {

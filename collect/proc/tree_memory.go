@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,7 +40,7 @@ func hasShortLocks() bool {
 		return false
 	}
 	v := parseVersion(unix.ByteSliceToString(name.Release[:]))
-	return v[0] > major || v[0] == major && v[1] >= minor
+	return slices.Compare(v[:], []int{major, minor}) >= 0
 }
 
 // parseVersion returns the first two numbers of a kernel's release, "5.10.0-8-amd64"; 0 for one that is missing.

@@ -105,5 +105,6 @@ func (f *Filter) has(j *report.Job, line *Line) bool {
 
 func (f *Filter) hasState(line *Line) bool {
 	ofSlurm, _, _ := strings.Cut(strings.ToLower(line.SlurmState), " ")
-	return slices.Contains(f.States, line.State) || ofSlurm != "" && slices.Contains(f.States, ofSlurm)
+	isOfSlurm := ofSlurm != "" && slices.Contains(f.States, ofSlurm)
+	return isOfSlurm || slices.Contains(f.States, line.State)
 }
