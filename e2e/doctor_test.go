@@ -5,6 +5,7 @@ package e2e
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,7 +62,17 @@ var ofMachine = []string{"kernel.psi", "slurm.constraincores", "spool.filesystem
 // runDoctor runs the doctor on a sound node and on nodes that are broken in a way that only a real Slurm shows.
 // It needs the only installation of the site.
 func runDoctor(t *testing.T, c *cluster, s *site) {
-	serve(t, s, s.path("spool"), "sentinel.allow_http", "true", "tracker.host_cache", `"`+s.path("host.json")+`"`)
+	state, err := os.MkdirTemp("/dev/shm", "rt-state-") // a tmpfs, which the doctor wants
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(state); err != nil {
+			t.Error(err)
+		}
+	})
+	command(t, "chmod", "755", state)
+	serve(t, s, s.path("spool"), "sentinel.allow_http", "true", "tracker.host_cache", fmt.Sprintf("%q", s.path("host.json")), "tracker.state_dir", fmt.Sprintf("%q", state))
 	command(t, "chown", "rt:", s.path("token"))
 	t.Run("sound", func(t *testing.T) { soundNode(t, c, s) })
 	for _, b := range brokenNodes(t, c, s) {

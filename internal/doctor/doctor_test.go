@@ -69,7 +69,7 @@ func newMachine(t *testing.T) *machine {
 	m.PrologLimit, m.EpilogLimit = 4550*time.Millisecond, 6300*time.Millisecond
 	m.Command, m.Now = m.command, time.Now
 	m.HTTP = func(string) (*http.Client, error) { return m.server.Client(), nil }
-	m.Space = func(string) (Space, error) { return Space{Free: 100 << 30}, nil }
+	m.Space = spaceOf(Space{Free: 100 << 30})
 	m.Breaker = func(string) (Breaker, error) { return Breaker{}, nil }
 	m.Drains = drainsOf(Drains{Last: time.Now(), Success: time.Now()})
 	m.GPUs = func(context.Context) ([]rt.GPUReading, error) { return m.gpus, m.gpuErr }
@@ -322,6 +322,11 @@ var nodeConditions = []condition{
 		m.Breaker = func(string) (Breaker, error) { return Breaker{Failures: 2}, nil }
 	}},
 	{"rt.state_dir", Failure, "written by users", func(m *machine) { m.chmod("/run/rt", 0o777) }},
+	{"rt.state_dir", Failure, "written by users", func(m *machine) { m.chmod("/run/rt", 0o777|os.ModeSticky) }},
+	{"rt.state_dir", Failure, "not in memory", func(m *machine) {
+		m.mkdir("/var/lib/rt/state", 0o755)
+		m.Config.Tracker.StateDir = "/var/lib/rt/state"
+	}},
 	{"rt.state_dir", Failure, "not a directory", func(m *machine) { m.write("/run/rt", "", 0o644) }},
 	{"rt.user", Failure, "not in /etc/passwd", func(m *machine) { m.write("/etc/passwd", "root:x:0:0::/:/bin/sh\n", 0o644) }},
 	{"rt.log", Warning, "no syslog", func(m *machine) { m.remove("/dev/log") }},
@@ -403,8 +408,14 @@ var nodeConditions = []condition{
 	{"receiver.clock", Warning, "differs by", func(m *machine) { m.offset = -10 * time.Minute }},
 }
 
+// spaceOf returns the room of all directories; /run is always in memory.
 func spaceOf(s Space) func(string) (Space, error) {
-	return func(string) (Space, error) { return s, nil }
+	return func(dir string) (Space, error) {
+		if strings.HasSuffix(dir, "/run/rt") {
+			return Space{Free: 1 << 30, Memory: true}, nil
+		}
+		return s, nil
+	}
 }
 
 func drainsOf(v Drains) func(string) (Drains, error) {

@@ -110,9 +110,25 @@ func (d *Doctor) checkStateDir() {
 	default:
 		before := len(d.checks)
 		if problem, fix := d.unsafe(dir); problem != "" {
-			d.fail(name, problem, "the Epilog runs as root and signals the process that a file there names", fix)
+			d.fail(name, problem, "the hooks do nothing: the Epilog runs as root and signals the process that a file there names", fix)
+		} else if st.Mode().Perm()&0o022 != 0 { // sticky
+			d.fail(name, fmt.Sprintf("%s can be written by users other than root (mode %04o)", dir, st.Mode().Perm()), "the hooks do nothing: the Epilog signals the process that a file there names", "chmod go-w "+dir)
 		}
+		d.checkStateMemory(name)
 		d.okUnless(before, name, "%s", dir)
+	}
+}
+
+// checkStateMemory checks that no disk can hold up the hooks: a process that waits for a frozen or dead file
+// system cannot be ended, and slurmd waits for it.
+func (d *Doctor) checkStateMemory(name string) {
+	dir := d.Config.Tracker.StateDir
+	space, err := d.Space(d.path(dir))
+	switch {
+	case err != nil:
+		d.unknown(name, err)
+	case !space.Memory:
+		d.fail(name, dir+" is not in memory", "a hook waits without limit if its file system is frozen, and old files are there after a reboot", "set tracker.state_dir in rt.toml to a directory of a tmpfs, such as /run/rt")
 	}
 }
 

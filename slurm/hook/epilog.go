@@ -26,6 +26,13 @@ import (
 // Prolog or a reboot removes them.
 func (h *Hook) Epilog(run rt.Run, exit rt.Exit) (err error) {
 	job, node := run.JobID.Or(0), run.Node
+	err = h.State.checkOwner()
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, h.removeStale(job, node)) }()
 	if _, err := h.State.ReadStateFile(job, node); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil

@@ -121,12 +121,52 @@ func (s State) path(job uint64, node, suffix string) string {
 	return filepath.Join(s.Dir, fmt.Sprintf("%d@%s.%s", job, fileName(node), suffix))
 }
 
-// create makes the directory: root's hooks write its files, trackers read them.
+// create makes the directory: root's hooks write its files, trackers read them. The error of a directory
+// that others can change is that of checkOwner.
 func (s State) create() error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return fmt.Errorf("cannot make tracker.state_dir: %w", err)
 	}
-	return nil
+	return s.checkOwner()
+}
+
+// checkOwner returns an error if a user other than root and the user of this process can write in the
+// directory, or can replace it. A hook signals the process that a file there names. The error is
+// fs.ErrNotExist or syscall.ENOTDIR if there is no directory.
+func (s State) checkOwner() error {
+	for at := s.Dir; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err != nil {
+			return fmt.Errorf("cannot check who can write in tracker.state_dir: %w", err)
+		}
+		problem := changeable(info, at == s.Dir)
+		if problem != "" {
+			return fmt.Errorf("tracker.state_dir %s is not safe: %s %s; nothing was done, because a hook signals the process that a file there names: give %[2]s to root with chown(1) and chmod go-w, or set tracker.state_dir to another directory", s.Dir, at, problem)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
+}
+
+// changeable says how another user can change a directory; empty if none can. In a sticky directory,
+// such as /tmp, others can create files, and only isState is harmed by these.
+func changeable(info fs.FileInfo, isState bool) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "has no owner"
+	}
+	isOurs := st.Uid == 0 || int(st.Uid) == os.Geteuid()
+	hasOurGroup := st.Gid == 0 || int(st.Gid) == os.Getegid()
+	isShared := st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && !hasOurGroup
+	isSticky := st.Mode&syscall.S_ISVTX != 0 && !isState
+	switch {
+	case !isOurs:
+		return fmt.Sprintf("belongs to the user id %d, not to root", st.Uid)
+	case isShared && !isSticky:
+		return fmt.Sprintf("can be written by users other than root (mode %04o)", st.Mode&0o7777)
+	}
+	return ""
 }
 
 // createShared makes the directory in which the trackers share their readings of the node.
