@@ -52,7 +52,7 @@ func track(c *check, pid int, devices string) (out outputs) {
 		if err := w.Put(s); err != nil {
 			c.Fatalf("%v", err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(250 * time.Millisecond)
 	}
 	run.State, run.End = rt.StateEnded, time.Now()
 	if err := w.End(run); err != nil {
