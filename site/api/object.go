@@ -57,8 +57,11 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	name, ok := s.objectName(req.runID, strings.TrimPrefix(r.URL.Path, "/"+s.conf.Bucket+"/"))
+	key := strings.TrimPrefix(r.URL.Path, "/"+s.conf.Bucket+"/")
+	name, ok := s.objectName(req.runID, key)
 	switch {
+	case hasDots(key):
+		return invalid(400, "InvalidRequest", "the key has . or .. as a part of its path")
 	case !ok:
 		return invalid(403, "AccessDenied", "the credentials are for keys below "+s.conf.Prefix+"/"+req.runID+"/")
 	case r.URL.RawQuery != "":
@@ -217,10 +220,20 @@ func (s *Server) discard(ctx context.Context, stored string) {
 func (s *Server) objectName(runID, key string) (string, bool) {
 	rest, ok := strings.CutPrefix(key, s.conf.Prefix+"/"+runID+"/")
 	name := url.PathEscape(rest)
-	if !ok || rest == "" || len(name) > 250 || strings.Trim(rest, ".") == "" || name == site.InlineName {
+	if !ok || rest == "" || len(name) > 250 || hasDots(key) || strings.Trim(rest, ".") == "" || name == site.InlineName {
 		return "", false
 	}
 	return name, true
+}
+
+// hasDots reports whether an element of a path is . or .., which clients and stores resolve differently.
+func hasDots(key string) bool {
+	for element := range strings.SplitSeq(key, "/") {
+		if element == "." || element == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // isRecord reports whether an object is the complete record of its run.
