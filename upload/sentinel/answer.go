@@ -70,12 +70,15 @@ func parseRefreshed(b []byte) (upload.Credentials, error) {
 }
 
 // isOwnError reports whether an answer has the shape of the API's errors: a JSON object with
-// detail, or error. Gateways send HTML, text, or an object with a message.
+// detail, or error. Gateways send HTML, text, or an object with a message. Some proxies remove the
+// Content-Type of an answer: without it the body alone decides.
 func isOwnError(header http.Header, body []byte) bool {
-	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
-	isJSON := kind == "application/json" || kind == "application/problem+json"
-	if err != nil || !isJSON {
-		return false
+	if contentType := header.Get("Content-Type"); contentType != "" {
+		kind, _, err := mime.ParseMediaType(contentType)
+		isJSON := kind == "application/json" || kind == "application/problem+json"
+		if err != nil || !isJSON {
+			return false
+		}
 	}
 	var e struct{ Detail, Error any }
 	if json.Unmarshal(body, &e) != nil {

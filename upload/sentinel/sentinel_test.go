@@ -277,6 +277,7 @@ func TestOnlyTheReceiverItselfSaysThatItDidNothing(t *testing.T) {
 // Only an error in the shape of the API's errors counts as the API's own, because gateways answer
 // 404 too.
 func TestOwnErrors(t *testing.T) {
+	const absent = "no header"
 	for _, tc := range []struct {
 		kind, body string
 		own        bool
@@ -289,8 +290,17 @@ func TestOwnErrors(t *testing.T) {
 		{"text/plain", `{"detail":"there is no such run"}`, false},
 		{"text/html", "<html>default backend - 404</html>", false},
 		{"", "", false},
+		{"", `{"detail":"there is no such run"}`, true},
+		{"", `{"message":"no Route matched with those values"}`, false},
+		{"", `["detail"]`, false},
+		{"", "<html>default backend - 404</html>", false},
+		{absent, `{"detail":"there is no such run"}`, true},
+		{absent, "404 page not found", false},
 	} {
 		c, _ := newClient(t, "spec", func(string, int) (int, string, http.Header) {
+			if tc.kind == absent {
+				return 404, tc.body, http.Header{"Content-Type": nil}
+			}
 			return 404, tc.body, http.Header{"Content-Type": {tc.kind}}
 		})
 		var e *upload.Error
