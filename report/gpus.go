@@ -16,7 +16,7 @@ type GPU struct {
 	Name  string       `json:"name"`
 	Host  string       `json:"host_id,omitempty"`
 	InJob rt.Opt[bool] `json:"in_job"`        // allocated to the job
-	IsMIG bool         `json:"mig,omitempty"` // a MIG instance, of which no driver reports how busy it is
+	IsMIG bool         `json:"mig,omitempty"` // a MIG instance: no driver reports how busy it is
 	// BusyPct is the share of time in which it ran a kernel, see BusyOf. A busy GPU need not be efficient.
 	BusyPct    rt.Opt[float64] `json:"busy_pct"`
 	MaxBusyPct rt.Opt[float64] `json:"max_busy_pct"`
@@ -32,7 +32,7 @@ type GPU struct {
 	Processes            uint64          `json:"processes"` // that the driver reported on it
 	ProcessBusyPct       rt.Opt[float64] `json:"process_busy_pct"`
 	ProcessVRAMPeakBytes rt.Opt[uint64]  `json:"process_vram_peak_bytes"`
-	// ProcessVRAMPeakMark is empty only for a single process of which the driver's accounting has the peak.
+	// ProcessVRAMPeakMark is empty only for a single process whose peak the driver's accounting has.
 	ProcessVRAMPeakMark Mark `json:"process_vram_peak_mark,omitempty"`
 }
 
