@@ -144,17 +144,25 @@ func MergeTaskEnv(run *rt.Run, env Env, isBatch bool) bool {
 // mergeUser adds what TRACKER_* variables of at most limit bytes set, and the tag userFieldsTag.
 func mergeUser(run *rt.Run, env Env, limit int) {
 	meta := userMetadata(env, limit)
+	tags := map[string]string{}
+	if id := meta.ExternalRunID; id != "" && run.JobID.Valid() { // a label: the run has an identity
+		meta.ExternalRunID, tags[userRunIDTag] = "", id
+	}
 	if fields := setFields(&meta); len(fields) > 0 {
 		fields = append(fields, strings.Split(run.Meta.Tags[userFieldsTag], ",")...)
 		slices.Sort(fields)
 		fields = slices.DeleteFunc(slices.Compact(fields), func(name string) bool { return name == "" })
-		meta.Tags = map[string]string{userFieldsTag: strings.Join(fields, ",")}
+		tags[userFieldsTag] = strings.Join(fields, ",")
 	}
+	meta.Tags = tags
 	run.Meta.Merge(meta)
 }
 
-// userFieldsTag names the fields of the metadata that the user has set.
-const userFieldsTag = "user_fields"
+// userFieldsTag names the fields of the metadata that the user has set. userRunIDTag has TRACKER_EXTERNAL_RUN_ID.
+const (
+	userFieldsTag = "user_fields"
+	userRunIDTag  = "user_external_run_id"
+)
 
 // setFields returns the names of the fields that m has.
 func setFields(m *rt.Metadata) (names []string) {

@@ -197,7 +197,7 @@ func TestMergeTaskEnvOrder(t *testing.T) {
 		for _, e := range order {
 			MergeTaskEnv(&run, e, isBatch(e))
 		}
-		if run.Meta.JobName != "users" || run.Meta.ExternalRunID != "x-1" || run.Meta.TaskName != "3" || run.Meta.Tags["slurm_job_name"] == "" {
+		if run.Meta.JobName != "users" || run.Meta.Tags["user_external_run_id"] != "x-1" || run.Meta.ExternalRunID != run.ExternalRunID() || run.Meta.TaskName != "3" || run.Meta.Tags["slurm_job_name"] == "" {
 			t.Errorf("the user's names became %+v", run.Meta)
 		}
 	}
