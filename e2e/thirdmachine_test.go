@@ -51,7 +51,7 @@ func TestThirdMachine(t *testing.T) {
 	// Another user may see no job of this one.
 	cmd := m.command("third", m.as("nobody"), "report", all["short"][0])
 	out, err := cmd.CombinedOutput()
-	if want := "no run of job " + all["short"][0] + " in "; err == nil || !strings.Contains(string(out), want) {
+	if want := "no such job: " + all["short"][0] + " is neither in "; err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("another user: %v, %s", err, out)
 	}
 	c.healthy(t)

@@ -180,6 +180,7 @@ var unsignedZero = strings.NewReplacer("-0.0 %", "0.0 %", "+0.0 %", "0.0 %")
 // difference.
 func (p *page) differences(list []Difference, o TextOptions) {
 	var all []string
+	isOther := false
 	for i := range list {
 		d := &list[i]
 		show := Clock
@@ -188,6 +189,7 @@ func (p *page) differences(list []Difference, o TextOptions) {
 			show = bytes
 		}
 		one := name + " " + show(rt.Some(d.Sacct))
+		isOther = isOther || show(rt.Some(d.Sacct)) != show(rt.Some(d.Ours))
 		if !o.Verbose {
 			all = append(all, one)
 			continue
@@ -196,6 +198,6 @@ func (p *page) differences(list []Difference, o TextOptions) {
 		p.list(onlyIf(i == 0, "sacct"), fmt.Sprintf("%s (ours %s%s): %s", one, show(rt.Some(d.Ours)), off, d.Reason))
 	}
 	if len(all) > 0 {
-		p.list("sacct", strings.Join(all, ", ")+"; --verbose shows why these differ from the figures above")
+		p.list("sacct", strings.Join(all, ", ")+onlyIf(isOther, "; --verbose shows why these differ from the figures above"))
 	}
 }

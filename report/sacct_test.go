@@ -47,6 +47,12 @@ func TestSacct(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, text)
 		}
 	}
+	var b strings.Builder
+	s.Sacct.Differences = []Difference{{Figure: "elapsed_secs", Ours: 3600.4, Sacct: 3600}}
+	if err := WriteDetails(&b, s, TextOptions{}); err != nil || !strings.Contains(b.String(), "sacct        elapsed 01:00:00\n") {
+		t.Errorf("equal figures do not differ: %v\n%s", err, b.String())
+	}
+	s.compareSacct()
 	s.Sacct.Differences[1].OffPct.Set(-0.04)
 	s.Sacct.Differences[0].OffPct.Set(-10)
 	if text := textOf(t, s); strings.Contains(text, "-0.0 %") || !strings.Contains(text, ", -10.0 %)") {

@@ -24,7 +24,7 @@ var (
 	ErrLive       = errors.New("the run's tracker is alive")
 	ErrNetworkFS  = errors.New("network file system")
 	ErrReadOnly   = errors.New("spool file opened read-only")
-	ErrNotFound   = errors.New("no such run in the spool")
+	ErrNotFound   = errors.New("no such job")
 	ErrOutOfOrder = errors.New("batch out of order")
 	ErrClosed     = errors.New("spool file is closed")
 	// ErrLimit means that a file needs more time or memory than a run's file can need.

@@ -221,10 +221,10 @@ func FindJob(dir, job string) ([]Entry, error) {
 		}
 	}
 	if len(found) == 0 && unread > 0 {
-		return nil, fmt.Errorf("job %q in %s: %w that can be read; rt-spool ls lists the runs, and the files that cannot be read (%d)", job, dir, ErrNotFound, unread)
+		return nil, fmt.Errorf("%w: %q is not in %s, as far as it can be read; rt-spool ls lists the runs, and the files that cannot be read (%d)", ErrNotFound, job, dir, unread)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("job %q in %s: %w; rt-spool ls lists the runs", job, dir, ErrNotFound)
+		return nil, fmt.Errorf("%w: %q is not in %s; rt-spool ls lists the runs", ErrNotFound, job, dir)
 	}
 	return found, nil
 }

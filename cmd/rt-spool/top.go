@@ -183,7 +183,7 @@ func damagedFile(err error) error {
 	case errors.Is(err, rtcli.ErrUsage):
 		return err
 	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, spool.ErrNotFound): // that one says it
-		return fmt.Errorf("top: %w: run rt-spool as root or as the spool's owner", err)
+		return fmt.Errorf("top: %w: spool.access in rt.toml says who may read it", err)
 	}
 	return fmt.Errorf("top: %w", err)
 }

@@ -104,7 +104,7 @@ func OnNode(entries []spool.Entry, job, node string) ([]spool.Entry, error) {
 	}
 	entries = slices.DeleteFunc(entries, func(e spool.Entry) bool { return e.Run.Node != node })
 	if len(entries) == 0 {
-		return nil, fmt.Errorf("job %s on node %s: %w", job, node, spool.ErrNotFound)
+		return nil, fmt.Errorf("%w: %s on node %s", spool.ErrNotFound, job, node)
 	}
 	return entries, nil
 }
@@ -177,7 +177,7 @@ func Unreadable(bad []error, of int) error {
 	case denied+intact == len(bad) && intact > 0:
 		return fmt.Errorf("%d of %d files cannot be read by this version of rt, or not now", len(bad), of)
 	case denied == len(bad):
-		return fmt.Errorf("%d of %d files may not be read by this user: run rt-spool as root or as the spool's owner", denied, of)
+		return fmt.Errorf("%d of %d files may not be read by this user: spool.access in rt.toml says who may", denied, of)
 	}
 	return fmt.Errorf("%w: %d of %d files cannot be read", ErrDamaged, len(bad), of)
 }

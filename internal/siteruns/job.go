@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
@@ -59,7 +58,7 @@ func Look(ctx context.Context, c *client.Client, w Wanted) (*Job, error) {
 	if w.Node != "" {
 		node = " on node " + w.Node
 	}
-	return nil, errkind.With(spool.ErrNotFound, fmt.Errorf("no run of job %s%s in %s, and none at %s", w.Job, node, w.Dir, c.URL()))
+	return nil, fmt.Errorf("%w: %s%s is neither in %s nor at %s", spool.ErrNotFound, w.Job, node, w.Dir, c.URL())
 }
 
 // Names returns the names of all runs, which are JOB arguments.
