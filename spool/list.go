@@ -26,6 +26,9 @@ type Entry struct {
 	Snapshots   int64     // how many are stored
 	Unsent      int64     // how many of them no receiver has confirmed
 	DeliveredAt time.Time // zero before
+	// SuspendedSecs is how long the job was suspended: from accounting, or else at least what the readings show; absent
+	// for 0.
+	SuspendedSecs rt.Opt[float64]
 	// Err says why the file cannot be read; all fields except Path and Size are then
 	// empty. The other entries are not affected.
 	Err error
@@ -157,13 +160,14 @@ func inspect(path string) (e Entry) {
 		e.Err = err
 		return e
 	}
-	var errs [5]error
+	var errs [6]error
 	e.Run = r.Run()
 	e.Snapshots, errs[0] = r.stored()
 	e.DeliveredAt, errs[1] = r.DeliveredAt()
 	e.Live, errs[2] = r.Live()
 	e.Unsent, errs[3] = r.unsent(e.Snapshots, e.DeliveredAt)
-	errs[4] = r.Close()
+	e.SuspendedSecs, errs[4] = r.suspended()
+	errs[5] = r.Close()
 	if err := errors.Join(errs[:]...); err != nil {
 		return Entry{Path: path, Size: e.Size, Err: err, written: e.written}
 	}
@@ -179,6 +183,28 @@ func (r *Reader) stored() (int64, error) {
 	}
 	gone, err := thinned(r.db)
 	return last - gone, describe(r.path, err)
+}
+
+// suspended returns how long the job was suspended. The rows have differences: their sum is the last value.
+func (r *Reader) suspended() (secs rt.Opt[float64], err error) {
+	row, err := r.db.query("SELECT detail FROM event WHERE kind = 'job' AND name = 'sacct' AND status = 'ok' LIMIT 1")
+	if err != nil {
+		return secs, describe(r.path, err)
+	}
+	if len(row) > 0 {
+		detail, _ := row[0].(string)
+		_, after, _ := strings.Cut(" "+detail, " suspended_secs=")
+		text, _, _ := strings.Cut(after, " ")
+		if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 {
+			secs.Set(n)
+		}
+		return secs, nil
+	}
+	usec, err := r.db.queryInt("SELECT sum(job_suspended_us) FROM steady_delta")
+	if usec > 0 {
+		secs.Set(float64(usec) / 1e6)
+	}
+	return secs, describe(r.path, err)
 }
 
 // unsent returns how many snapshots follow the last batch that was confirmed.

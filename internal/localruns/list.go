@@ -18,16 +18,18 @@ import (
 
 // Listed is one run of a list: the fields of the run and of the file.
 type Listed struct {
-	*rt.Run     `json:",omitempty"`
-	Path        string     `json:"path"`
-	Live        bool       `json:"live"`
-	SizeBytes   int64      `json:"size_bytes"`
-	Snapshots   int64      `json:"snapshots"`
-	Unsent      int64      `json:"unsent"`   // snapshots that no receiver has confirmed
-	AgeSecs     *float64   `json:"age_secs"` // since its start
-	Delivered   bool       `json:"delivered"`
-	DeliveredAt *time.Time `json:"delivered_at"`
-	Error       string     `json:"error,omitempty"`
+	*rt.Run   `json:",omitempty"`
+	Path      string   `json:"path"`
+	Live      bool     `json:"live"`
+	SizeBytes int64    `json:"size_bytes"`
+	Snapshots int64    `json:"snapshots"`
+	Unsent    int64    `json:"unsent"`   // snapshots that no receiver has confirmed
+	AgeSecs   *float64 `json:"age_secs"` // since its start
+	// SuspendedSecs is how long the job was suspended, which is no run time.
+	SuspendedSecs rt.Opt[float64] `json:"suspended_secs,omitzero"`
+	Delivered     bool            `json:"delivered"`
+	DeliveredAt   *time.Time      `json:"delivered_at"`
+	Error         string          `json:"error,omitempty"`
 }
 
 // ListedAs returns the row of a file of the spool.
@@ -37,7 +39,7 @@ func ListedAs(e *spool.Entry) Listed {
 		l.Error = e.Err.Error()
 		return l
 	}
-	l.Run, l.Unsent = &e.Run, e.Unsent
+	l.Run, l.Unsent, l.SuspendedSecs = &e.Run, e.Unsent, e.SuspendedSecs
 	age := time.Since(e.Run.Start).Round(time.Second).Seconds()
 	l.AgeSecs = &age
 	l.Delivered = !e.DeliveredAt.IsZero()
@@ -155,6 +157,9 @@ func elapsedOf(l *Listed) string {
 		secs.Set(l.End.Sub(l.Start).Seconds())
 	case l.Live:
 		secs.Set(time.Since(l.Start).Seconds())
+	}
+	if v, ok := secs.Get(); ok {
+		secs.Set(max(0, v-l.SuspendedSecs.Or(0)))
 	}
 	return report.Clock(secs)
 }
