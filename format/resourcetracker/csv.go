@@ -32,13 +32,10 @@ const notANumber = "NaN"
 // field, or NaN at the end of the row. The buffers of a job are 0: the kernel counts
 // them in its page cache, which is in memory_cached. A node without a GPU uses 0 GPUs.
 func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
-	row := *s
+	row := withoutGPU(s)
 	isOfJob := row.MemCached.Valid() && !row.MemBuffers.Valid()
 	if isOfJob {
 		row.MemBuffers.Set(0)
-	}
-	if hasNoGPU := row.GPUs == rt.Some[uint64](0); hasNoGPU {
-		row.GPUUsage, row.GPUVRAMUsed, row.GPUUtilized = rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0)
 	}
 	dst = appendScalars(dst, timestamp, &row)
 	if !row.GPUUtilized.Valid() {
@@ -47,11 +44,22 @@ func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
 	return append(dst, '\n')
 }
 
+// withoutGPU returns the figures with 0 for the use of the GPUs of a node that has none: the columns of the
+// node are numbers in both dialects.
+func withoutGPU(s *rt.Scalars) rt.Scalars {
+	row := *s
+	if row.GPUs == rt.Some[uint64](0) {
+		row.GPUUsage, row.GPUVRAMUsed, row.GPUUtilized = rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0)
+	}
+	return row
+}
+
 // AppendLiveCSV appends a row of the live dialect: system is the interval of the
 // node (rt.ScopeNode), process that of the job or the tree below pid. A value that was
 // not read is an empty field, also at the end of the row, as in the rows of other clients.
 func AppendLiveCSV(dst []byte, timestamp int64, system *rt.Scalars, pid rt.Opt[uint64], process *rt.ProcessScalars) []byte {
-	dst = appendScalars(dst, timestamp, system)
+	row := withoutGPU(system)
+	dst = appendScalars(dst, timestamp, &row)
 	dst = whole(dst, pid)
 	dst = whole(dst, process.Children)
 	dst = thousandths(dst, process.UserMillis)

@@ -47,6 +47,7 @@ func TestColumns(t *testing.T) {
 			Children: u(3), UserMillis: u(1500), SystemMillis: u(20), CPUUsage: f(0.152), Memory: u(5<<20 + 9), DiskReadBytes: u(8),
 			GPU: rt.GPUUse{Usage: f(0.25), VRAMUsed: u(3 << 19), Utilized: u(1)},
 		})), strings.TrimSuffix(fullRow, "\n") + ",42,3,1.500,0.020,0.1520,5,8,,0.2500,1.5000,1\n"},
+		{"live, no GPU", string(AppendLiveCSV(nil, 1, &rt.Scalars{GPUs: u(0)}, rt.None[uint64](), &rt.ProcessScalars{})), "1" + strings.Repeat(",", 18) + "0.0000,0.0000,0" + strings.Repeat(",", 11) + "\n"},
 		{"live, nothing read", string(AppendLiveCSV(nil, 1, &empty, rt.None[uint64](), &rt.ProcessScalars{})), "1" + strings.Repeat(",", 31) + "\n"},
 	}
 	for _, tt := range tests {
