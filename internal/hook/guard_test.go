@@ -127,3 +127,25 @@ func starved(args ...string) *exec.Cmd {
 	}
 	return c
 }
+
+// The hooks do not get what slurmd's environment says to the Go runtime: with GOMAXPROCS=100000 they hang before
+// main. They get everything else.
+func TestGuardsIgnoreSettingsOfTheRuntime(t *testing.T) {
+	for _, name := range []string{"prolog", "epilog"} {
+		dir := t.TempDir()
+		text, err := os.ReadFile(filepath.Join("../../contrib/slurm/hooks", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		script := strings.ReplaceAll(string(text), "/usr/local/libexec/rt/", dir+"/")
+		if err := os.WriteFile(filepath.Join(dir, "rt-"+name), []byte("#!/bin/sh\nenv\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", "-c", script)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SLURM_JOB_ID=1", "GOMAXPROCS=100000", "GOGC=1", "GOMEMLIMIT=1", "GODEBUG=gctrace=1", "GOTRACEBACK=crash"}
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.Contains(string(out), "\nGO") || strings.HasPrefix(string(out), "GO") || !strings.Contains(string(out), "SLURM_JOB_ID=1\n") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
