@@ -117,8 +117,9 @@ func waitForStart(delay time.Duration, stop chan os.Signal) {
 	tracker.RaisePriority() // rt-prolog has lowered it
 }
 
-// maxRun limits what is read from standard input, in bytes.
-const maxRun = 1 << 20
+// maxRun limits what is read from standard input, in bytes. A run is a part of the environment of rt-prolog, which
+// has at most 6 MiB, see execve(2).
+const maxRun = 8 << 20
 
 func readRun(r io.Reader) (rt.Run, error) {
 	var out rt.Run
