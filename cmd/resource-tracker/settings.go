@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/smallfile"
 	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/internal/telemetry"
 )
@@ -117,15 +118,28 @@ func (s *settings) keepsJob() bool {
 	return insideSlurm() && len(s.command) > 0 && s.hasSpool()
 }
 
-// stateDir is the user's default spool; empty without a home.
+// stateDir is the user's default spool; empty without a home of this user. With sudo, root can have the home of
+// another user, who could lead root's files to any place with a link.
 func stateDir() string {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "rt")
+	var dir string
+	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		dir = filepath.Join(state, "rt")
+	} else if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		dir = filepath.Join(home, ".local/state/rt")
 	}
-	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local/state/rt")
+	if dir == "" || isForeign(dir) {
+		return ""
 	}
-	return ""
+	return dir
+}
+
+// isForeign reports whether this process is root and another user can change the directory.
+func isForeign(dir string) bool {
+	if os.Geteuid() != 0 {
+		return false
+	}
+	problem, err := smallfile.Foreign(dir)
+	return problem != "" || err != nil
 }
 
 // interval returns how often to sample; fromFile is the file's, in seconds.
@@ -288,17 +302,21 @@ func usable(dir string, check func(dir string) error) error {
 	return nil
 }
 
-// tempDir is TMPDIR if it is absolute.
+// tempDir is TMPDIR if it is absolute and, for root, other users can replace no file there.
 func tempDir() string {
-	if dir := os.TempDir(); filepath.IsAbs(dir) {
-		return filepath.Clean(dir)
+	dir := filepath.Clean(os.TempDir())
+	if !filepath.IsAbs(dir) || isForeign(filepath.Join(dir, privateName())) {
+		return "/tmp"
 	}
-	return "/tmp"
+	return dir
 }
+
+// privateName is the name of our directory in one that all users may write to.
+func privateName() string { return "rt-" + strconv.Itoa(os.Getuid()) }
 
 // privateIn creates our directory in one that all users may write to, and returns it.
 func privateIn(temp string, check func(dir string) error) (string, error) {
-	dir := filepath.Join(temp, "rt-"+strconv.Itoa(os.Getuid()))
+	dir := filepath.Join(temp, privateName())
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}

@@ -210,6 +210,41 @@ func TestStateDir(t *testing.T) {
 	}
 }
 
+// Root takes no directory that another user can change: such as that of a user's home, which sudo can leave.
+func TestRootDoesNotFollowUsers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: gives directories to another user")
+	}
+	bare(t)
+	for name, change := range map[string]func(home string) error{
+		"the home":      func(home string) error { return os.Chown(home, 65534, 65534) },
+		"its .local":    func(home string) error { return os.Chown(filepath.Join(home, ".local"), 65534, 65534) },
+		"all may write": func(home string) error { return os.Chmod(home, 0o777) },
+	} {
+		home := t.TempDir()
+		t.Setenv("HOME", home)
+		t.Setenv("XDG_STATE_HOME", "")
+		t.Setenv("TMPDIR", home)
+		if err := os.Mkdir(filepath.Join(home, ".local"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := stateDir(), filepath.Join(home, ".local/state/rt"); got != want || tempDir() != home {
+			t.Errorf("%s, before: %q, %q", name, got, tempDir())
+		}
+		if err := change(home); err != nil {
+			t.Fatal(err)
+		}
+		isTemp := name == "its .local" // TMPDIR itself is still root's
+		if got := stateDir(); got != "" || (tempDir() == home) != isTemp {
+			t.Errorf("%s: the directories are %q and %q", name, got, tempDir())
+		}
+		t.Setenv("XDG_STATE_HOME", filepath.Join(home, ".local"))
+		if got := stateDir(); got != "" {
+			t.Errorf("%s, with XDG_STATE_HOME: %q", name, got)
+		}
+	}
+}
+
 func TestPID(t *testing.T) {
 	bare(t)
 	file := writeConfig(t, "[job]\npid = 12\n")

@@ -27,7 +27,7 @@ import (
 func (h *Hook) Epilog(run rt.Run, exit rt.Exit) (err error) {
 	job, node := run.JobID.Or(0), run.Node
 	err = h.State.checkOwner()
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	if errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	if err != nil {

@@ -131,42 +131,16 @@ func (s State) create() error {
 }
 
 // checkOwner returns an error if a user other than root and the user of this process can write in the
-// directory, or can replace it. A hook signals the process that a file there names. The error is
-// fs.ErrNotExist or syscall.ENOTDIR if there is no directory.
+// directory, or can replace it. A hook signals the process that a file there names.
 func (s State) checkOwner() error {
-	for at := s.Dir; ; at = filepath.Dir(at) {
-		info, err := os.Stat(at)
-		if err != nil {
-			return fmt.Errorf("cannot check who can write in tracker.state_dir: %w", err)
-		}
-		problem := changeable(info, at == s.Dir)
-		if problem != "" {
-			return fmt.Errorf("tracker.state_dir %s is not safe: %s %s; nothing was done, because a hook signals the process that a file there names: give %[2]s to root with chown(1) and chmod go-w, or set tracker.state_dir to another directory", s.Dir, at, problem)
-		}
-		if at == filepath.Dir(at) {
-			return nil
-		}
+	problem, err := smallfile.Foreign(s.Dir)
+	if err != nil {
+		return fmt.Errorf("cannot check who can write in tracker.state_dir: %w", err)
 	}
-}
-
-// changeable says how another user can change a directory; empty if none can. In a sticky directory,
-// such as /tmp, others can create files, and only isState is harmed by these.
-func changeable(info fs.FileInfo, isState bool) string {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return "has no owner"
+	if problem != "" {
+		return fmt.Errorf("tracker.state_dir %s is not safe: %s; nothing was done, because a hook signals the process that a file there names: give it to root with chown(1) and chmod go-w, or set tracker.state_dir to another directory", s.Dir, problem)
 	}
-	isOurs := st.Uid == 0 || int(st.Uid) == os.Geteuid()
-	hasOurGroup := st.Gid == 0 || int(st.Gid) == os.Getegid()
-	isShared := st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && !hasOurGroup
-	isSticky := st.Mode&syscall.S_ISVTX != 0 && !isState
-	switch {
-	case !isOurs:
-		return fmt.Sprintf("belongs to the user id %d, not to root", st.Uid)
-	case isShared && !isSticky:
-		return fmt.Sprintf("can be written by users other than root (mode %04o)", st.Mode&0o7777)
-	}
-	return ""
+	return nil
 }
 
 // createShared makes the directory in which the trackers share their readings of the node.
