@@ -11,6 +11,7 @@ const MaxReportRuns = 300
 // Report is a request for the report of a job.
 type Report struct {
 	Name    string // of the job, as the reader wrote it
+	Reader  string // Reader.Name
 	Runs    []Run  // with their records
 	Earlier []Run  // of the same user and the same name, for the advice
 	Links   []Link // for the top of the page

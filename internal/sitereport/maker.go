@@ -43,7 +43,7 @@ const (
 // dirs matches the directories of the records.
 const dirs = "rt-report-*"
 
-// Maker makes reports, one at a time.
+// Maker makes reports, one at a time. Readers take turns.
 type Maker struct {
 	// Open opens the complete record of a run.
 	Open func(ctx context.Context, runID string) (io.ReadCloser, error)
@@ -52,12 +52,12 @@ type Maker struct {
 	Temp    string // directory of temporary files; empty: the system's
 	Policy  string // the Content-Security-Policy of the pages
 
-	turn chan struct{}
+	turns *turns
 }
 
 // New returns a Maker, and removes what an earlier process has left in the directory of temporary files.
 func New(m Maker) *Maker {
-	m.turn = make(chan struct{}, 1)
+	m.turns = newTurns()
 	if m.Temp == "" {
 		m.Temp = os.TempDir()
 	}
@@ -117,14 +117,11 @@ func (m *Maker) write(ctx context.Context, w io.Writer, form string, r site.Repo
 	if size > maxRecords {
 		return fmt.Errorf("%w: its records have %d MiB, and those of a report at most %d; rt-spool report has no such limit", site.ErrNoReport, size>>20, maxRecords>>20)
 	}
-	select {
-	case m.turn <- struct{}{}:
-	case <-time.After(maxWait):
-		return site.ErrBusy
-	case <-ctx.Done():
-		return ctx.Err()
+	endTurn, err := m.takeTurn(ctx, r)
+	if err != nil {
+		return err
 	}
-	defer func() { <-m.turn }()
+	defer endTurn()
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	dir, err := os.MkdirTemp(m.Temp, dirs)
@@ -136,6 +133,17 @@ func (m *Maker) write(ctx context.Context, w io.Writer, form string, r site.Repo
 		return fmt.Errorf("get the records of job %s: %w", r.Name, err)
 	}
 	return m.run(ctx, w, dir)
+}
+
+// takeTurn waits until the report can be made, at most maxWait, and then returns site.ErrBusy.
+func (m *Maker) takeTurn(ctx context.Context, r site.Report) (end func(), err error) {
+	waiting, cancel := context.WithTimeoutCause(ctx, maxWait, site.ErrBusy)
+	defer cancel()
+	end, err = m.turns.take(waiting, r.Reader)
+	if err != nil {
+		return nil, context.Cause(waiting)
+	}
+	return end, nil
 }
 
 // prepare puts what Load reads into a directory.

@@ -150,7 +150,7 @@ func (f *wanted) reported() (list []site.Run) {
 
 // report returns what is needed for the report of a job.
 func (p *Pages) report(r request, f *wanted) (out site.Report, err error) {
-	out = site.Report{Name: strconv.FormatUint(f.id, 10), Runs: f.reported()}
+	out = site.Report{Name: strconv.FormatUint(f.id, 10), Reader: r.reader.Name, Runs: f.reported()}
 	switch {
 	case p.conf.Reports == nil:
 		return out, fmt.Errorf("%w: this service makes none", site.ErrNoReport)
