@@ -131,6 +131,14 @@ func (m *marker) renew(ctx context.Context) error {
 // check returns the claims of the registry and the one of the mark. The error is ErrNotOwner if the mark has
 // none of these claims.
 func (m *marker) check(ctx context.Context) (claims []string, found string, err error) {
+	claims, found, err = m.compare(ctx)
+	if errors.Is(err, errNoMarker) { // another receiver may have made the first mark and claim in between
+		return m.compare(ctx)
+	}
+	return claims, found, err
+}
+
+func (m *marker) compare(ctx context.Context) (claims []string, found string, err error) {
 	found, err = m.read(ctx) // before the claims: a new claim is in the registry first
 	isUnmarked := errors.Is(err, errNoMarker)
 	if err != nil && !isUnmarked {
