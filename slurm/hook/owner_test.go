@@ -53,7 +53,7 @@ func TestHooksRefuseStateOfOthers(t *testing.T) {
 	}
 }
 
-// Directories that nobody else can change are accepted: root's and the hook's own, also below a sticky one.
+// Directories that no other user can change are accepted: root's and the hook's own, also below a sticky one.
 func TestHooksAcceptOwnState(t *testing.T) {
 	h, dir := newHook(t, fakeGood)
 	above := filepath.Join(dir, "sticky")
