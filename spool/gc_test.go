@@ -258,7 +258,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 // file, each with its totals.
 func TestCollectThinsToTheFloor(t *testing.T) {
 	t.Parallel()
-	const runs, bound = 4, 460 << 10
+	const runs, bound = 4, 476 << 10
 	dir := t.TempDir()
 	for job := range uint64(runs) {
 		gcRun(t, dir, job+1, 1500, 10, -1)
