@@ -18,6 +18,7 @@ type Orphans interface {
 // EndedProcess is the last reading of a process: as a zombie.
 type EndedProcess struct {
 	PID         int
+	IsRead      bool      // without it a member keeps its last reading, because Own has the time of its children too
 	Start       uint64    // ticks after boot
 	Own, Waited [2]uint64 // as in procfile.Stat
 }
@@ -25,7 +26,7 @@ type EndedProcess struct {
 // ReadZombie returns the last reading of the child pid of this process, which has ended.
 func ReadZombie(pid int) (EndedProcess, error) {
 	s, err := procfile.ReadStat("/proc", pid)
-	return EndedProcess{PID: pid, Start: s.Start, Own: s.Own, Waited: s.Waited}, err
+	return EndedProcess{PID: pid, IsRead: err == nil, Start: s.Start, Own: s.Own, Waited: s.Waited}, err
 }
 
 // AddOrphans makes the orphans members of the tree. It has no effect if the tree's procfs has other pids than
@@ -58,13 +59,17 @@ func (t *Tree) takeEnded() {
 	for i := range t.ended {
 		e := &t.ended[i]
 		k, isMember := t.at[e.PID]
-		if !isMember || t.members[k].start != e.Start {
+		isOther := isMember && e.IsRead && t.members[k].start != e.Start
+		if !isMember || isOther {
 			t.lost.add(e.Own)
 			t.lost.add(e.Waited)
 			continue
 		}
 		m := &t.members[k]
-		m.own, m.isOrphan, m.alive = e.Own, true, true // its own children ended before it
-		m.waited.update(e.Waited)
+		m.isOrphan, m.alive = true, true // its own children ended before it
+		if e.IsRead {
+			m.own = e.Own
+			m.waited.update(e.Waited)
+		}
 	}
 }

@@ -23,7 +23,14 @@ func (f *fosterParent) Ended(dst []EndedProcess) []EndedProcess {
 func (f *fosterParent) end(w *world, pid, own, waited int) {
 	w.kill(pid)
 	o, c := uint64(own), uint64(waited)
-	f.ended = append(f.ended, EndedProcess{PID: pid, Start: uint64(1000 + pid), Own: [2]uint64{o, 2 * o}, Waited: [2]uint64{c, 2 * c}})
+	f.ended = append(f.ended, EndedProcess{PID: pid, IsRead: true, Start: uint64(1000 + pid), Own: [2]uint64{o, 2 * o}, Waited: [2]uint64{c, 2 * c}})
+}
+
+// endUnread is the end of a process that could not be read: only its use, with its children's, is known.
+func (f *fosterParent) endUnread(w *world, pid, all int) {
+	w.kill(pid)
+	o := uint64(all)
+	f.ended = append(f.ended, EndedProcess{PID: pid, Own: [2]uint64{o, 2 * o}})
 }
 
 // An orphan counts while it lives and after this process has waited for it, once.
@@ -54,6 +61,8 @@ func TestTreeOrphans(t *testing.T) {
 			{"and ends", func() { orphans.end(w, 701, 6, 0) }, 51, 0},
 			{"a pid comes again before the reading", func() { w.put(800, self, 1, 0) }, 52, 1},
 			{"as another orphan", func() { orphans.end(w, 800, 3, 0); w.put(800, self, 7, 0); w.procs[800].start = 7777 }, 61, 1},
+			{"a member whose end cannot be read", func() { w.put(850, self, 2, 0) }, 63, 2},
+			{"keeps its last reading", func() { orphans.endUnread(w, 850, 5) }, 63, 1},
 		} {
 			step.do()
 			w.flush()
