@@ -137,7 +137,7 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 	}
 }
 
-// peaks returns the peaks of the runs, that of the job last.
+// peaks returns the peaks of the runs, the job's last.
 func (a *adviser) peaks() (list []sampleValue) {
 	for _, r := range a.runs {
 		isBound := r.whyNone() != "" || !r.peak().Valid()

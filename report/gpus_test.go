@@ -33,7 +33,7 @@ func gpuRun(t *testing.T, allocated string, fill func(i int, s *rt.Snapshot)) *S
 	return s
 }
 
-// instance is a MIG instance of which it is not known whether it is the job's.
+// instance is a MIG instance that may be the job's or not.
 func instance() rt.GPUReading {
 	return rt.GPUReading{UUID: "MIG-x-0", Name: "A100 MIG 1g.5gb", Host: "0:0", VRAMTotal: u(5 * gib), VRAMUsed: u(2 * gib), Detail: map[string]string{"parent_uuid": "GPU-0"}}
 }

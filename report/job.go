@@ -54,7 +54,7 @@ type JobGPUs struct {
 	Count         int             `json:"count"`           // GPUs that were read
 	Unread        bool            `json:"unread"`          // a node allocated more GPUs than were read
 	Idle          int             `json:"idle"`            // never busy, and without a process
-	BusyPct       rt.Opt[float64] `json:"busy_pct"`        // mean over the GPUs; absent if that of one is
+	BusyPct       rt.Opt[float64] `json:"busy_pct"`        // mean over the GPUs; absent if one was not read
 	WorstVRAMPct  rt.Opt[float64] `json:"worst_vram_pct"`  // at least: of the highest reading
 	VRAMPeakBytes rt.Opt[uint64]  `json:"vram_peak_bytes"` // on the GPU with the highest peak; at least
 }

@@ -74,7 +74,7 @@ type PeakMemory struct {
 // Text formats the peak with its mark.
 func (p PeakMemory) Text() string { return p.PeakMark.Of(size(p.PeakBytes)) }
 
-// highestOf is the peak of memory of which only readings are known.
+// highestOf is the peak of memory if only readings are known.
 func highestOf(memory rt.Opt[uint64]) PeakMemory {
 	if !memory.Valid() {
 		return PeakMemory{}

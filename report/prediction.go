@@ -53,8 +53,9 @@ func predict(values []sampleValue, floor float64) prediction {
 	}
 	p.n = len(like)
 	p.margin = marginOf(p.n)
-	isTop := p.n < fewestForTrend && p.above == 0 // all values can rise, and those like the job's are too few to show it
-	p.rising = rises(like) || isTop && rises(all)
+	isTop := p.n < fewestForTrend && p.above == 0 // the values like the job's are too few to show that all rise
+	doAllRise := isTop && rises(all)
+	p.rising = doAllRise || rises(like)
 	return p
 }
 

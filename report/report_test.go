@@ -309,7 +309,7 @@ func TestMemoryOfATree(t *testing.T) {
 	}
 }
 
-// The limit of a command's container, its peak and its kills are those of the container. The tree has its own figure.
+// A command in a container has the container's limit, peak and kills. The tree has its own figure.
 func TestContainerOfATree(t *testing.T) {
 	list := commandSnapshots()[:3]
 	for i := range list {

@@ -87,7 +87,7 @@ func (f *Figures) markAtLeast() {
 	}
 }
 
-// contain raises the figures of a step that are below those of its tasks, which were read later.
+// contain raises the figures of a step that are below the sums of its tasks, which were read later.
 func (s *Step) contain() {
 	sum := func(of func(*Figures) rt.Opt[float64]) rt.Opt[float64] {
 		return sumOf(s.Tasks, func(t Task) rt.Opt[float64] { return of(&t.Figures) })

@@ -182,7 +182,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 }
 
 // completeness sets whether the record is complete. What a run used before its first reading and after its last one is
-// not in its figures. The figures of a node are those of the time between.
+// not in its figures. The figures of a node are of the time between.
 func (r *reading) completeness(s *Summary) {
 	isCommand := s.Scope == ScopeTree && len(r.run.Command) > 0
 	began := s.Scope == ScopeNode || r.seen.pending || isCommand

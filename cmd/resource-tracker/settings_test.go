@@ -210,7 +210,7 @@ func TestStateDir(t *testing.T) {
 	}
 }
 
-// Root takes no directory that another user can change: such as that of a user's home, which sudo can leave.
+// Root takes no directory that another user can change, such as one in the home of the user who called sudo.
 func TestRootDoesNotFollowUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: gives directories to another user")

@@ -201,7 +201,7 @@ func (t *tracking) openScopeJob(s settings, warn func(error)) (pids func([]int) 
 		pids = job.Procs
 	}
 	if !isSeen {
-		warn(fmt.Errorf("--scope job: the cgroup of job %s is not visible here, as in a container: the figures of the job are null; --scope node shows those of the node", t.run.Label()))
+		warn(fmt.Errorf("--scope job: the cgroup of job %s is not visible here, as in a container: the figures of the job are null; --scope node shows the figures of the node", t.run.Label()))
 	}
 	return pids, nil
 }

@@ -92,8 +92,9 @@ func hasNVIDIA(dev string) bool { return exists(filepath.Join(dev, "nvidiactl"))
 func hasAMD(sys string) bool { return exists(filepath.Join(sys, "module/amdgpu")) }
 
 // Read fills the devices and their sums, section 6.1.5. It waits at most 100 ms, 1 s for a driver
-// that is known to be slow, and not at all for one that did not answer the previous reading. If a driver does not answer or a device fails,
-// its values are absent, the other values are valid, and the error has the device and the reason.
+// that is known to be slow, and not at all for one that did not answer the previous reading. If a
+// driver does not answer or a device fails, its values are absent, the other values are valid, and
+// the error has the device and the reason.
 // In the first 10 s a missing answer is not an error, because the driver may initialize unused
 // GPUs.
 func (s *Source) Read(snap *rt.Snapshot) error {

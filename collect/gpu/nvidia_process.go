@@ -92,7 +92,8 @@ func (g *nvidiaGPU) readProcessUse(added []rt.GPUProcessReading) {
 // isNoSample reports whether a call for samples returned that there was none since the previous call.
 // Some drivers return an empty list that is too small.
 func isNoSample(ret nvml.Return, samples int) bool {
-	return ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INSUFFICIENT_SIZE && samples == 0
+	isEmpty := ret == nvml.ERROR_INSUFFICIENT_SIZE && samples == 0
+	return isEmpty || ret == nvml.ERROR_NOT_FOUND
 }
 
 // newestUse is the newest sample of a process, in percent; 0 without a sample.

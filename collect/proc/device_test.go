@@ -67,17 +67,25 @@ func TestNetSums(t *testing.T) {
 		{netDev("d", "10", "e", "8", "a", "25"), 206 + 9},  // nothing
 		{netDev("d", "10", "e", "8", "a", "x25"), 206 + 9}, // a cannot be read
 	} {
-		write(t, root.Proc+"/net/dev", step.file)
-		var s rt.Snapshot
-		if err := src.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-		if rx, tx := s.Node.NetRxBytes.Or(0), s.Node.NetTxBytes.Or(0); rx != step.want || tx != step.want {
-			t.Errorf("after\n%s\nthe sums are %d, %d, want %d", step.file, rx, tx, step.want)
-		}
+		checkNetSums(t, root, src, step.file, step.want)
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// checkNetSums reads the interfaces of a file, and compares the sums of the node.
+func checkNetSums(t *testing.T, root FS, src *Net, file string, want uint64) {
+	t.Helper()
+	write(t, root.Proc+"/net/dev", file)
+	var s rt.Snapshot
+	err := src.Read(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rx, tx := s.Node.NetRxBytes.Or(0), s.Node.NetTxBytes.Or(0)
+	if rx != want || tx != want {
+		t.Errorf("after\n%s\nthe sums are %d, %d, want %d", file, rx, tx, want)
 	}
 }
 
@@ -96,14 +104,7 @@ func TestNetSumsOfTheWire(t *testing.T) {
 		{netDev("eth0", "5", "bond0", "170", "bond0.100", "170", "br0", "160", "veth1", "150", "tailscale0", "37"), 171},
 		{netDev("eth0", "7", "bond0", "172", "bond0.100", "172", "br0", "162", "veth1", "152", "tailscale0", "39"), 173},
 	} {
-		write(t, root.Proc+"/net/dev", step.file)
-		var s rt.Snapshot
-		if err := src.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-		if rx, tx := s.Node.NetRxBytes.Or(0), s.Node.NetTxBytes.Or(0); rx != step.want || tx != step.want {
-			t.Errorf("after\n%s\nthe sums are %d, %d, want %d", step.file, rx, tx, step.want)
-		}
+		checkNetSums(t, root, src, step.file, step.want)
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)

@@ -31,7 +31,7 @@ type port struct {
 	now  rt.FabricReading
 }
 
-// portCounters are the files of a counter and their units. The first is that of the architecture, whose unit
+// portCounters are the files of a counter and their units. The architecture has the first one, whose unit
 // for data is four octets. Drivers without it, such as AWS's efa and Broadcom's bnxt_re, have the second.
 var portCounters = [...][2]struct {
 	name string

@@ -3,11 +3,10 @@ package proc
 import "github.com/resource-tracker/rt"
 
 // treeIO adds up the storage bytes of a tree's processes, /proc/<pid>/io. The kernel adds the bytes of a process
-// to its parent's when the parent waits for it, so that the sum over the living members has those of the ended
-// ones. What a process reads or writes between its last reading and its end is missing if no member waits for
+// to its parent's when the parent waits for it: the sum over the living members has the ended ones too. What a process reads or writes between its last reading and its end is missing if no member waits for
 // it: the sums are a lower bound.
 type treeIO struct {
-	isOn, isRead bool     // isRead: that of a member was read
+	isOn, isRead bool     // isRead: a member was read
 	lost         counters // bytes of members that no member waited for
 	shown        counters // the last reading, which the next one never falls below
 }
@@ -15,7 +14,7 @@ type treeIO struct {
 // ReadIO makes the following readings of the tree have its storage bytes.
 func (t *Tree) ReadIO() { t.io.isOn = true }
 
-// readIO reads the bytes of a member. Those of a process of another user stay as they are.
+// readIO reads the bytes of a member. The bytes of a process of another user stay as they are.
 func (t *Tree) readIO(m *member) {
 	if !t.io.isOn {
 		return

@@ -25,7 +25,7 @@ type treeMemory struct {
 	whole bool // the kernel lets go of the lock of a process that waits for it, see hasShortLocks
 }
 
-// ReadPSS makes the following readings of the tree have its PSS, within a budget of CPU time: that of all
+// ReadPSS makes the following readings of the tree have its PSS, within a budget of CPU time: of all
 // processes, or none.
 func (t *Tree) ReadPSS() {
 	t.memory = &treeMemory{pss: pssReader{root: t.fs.Proc, wait: treeWait, most: treeTime, hasCPU: true}, whole: hasShortLocks()}

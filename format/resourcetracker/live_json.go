@@ -52,7 +52,7 @@ type liveCPU struct {
 }
 
 // AppendLiveJSON is AppendJSON with the fields of resource-tracker 0.1.14. s is the sample of the
-// node. As in the CSV of this dialect, the memory of a job is that of its cgroup without page cache.
+// node. As in the CSV of this dialect, the memory of a job is its cgroup's without page cache.
 func AppendLiveJSON(dst []byte, s *rt.Sample, p *LiveProcess, version string) []byte {
 	live := liveSample{
 		TimestampSecs: s.TimestampSecs, JobName: s.JobName, TrackedPID: p.PID,

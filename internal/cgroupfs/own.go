@@ -59,7 +59,7 @@ func pathOf(text, controller string) (string, bool) {
 }
 
 // ownDirs returns the existing directories from the cgroup path up to the mount of its hierarchy; nil for none. A path
-// that is not below the mounted directory is that of another namespace: the mounted directory is then the only one.
+// that is not below the mounted directory belongs to another namespace: the mounted directory is then the only one.
 func ownDirs(mounts []procfile.Mount, path string, has func(*procfile.Mount) bool) (dirs []string) {
 	at := ""
 	for i := range mounts {

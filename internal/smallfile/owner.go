@@ -10,7 +10,7 @@ import (
 )
 
 // Foreign says how a user other than root and the user of this process can write in a directory or replace it;
-// empty if none can. Of a path that does not exist it checks the part that does. An error is that of stat(2).
+// empty if none can. Of a path that does not exist it checks the part that does. It returns the errors of stat(2).
 func Foreign(dir string) (problem string, err error) {
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)

@@ -52,7 +52,7 @@ func stemOf(record *rt.Run) sql.NullString {
 	return sql.NullString{String: column(record.FileStem()), Valid: isWhole}
 }
 
-// partsOfJob has the parts of a job, and in each row the sums of the figures of its runs. The runs are those of the
+// partsOfJob has the parts of a job, and in each row the sums of the figures of its runs. The runs belong to the
 // owner of the job; one that was registered twice counts once.
 const partsOfJob = `SELECT attempt, state, outcome, accounted, started, ended, core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used FROM
 	(SELECT attempt, state, outcome, accounted, min(started) AS started, max(ended) AS ended

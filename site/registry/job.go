@@ -254,7 +254,7 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 	return err
 }
 
-// leaveJob removes the row of a job of which the owner has no run any more, or gives it to the owner of the others.
+// leaveJob removes the row of a job whose owner has no run any more, or gives it to the owner of the others.
 func (r *Registry) leaveJob(ctx context.Context, tx transaction, key jobKey) error {
 	var others int64
 	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3", key.cluster, key.id, key.generation).Scan(&others)

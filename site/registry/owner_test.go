@@ -42,7 +42,7 @@ func jobRows(t *testing.T, r *Registry) string {
 	return strings.Join(list, ", ")
 }
 
-// stepOf changes a run to the one of a step, as the token of a user sends it.
+// stepOf makes a run one of a step, as the token of a user sends it.
 func stepOf(user string, outcome rt.Outcome) func(*rt.Run) {
 	return func(r *rt.Run) {
 		r.User, r.Account, r.Step, r.Meta.JobName, r.Outcome = user, "", "0", "forged", outcome
@@ -113,7 +113,7 @@ func TestTheNodesAreTheOwnerOfAJob(t *testing.T) {
 	})
 }
 
-// The lake has the runs of nodes, and of two with the same name the one of the first owner.
+// The lake has the runs of nodes, and of two with the same name the first owner's.
 func TestTheLakeHasTheRunsOfNodes(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		deliver(t, r, 0, []sent{{"user:alice", stepOf("alice", "")}, {"nodes", nil}, {"others", nil}, {"nodes", nil}})

@@ -122,7 +122,7 @@ func (s State) path(job uint64, node, suffix string) string {
 }
 
 // create makes the directory: root's hooks write its files, trackers read them. The error of a directory
-// that others can change is that of checkOwner.
+// that others can change comes from checkOwner.
 func (s State) create() error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return fmt.Errorf("cannot make tracker.state_dir: %w", err)
