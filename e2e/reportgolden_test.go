@@ -63,6 +63,9 @@ var inText = rewrites(
 	`(^|[^¤0-9.:-])(at least )?(\d+-)?\d\d:\d\d:\d\d\b`, `$1<time>`,
 	`(^|[^¤0-9.])(at least )?\d+(\.\d+)? s\b`, `$1<time>`,
 	`(^|[^¤0-9.])\d+(\.\d+)? ([KMG]iB|B)\b`, `$1<size>`,
+	// The mark of a figure whose last reading came too late.
+	`>=(<)`, `$1`,
+	`(peak|memory) +at least `, `$1 `,
 	`[+-]?\d+(\.\d+)? %`, `<percent>`,
 	`page faults \d+, \d+ from disk`, `page faults <n>, <n> from disk`,
 	`CPU numbers [0-9,-]+, NUMA node numbers [0-9,-]+`, `CPU numbers <n>, NUMA node numbers <n>`,
