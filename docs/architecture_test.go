@@ -12,13 +12,10 @@ import (
 
 const module = "github.com/resource-tracker/rt"
 
-// directory is a line of the map of directories.
-type directory struct {
-	path, floor string
-}
+// A line of the map of wings.
+var mapLine = regexp.MustCompile(`(?m)^([a-z]+) {2,}\S`)
 
-// A line of the map has a floor only if it is the first one of the floor.
-var mapLine = regexp.MustCompile(`(?m)^([1-5 ]) {2}([a-z/]+) {2,}\S`)
+var depguardEntry = regexp.MustCompile(`(?m)^([a-z]+):$`)
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -29,81 +26,65 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestPackages: the map in architecture.md has a line for each package, and no import climbs to a
-// higher floor. make lint checks the imports within a floor.
-func TestPackages(t *testing.T) {
-	directories := readMap(t)
-	list, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{or (len .GoFiles) (len .CgoFiles)}} {{join .Imports \" \"}}", module+"/...").Output()
+// TestWings: each directory with packages is a wing of architecture.md and of .depguard.yml, in the same order, and
+// no import climbs.
+func TestWings(t *testing.T) {
+	wings := wingsOf(t)
+	list, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", module+"/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	hasPackage := map[string]bool{}
+	isUsed := map[string]bool{}
 	for line := range strings.Lines(string(list)) {
 		fields := strings.Fields(line)
-		name := short(fields[0])
-		isOutside := name == "e2e" || strings.HasPrefix(name, "e2e/")
-		hasOnlyTests := fields[1] == "0"
-		if isOutside || hasOnlyTests {
+		from := wingOf(fields[0])
+		if slices.Contains([]string{"docs", "e2e", "man"}, from) {
 			continue
 		}
-		from := directoryOf(directories, name)
-		if from.floor == "" {
-			t.Errorf("architecture.md lacks the package %s", name)
+		if !slices.Contains(wings, from) {
+			t.Errorf("architecture.md lacks the wing %s", from)
 			continue
 		}
-		hasPackage[from.path] = true
-		for _, path := range fields[2:] {
-			if !strings.HasPrefix(path, module) {
-				continue
-			}
-			to := directoryOf(directories, short(path))
-			if to.floor > from.floor {
-				t.Errorf("%s (floor %s) imports %s (floor %s)", name, from.floor, short(path), to.floor)
+		isUsed[from] = true
+		for _, path := range fields[1:] {
+			isOurs := path == module || strings.HasPrefix(path, module+"/")
+			if isOurs && slices.Index(wings, wingOf(path)) < slices.Index(wings, from) {
+				t.Errorf("%s imports %s, which is in a wing above %s", fields[0], path, from)
 			}
 		}
 	}
-	for _, d := range directories {
-		if !hasPackage[d.path] {
-			t.Errorf("architecture.md has %s, which has no package of its own", d.path)
+	for _, wing := range wings {
+		if !isUsed[wing] {
+			t.Errorf("architecture.md has the wing %s, which has no package", wing)
 		}
 	}
 }
 
-// readMap reads the lines of the map of directories.
-func readMap(t *testing.T) []directory {
+// wingsOf returns the wings of the map, which are those of .depguard.yml.
+func wingsOf(t *testing.T) []string {
 	t.Helper()
-	var directories []directory
-	floor := ""
+	var wings, rules []string
 	for _, line := range mapLine.FindAllStringSubmatch(read(t, "architecture.md"), -1) {
-		if line[1] != " " {
-			floor = line[1]
-		}
-		directories = append(directories, directory{strings.TrimSuffix(line[2], "/"), floor})
+		wings = append(wings, line[1])
 	}
-	if len(directories) < 20 {
-		t.Fatalf("the map of architecture.md has %d directories", len(directories))
-	}
-	return directories
-}
-
-// directoryOf returns the most specific line of the map that a package is in.
-func directoryOf(directories []directory, name string) directory {
-	best := directory{}
-	for _, d := range directories {
-		isIn := name == d.path || strings.HasPrefix(name, d.path+"/")
-		if isIn && len(d.path) > len(best.path) {
-			best = d
+	for _, line := range depguardEntry.FindAllStringSubmatch(read(t, "../.depguard.yml"), -1) {
+		if line[1] != "tests" {
+			rules = append(rules, line[1])
 		}
 	}
-	return best
+	if !slices.Equal(wings, rules) {
+		t.Fatalf("architecture.md has the wings %q, .depguard.yml has %q", wings, rules)
+	}
+	return wings
 }
 
-// short returns an import path below the module's, "rt" for the module's package.
-func short(path string) string {
+// wingOf returns the first element of an import path below the module's, "rt" for the module's package.
+func wingOf(path string) string {
 	if path == module {
 		return "rt"
 	}
-	return strings.TrimPrefix(path, module+"/")
+	wing, _, _ := strings.Cut(strings.TrimPrefix(path, module+"/"), "/")
+	return wing
 }
 
 var (

@@ -23,7 +23,7 @@ func TestLinks(t *testing.T) {
 	}
 	collectors := []string{ // a service reads nothing of its machine
 		"github.com/resource-tracker/rt/collect", "github.com/resource-tracker/rt/collect/cgroup", "github.com/resource-tracker/rt/collect/proc",
-		"github.com/resource-tracker/rt/collect/gpu", "github.com/resource-tracker/rt/collect/perf", "github.com/resource-tracker/rt/internal/tracker",
+		"github.com/resource-tracker/rt/collect/gpu", "github.com/resource-tracker/rt/collect/perf", "github.com/resource-tracker/rt/tracker",
 	}
 	screens := []string{"charm.land/bubbletea/v2", "charm.land/bubbles/v2/key", "github.com/guptarohit/asciigraph"} // only rt-spool draws
 	hook := []string{"net", "net/http", "crypto/tls", "log/syslog", sqlite, cgo, "github.com/urfave/cli/v2"}
@@ -32,8 +32,8 @@ func TestLinks(t *testing.T) {
 		forbidden []string
 		expected  string // a package that must be found: proves that the check works
 	}{
-		"rt-prolog":        {"0", hook, "github.com/resource-tracker/rt/slurm/hook"},
-		"rt-epilog":        {"0", hook, "github.com/resource-tracker/rt/slurm/hook"},
+		"rt-prolog":        {"0", hook, "github.com/resource-tracker/rt/slurm/launch"},
+		"rt-epilog":        {"0", hook, "github.com/resource-tracker/rt/slurm/launch"},
 		"rt-tracker":       {"1", []string{"github.com/prometheus/client_golang/prometheus", "github.com/klauspost/compress/zstd", "net", "net/http", "crypto/tls", "log/syslog", "github.com/urfave/cli/v2"}, sqlite},
 		"resource-tracker": {"1", []string{"net/http", "crypto/tls", "github.com/prometheus/client_golang/prometheus", "log/syslog", "testing", "text/template", "github.com/urfave/cli/v2"}, sqlite}, // the linker keeps every method if text/template is linked
 		"rt-spool":         {"1", []string{"log/syslog", "testing"}, "github.com/resource-tracker/rt/site/client"},

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/nodestate"
 	rtsite "github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/metrics"
+	"github.com/resource-tracker/rt/upload/nodestate"
 )
 
 // promtool runs Prometheus' tool for rules and metrics.

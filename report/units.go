@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 )
 
 // size formats bytes with three significant digits in binary units. 1000 MiB stay 1000 MiB, because a
@@ -88,8 +89,8 @@ func coreHours(o rt.Opt[float64]) string {
 	return "-"
 }
 
-// Plain is rt.Printable.
-func Plain(s string) string { return rt.Printable(s) }
+// Plain is printable.Text.
+func Plain(s string) string { return printable.Text(s) }
 
 // cut shortens a line to width columns.
 func cut(s string, width int) string {

@@ -17,7 +17,7 @@ import (
 const MaxValue = 64 << 10
 
 // Printable reports whether s can be stored: it is not empty, has at most limit bytes, and is UTF-8
-// without control characters. Output replaces further characters, see rt.Printable.
+// without control characters. Output replaces further characters, see printable.Text.
 func Printable(s string, limit int) bool {
 	return s != "" && len(s) <= limit && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/durable"
+	"github.com/resource-tracker/rt/internal/file"
 )
 
 // These methods change the file. Each change is one transaction, which is on disk when the method
@@ -257,7 +257,7 @@ func (r *Reader) Remove() error {
 		}
 	}
 	err := removeLock(r.path)
-	if failed := durable.SyncDir(filepath.Dir(r.path)); failed != nil {
+	if failed := file.SyncDir(filepath.Dir(r.path)); failed != nil {
 		err = errors.Join(err, fmt.Errorf("sync the spool directory: %w", failed))
 	}
 	return err

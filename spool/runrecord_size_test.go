@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 func recordOf(t testing.TB, r *spool.Reader) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := runrecord.Write(t.Context(), &out, r, nil); err != nil {
+	if err := archive.Write(t.Context(), &out, r, nil); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -30,7 +30,7 @@ func TestRecordOfAnHour(t *testing.T) {
 		if len(record) > 40<<10 {
 			t.Errorf("%s: the record of an hour has %d bytes", c.name, len(record))
 		}
-		path, err := runrecord.Read(t.TempDir(), nil, bytes.NewReader(record))
+		path, err := archive.Read(t.TempDir(), nil, bytes.NewReader(record))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func BenchmarkRecord(b *testing.B) {
 	record := recordOf(b, r)
 	b.Run("write", func(b *testing.B) {
 		for b.Loop() {
-			if err := runrecord.Write(b.Context(), io.Discard, r, nil); err != nil {
+			if err := archive.Write(b.Context(), io.Discard, r, nil); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -59,7 +59,7 @@ func BenchmarkRecord(b *testing.B) {
 	})
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := runrecord.Read(b.TempDir(), nil, bytes.NewReader(record)); err != nil {
+			if _, err := archive.Read(b.TempDir(), nil, bytes.NewReader(record)); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 
-	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 )
 
 // emptyDB is a database of the newest version without a row and without the views, see viewsSQL. A file is a copy of it
@@ -93,5 +93,5 @@ func (c *conn) writtenBy() string {
 	if version == "" {
 		return unknown
 	}
-	return "rt " + rt.Printable(version)
+	return "rt " + printable.Text(version)
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/durable"
+	"github.com/resource-tracker/rt/internal/file"
 )
 
 // The files that SQLite writes next to a database: the log of a run that is tracked, the
@@ -180,7 +180,7 @@ func (l *logSync) begin(path string, now int64) {
 		if syscall.Fdatasync(int(f.Fd())) != nil {
 			return
 		}
-		if l.synced.Load() > 0 || durable.SyncDir(filepath.Dir(path)) == nil {
+		if l.synced.Load() > 0 || file.SyncDir(filepath.Dir(path)) == nil {
 			l.synced.Add(1)
 		}
 	}()

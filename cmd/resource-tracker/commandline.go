@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
 )
 
 // option is one flag. All take text, so that the message about a wrong value is ours.

@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/format/resourcetracker"
-	"github.com/resource-tracker/rt/internal/tracker"
+	"github.com/resource-tracker/rt/tracker"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")

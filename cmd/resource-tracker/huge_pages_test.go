@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/resource-tracker/rt/internal/tracker"
+	"github.com/resource-tracker/rt/tracker"
 )
 
 // hugePages returns the THP_enabled lines of proc_pid_status(5).

@@ -8,9 +8,9 @@ import (
 	"os"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/sockets"
+	"github.com/resource-tracker/rt/format/sockets"
+	"github.com/resource-tracker/rt/format/telemetry"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
 // broadcast sends telemetry to the clients of --listen.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 

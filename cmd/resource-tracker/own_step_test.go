@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/tracker"
+	"github.com/resource-tracker/rt/tracker"
 )
 
 // Another process has our pid in the procfs of --path.procfs, if that is of another pid namespace.

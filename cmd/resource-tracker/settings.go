@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/smallfile"
-	"github.com/resource-tracker/rt/internal/streaming"
-	"github.com/resource-tracker/rt/internal/telemetry"
+	"github.com/resource-tracker/rt/format/telemetry"
+	"github.com/resource-tracker/rt/internal/file"
+	"github.com/resource-tracker/rt/upload/streaming"
 )
 
 // maxInterval is a year: more is a mistake, and far more overflows a clock.
@@ -138,7 +138,7 @@ func isForeign(dir string) bool {
 	if os.Geteuid() != 0 {
 		return false
 	}
-	problem, err := smallfile.Foreign(dir)
+	problem, err := file.Foreign(dir)
 	return problem != "" || err != nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
 )
 
 // parse makes the settings of a command line without doing what they say.

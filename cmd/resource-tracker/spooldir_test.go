@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/upload/streaming"
 )
 
 // Without --spool and without a usable home the spool is a private directory below TMPDIR.

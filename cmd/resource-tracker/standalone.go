@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
@@ -64,7 +65,7 @@ func warn(err error) { printMessage(fmt.Sprintf("resource-tracker: warning: %v\n
 
 // printMessage writes to standard error, which may be a full pipe: it waits a second at most.
 func printMessage(message string) {
-	message = rt.PrintableLines(message) + "\n"
+	message = printable.Lines(message) + "\n"
 	written := make(chan struct{})
 	go func() {
 		defer close(written)

@@ -24,7 +24,7 @@ import (
 	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/e2e/testsite"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 const testToken = "token-that-no-output-may-hold"
@@ -54,7 +54,7 @@ type request struct {
 // newStation returns a receiver that takes complete records.
 func newStation(t *testing.T, c testsite.Config) *station {
 	t.Helper()
-	c.RunOf = runrecord.Check
+	c.RunOf = archive.Check
 	return newSentinel(t, c)
 }
 

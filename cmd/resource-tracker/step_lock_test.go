@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt/e2e/await"
-	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/tracker"
 )
 
 // inStep is the program as a task of a step on a node that is not there. Its spool

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/host"
-	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/hostfacts"
-	"github.com/resource-tracker/rt/internal/streaming"
+	"github.com/resource-tracker/rt/upload/streaming"
 )
 
 // shutdownTimeout is how long the end of a run may wait for the network; the rest stays in

@@ -14,18 +14,18 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/energy"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/internal/hostfacts"
-	"github.com/resource-tracker/rt/internal/streaming"
-	"github.com/resource-tracker/rt/internal/telemetry"
-	"github.com/resource-tracker/rt/internal/tracker"
+	"github.com/resource-tracker/rt/format/telemetry"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/tracker"
+	"github.com/resource-tracker/rt/upload/streaming"
 )
 
 // tracking is a run that is being tracked: its sources and its sinks.

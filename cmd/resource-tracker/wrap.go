@@ -15,9 +15,9 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/tracker"
 )
 
 // recordTimeout limits the wait for the last reading, and the wait until the spool is closed.

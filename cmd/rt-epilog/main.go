@@ -6,6 +6,6 @@
 //go:debug updatemaxprocs=0
 package main
 
-import "github.com/resource-tracker/rt/internal/hook"
+import "github.com/resource-tracker/rt/cmd/internal/hook"
 
 func main() { hook.Epilog(hook.System("rt-epilog")) }

@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/auth"
 )

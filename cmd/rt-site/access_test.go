@@ -22,8 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/e2e/testsite"
-	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/site/api"
 )
 

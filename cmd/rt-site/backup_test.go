@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/e2e/postgres"
-	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 )

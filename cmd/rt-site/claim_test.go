@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/e2e/postgres"
-	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/site/api"
 )
 

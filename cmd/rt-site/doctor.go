@@ -10,9 +10,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/doctor"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/doctor"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/registry"
 )

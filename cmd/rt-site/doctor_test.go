@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/resource-tracker/rt/internal/doctor"
+	"github.com/resource-tracker/rt/cmd/internal/doctor"
 )
 
 // TestDoctor breaks a site in one way after the other.

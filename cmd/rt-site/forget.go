@@ -13,14 +13,15 @@ import (
 	"strconv"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/upkeep"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 // forget removes the runs of a user, or puts pseudonyms in the place of names.
@@ -46,11 +47,11 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	what := "delete the runs of"
 	isHidden := !o.pseudonym && cfg.Serve.PrivacyKeyFile != ""
 	if isHidden {
-		key, err := delivery.ReadKey(cfg.Serve.PrivacyKeyFile)
+		key, err := drain.ReadKey(cfg.Serve.PrivacyKeyFile)
 		if err != nil {
 			return misconfigured(fmt.Errorf("serve.privacy_key_file: %w", err))
 		}
-		f.Users = append(f.Users, delivery.UserPseudonym(key, o.user))
+		f.Users = append(f.Users, drain.UserPseudonym(key, o.user))
 	}
 	if o.pseudonym {
 		what = "put pseudonyms into the runs of"
@@ -59,7 +60,7 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 			return fmt.Errorf("make a directory for records: %w", err)
 		}
 		defer os.RemoveAll(temp) // of temporary files
-		key, err := delivery.ReadKey(cfg.Privacy.KeyFile)
+		key, err := drain.ReadKey(cfg.Privacy.KeyFile)
 		if err != nil {
 			return misconfigured(err)
 		}
@@ -147,7 +148,7 @@ func undone(done upkeep.Forgotten) error {
 }
 
 func report(w io.Writer, what, name string, done upkeep.Forgotten) {
-	fmt.Fprintf(w, "%s %s: %d runs with %d objects, %d bytes\n", what, rt.Printable(name), done.Runs, done.Objects, done.Bytes)
+	fmt.Fprintf(w, "%s %s: %d runs with %d objects, %d bytes\n", what, printable.Text(name), done.Runs, done.Objects, done.Bytes)
 	if done.Runs+done.Failed+done.Unread == 0 {
 		fmt.Fprintln(w, "if the nodes send pseudonyms (privacy.users), set serve.privacy_key_file, or give the pseudonym as NAME")
 	}
@@ -180,7 +181,7 @@ type pseudonyms struct {
 }
 
 func (p pseudonyms) rewrite(run site.Run, record []byte) (out upkeep.Rewritten, err error) {
-	privacy := delivery.Privacy{Users: delivery.Pseudonym, Jobs: delivery.Pseudonym, Directories: delivery.Pseudonym, Commands: delivery.None, Key: p.key, Keep: true}
+	privacy := drain.Privacy{Users: drain.Pseudonym, Jobs: drain.Pseudonym, Directories: drain.Pseudonym, Commands: drain.None, Key: p.key, Keep: true}
 	of := described(run)
 	d := privacy.Disguise(of)
 	out.Metadata, err = d.Registration(run.Metadata)
@@ -210,14 +211,14 @@ func (p pseudonyms) rewrite(run site.Run, record []byte) (out upkeep.Rewritten, 
 		out.Record = nil
 		return out, nil
 	}
-	stored, err := runrecord.Check(bytes.NewReader(out.Record))
+	stored, err := archive.Check(bytes.NewReader(out.Record))
 	out.Run = &stored
 	return out, err
 }
 
 // record rewrites a complete record.
-func (p pseudonyms) record(privacy *delivery.Privacy, record []byte) (out []byte, err error) {
-	path, err := runrecord.Read(p.temp, nil, bytes.NewReader(record))
+func (p pseudonyms) record(privacy *drain.Privacy, record []byte) (out []byte, err error) {
+	path, err := archive.Read(p.temp, nil, bytes.NewReader(record))
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +227,7 @@ func (p pseudonyms) record(privacy *delivery.Privacy, record []byte) (out []byte
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = runrecord.Write(p.ctx, &b, r, privacy.RecordOptions())
+	err = archive.Write(p.ctx, &b, r, privacy.RecordOptions())
 	return b.Bytes(), errors.Join(err, r.Remove())
 }
 

@@ -17,12 +17,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/e2e/runtest"
-	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
@@ -61,7 +61,7 @@ func recordOf(t *testing.T, user string, lines ...rt.Record) (run rt.Run, regist
 	}
 	defer r.Close()
 	var b bytes.Buffer
-	if err := runrecord.Write(t.Context(), &b, r, nil); err != nil {
+	if err := archive.Write(t.Context(), &b, r, nil); err != nil {
 		t.Fatal(err)
 	}
 	run = r.Run()

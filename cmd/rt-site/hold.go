@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/registry"
 )

@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/convert/gempba"
-	"github.com/resource-tracker/rt/internal/convert/powerapi"
-	"github.com/resource-tracker/rt/internal/sitereport"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/format/gempba/convert"
+	"github.com/resource-tracker/rt/format/powerapi/convert"
 	rtreport "github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
+	sitereport "github.com/resource-tracker/rt/site/report"
 	"github.com/resource-tracker/rt/spool"
 )
 

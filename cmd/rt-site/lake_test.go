@@ -15,8 +15,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/lake"
 )

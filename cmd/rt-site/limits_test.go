@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/site/api"
 )
 

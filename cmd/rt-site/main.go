@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/site"
 )

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 )
 
 // schemas checks values against the schemas of an OpenAPI document, as far as the document needs that.

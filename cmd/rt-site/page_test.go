@@ -28,7 +28,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // The read tokens of the pages: of an operator and of two users.
@@ -72,7 +72,7 @@ func storeRun(ctx context.Context, dir string, r *registry.Registry, n int, run 
 		return err
 	}
 	var record bytes.Buffer
-	err = runrecord.Write(ctx, &record, from, nil)
+	err = archive.Write(ctx, &record, from, nil)
 	run = from.Run()
 	s, failed := rtreport.Summarize(run, nil, from.Snapshots(ctx, 1, 0))
 	if err := errors.Join(err, failed, from.Close()); err != nil {

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/sitereport"
+	"github.com/resource-tracker/rt/internal/printable"
 	rtreport "github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/objects"
+	sitereport "github.com/resource-tracker/rt/site/report"
 )
 
 // renderParquet writes the records in a directory as a ZIP file with the files of a lake that has only these runs.
@@ -81,7 +81,7 @@ func zipFiles(w io.Writer, dir string, leftOut error) error {
 	if leftOut != nil {
 		to, err := z.Create("unreadable.txt")
 		if err == nil {
-			_, err = fmt.Fprintln(to, rt.PrintableLines(leftOut.Error()))
+			_, err = fmt.Fprintln(to, printable.Lines(leftOut.Error()))
 		}
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/site/api"
 )
 

@@ -11,13 +11,13 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/convert/gempba"
-	"github.com/resource-tracker/rt/internal/convert/powerapi"
-	"github.com/resource-tracker/rt/internal/htmlreport"
-	"github.com/resource-tracker/rt/internal/sitereport"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/format/gempba/convert"
+	"github.com/resource-tracker/rt/format/powerapi/convert"
 	rtreport "github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/report/html"
+	sitereport "github.com/resource-tracker/rt/site/report"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -72,9 +72,9 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 	if job.Form == sitereport.FormJSON {
 		return cli.PrintJSON(stdout, job.Summaries())
 	}
-	page := htmlreport.Job{Name: job.Name, Jobs: job.Jobs, Array: job.Array, Zone: time.UTC}
+	page := html.Job{Name: job.Name, Jobs: job.Jobs, Array: job.Array, Zone: time.UTC}
 	for _, link := range job.Links {
-		page.Links = append(page.Links, htmlreport.Link(link))
+		page.Links = append(page.Links, html.Link(link))
 	}
 	for _, run := range job.Runs {
 		shown, err := renderRun(ctx, run, !job.NoPlots)
@@ -83,7 +83,7 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 		}
 		page.Runs = append(page.Runs, shown)
 	}
-	return cli.Buffered(stdout, func(w io.Writer) error { return htmlreport.Write(w, &page) })
+	return cli.Buffered(stdout, func(w io.Writer) error { return html.Write(w, &page) })
 }
 
 // figuresOfOthers adds to a summary the figures of other programs, and the shares of energy.
@@ -98,12 +98,12 @@ func figuresOfOthers(energy config.Energy) sitereport.Add {
 }
 
 // renderRun writes the text of a run, and reads its plots.
-func renderRun(ctx context.Context, run sitereport.Run, hasPlots bool) (shown htmlreport.Run, err error) {
+func renderRun(ctx context.Context, run sitereport.Run, hasPlots bool) (shown html.Run, err error) {
 	var text bytes.Buffer
 	if err := rtreport.WriteDetails(&text, run.Summary, rtreport.TextOptions{Verbose: true, Zone: time.UTC}); err != nil {
 		return shown, err
 	}
-	shown = htmlreport.Run{Summary: run.Summary, Text: text.String()}
+	shown = html.Run{Summary: run.Summary, Text: text.String()}
 	if !hasPlots || run.Path == "" {
 		return shown, nil
 	}
@@ -112,6 +112,6 @@ func renderRun(ctx context.Context, run sitereport.Run, hasPlots bool) (shown ht
 		return shown, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	shown.Series, err = htmlreport.Collect(run.Summary, sitereport.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}))
+	shown.Series, err = html.Collect(run.Summary, sitereport.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}))
 	return shown, err
 }

@@ -11,17 +11,17 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/e2e/runtest"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 // restorable is a node with a spool, and a site at an address that stays when the site is restored.
 type restorable struct {
-	node delivery.Directory
+	node drain.Directory
 	url  string
 	site atomic.Pointer[api.Server]
 	lost atomic.Bool // a finish gets no answer
@@ -30,7 +30,7 @@ type restorable struct {
 
 func newRestorable(t *testing.T) *restorable {
 	t.Helper()
-	r := &restorable{node: delivery.Directory{
+	r := &restorable{node: drain.Directory{
 		Dir: t.TempDir(), StateDir: t.TempDir(), Retain: time.Hour, Access: func() (spool.Access, error) { return spool.Access{}, nil },
 	}}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -97,9 +97,9 @@ func (r *restorable) track(t *testing.T, job uint64) (end func()) {
 }
 
 // drain delivers what the node has, and again what it has delivered if isAgain.
-func (r *restorable) drain(t *testing.T, isAgain bool) delivery.Drained {
+func (r *restorable) drain(t *testing.T, isAgain bool) drain.Drained {
 	t.Helper()
-	client, store, err := delivery.Receiver{Endpoint: r.url, Token: testToken, S3Endpoint: r.url}.Connect()
+	client, store, err := drain.Receiver{Endpoint: r.url, Token: testToken, S3Endpoint: r.url}.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,18 +14,18 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/internal/hostport"
-	"github.com/resource-tracker/rt/internal/htmlreport"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/sitereport"
+	"github.com/resource-tracker/rt/report/html"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/metrics"
 	"github.com/resource-tracker/rt/site/page"
+	sitereport "github.com/resource-tracker/rt/site/report"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // shutdown is how long requests under way may take after a signal.
@@ -83,7 +83,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		Open: func(ctx context.Context, runID string) (io.ReadCloser, error) {
 			return files.server.OpenRecord(ctx, runID)
 		},
-		Command: renderCommand(o.config), Temp: st.temp, Policy: htmlreport.Policy,
+		Command: renderCommand(o.config), Temp: st.temp, Policy: html.Policy,
 	})
 	files.server, err = api.New(ctx, api.Config{
 		Pages:    page.New(page.Config{Registry: st.registry, Reports: reports, Fault: func(err error) { logger.Print(err) }}),
@@ -138,7 +138,7 @@ func outcomeOf(f site.Finish) rt.Outcome {
 
 // runOf reads a complete record to its end, and returns its run.
 func runOf(record io.Reader) (rt.Run, error) {
-	run, err := runrecord.Check(record)
+	run, err := archive.Check(record)
 	if errors.Is(err, spool.ErrNewer) {
 		err = fmt.Errorf("%w: %w", site.ErrNewer, err)
 	}

@@ -14,13 +14,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/delivery"
-	"github.com/resource-tracker/rt/internal/durable"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/internal/errkind"
+	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 // stores are where the runs are.
@@ -44,11 +44,11 @@ func (st *stores) close() error {
 func openStores(ctx context.Context, s config.Serve, failed func(kind string)) (*stores, error) {
 	o := registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes, Failed: failed}
 	if s.PrivacyKeyFile != "" {
-		key, err := delivery.ReadKey(s.PrivacyKeyFile)
+		key, err := drain.ReadKey(s.PrivacyKeyFile)
 		if err != nil {
 			return nil, misconfigured(fmt.Errorf("serve.privacy_key_file: %w", err))
 		}
-		o.Pseudonym = func(user string) string { return delivery.UserPseudonym(key, user) }
+		o.Pseudonym = func(user string) string { return drain.UserPseudonym(key, user) }
 	}
 	return openWith(ctx, s, o)
 }
@@ -63,7 +63,7 @@ func openWith(ctx context.Context, s config.Serve, o registry.Options) (st *stor
 	isLocal := s.Database == "" || s.Objects == ""
 	if isLocal {
 		st.temp = s.Dir
-		if err := durable.MkdirAll(s.Dir, 0o700); err != nil {
+		if err := file.MkdirAll(s.Dir, 0o700); err != nil {
 			return st, fmt.Errorf("make the receiver's directory (serve.dir): %w", err)
 		}
 	}

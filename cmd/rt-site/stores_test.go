@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/site"
 )
 

@@ -8,11 +8,11 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/upkeep"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // maxDamage is the largest number of damaged parts in the output of verify --json.
@@ -37,7 +37,7 @@ func verify(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	out := verified{Damage: []upkeep.Damage{}}
 	bar := newBar(stderr, o.json)
 	v := upkeep.Verifier{
-		Registry: st.registry, Objects: st.objects, RunOf: runrecord.Check,
+		Registry: st.registry, Objects: st.objects, RunOf: archive.Check,
 		Damaged: func(d upkeep.Damage) {
 			if !o.json {
 				bar.clear()
@@ -82,7 +82,7 @@ func printDamage(w io.Writer, d upkeep.Damage) {
 	if d.Stored != "" {
 		where += ", in the object store " + d.Stored
 	}
-	fmt.Fprintf(w, "BAD  %s: %s\n     %s\n", rt.Printable(where), rt.PrintableLines(d.Problem), d.Remedy)
+	fmt.Fprintf(w, "BAD  %s: %s\n     %s\n", printable.Text(where), printable.Lines(d.Problem), d.Remedy)
 }
 
 func (v *verified) print(w io.Writer) {

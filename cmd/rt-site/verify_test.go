@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 )
 
 // finished registers a run with rows that are too large for the registry, and finishes it.

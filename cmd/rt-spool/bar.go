@@ -7,7 +7,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 )
 
 // bar shows on a terminal how many runs are done. The methods do nothing on nil.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 )
 
 // inOrder moves flags where the library expects them: those of all verbs before the verb,

@@ -13,18 +13,18 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/doctor"
+	"github.com/resource-tracker/rt/cmd/internal/hook"
 	"github.com/resource-tracker/rt/collect/gpu"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/delivery"
-	"github.com/resource-tracker/rt/internal/doctor"
-	"github.com/resource-tracker/rt/internal/hook"
-	"github.com/resource-tracker/rt/internal/nodestate"
-	"github.com/resource-tracker/rt/internal/streaming"
 	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/site/client"
-	slurmhook "github.com/resource-tracker/rt/slurm/hook"
+	slurmhook "github.com/resource-tracker/rt/slurm/launch"
 	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/drain"
+	"github.com/resource-tracker/rt/upload/nodestate"
+	"github.com/resource-tracker/rt/upload/streaming"
 )
 
 // foundProblems is the exit status of a doctor that found problems: its output describes them.
@@ -98,7 +98,7 @@ func newDoctor(c *cli.Context) *doctor.Doctor {
 	if err != nil {
 		cfg = config.Default()
 	}
-	cfg.Sentinel.S3Endpoint = cmp.Or(cfg.Sentinel.S3Endpoint, delivery.S3Endpoint(os.Getenv)) // as drain does
+	cfg.Sentinel.S3Endpoint = cmp.Or(cfg.Sentinel.S3Endpoint, drain.S3Endpoint(os.Getenv)) // as drain does
 	d := &doctor.Doctor{
 		Root: "/", ConfigFile: cmp.Or(c.String("config"), config.DefaultPath), ConfigErr: err, Config: cfg,
 		SlurmConf: os.Getenv("SLURM_CONF"), EnvToken: os.Getenv(streaming.EnvToken), Version: rt.VersionLine("rt-spool"),

@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/doctor"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/doctor"
 )
 
 // siteEnvironment has the credentials of rt-site.service.

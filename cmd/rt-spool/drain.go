@@ -10,14 +10,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/delivery"
-	"github.com/resource-tracker/rt/internal/joblist"
-	"github.com/resource-tracker/rt/internal/localruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/report/list"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 func drainCommand() *cli.Command {
@@ -65,14 +65,14 @@ func runDrain(c *cli.Context) error {
 	}
 	if text := c.String("again-since"); text != "" {
 		var ok bool
-		dir.Again, ok = joblist.ParseTime(text, time.Now())
+		dir.Again, ok = list.ParseTime(text, time.Now())
 		if !ok {
 			return rtcli.Usage("--again-since %q: give a time such as 2026-03-01T12:30, or how long ago, such as 7d or 12h", text)
 		}
 	}
 	to, client, putter, err := connect(cfg.Sentinel)
 	if err == nil {
-		err = localruns.CheckExists(cfg.Spool.Dir)
+		err = runs.CheckExists(cfg.Spool.Dir)
 	}
 	if err != nil {
 		return err
@@ -102,16 +102,16 @@ func runDrain(c *cli.Context) error {
 }
 
 // drainDirectory is the configured spool.
-func drainDirectory(cfg config.Config) (*delivery.Directory, error) {
+func drainDirectory(cfg config.Config) (*drain.Directory, error) {
 	privacy, err := privacyOf(cfg)
-	return &delivery.Directory{
+	return &drain.Directory{
 		Dir: cfg.Spool.Dir, StateDir: cfg.Tracker.StateDir,
 		Retain: cfg.Spool.Retain.Duration, QuotaNode: cfg.Spool.QuotaNode.Bytes,
 		Access: func() (spool.Access, error) {
 			readers, err := cfg.Spool.Readers("/etc/group")
 			return spool.Access(readers), err
 		},
-		Accounting: delivery.Accounting{
+		Accounting: drain.Accounting{
 			Sacct: sacctProgram(cfg.Drain), Deadline: cfg.Drain.SacctDeadline.Duration, Wait: cfg.Drain.SacctWait.Duration,
 		},
 		Privacy: privacy,
@@ -150,7 +150,7 @@ func overrideDrain(c *cli.Context, d *config.Drain) error {
 }
 
 // printDrained prints problems. The error of a sacct that the configuration names is always one.
-func printDrained(c *cli.Context, d *delivery.Drained, sacctNamed bool) {
+func printDrained(c *cli.Context, d *drain.Drained, sacctNamed bool) {
 	switch {
 	case d.AnotherRuns:
 		fmt.Fprintln(c.App.Writer, "another drain is at work on this spool; nothing was done")

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 )
 
 func TestSacctProgram(t *testing.T) {

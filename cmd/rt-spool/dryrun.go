@@ -5,17 +5,17 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/delivery"
-	"github.com/resource-tracker/rt/internal/localruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 // planned is a file as ls lists it, with what a drain would do with it.
 type planned struct {
-	localruns.Planned
-	WouldSend *delivery.Preview `json:"would_send,omitempty"`
+	runs.Planned
+	WouldSend *drain.Preview `json:"would_send,omitempty"`
 }
 
 // dryRun lists what a drain would do now, in its order, without delivered runs that stay.
@@ -23,7 +23,7 @@ type planned struct {
 func dryRun(c *cli.Context, cfg config.Config) error {
 	dir, err := drainDirectory(cfg)
 	if err == nil {
-		err = localruns.CheckExists(cfg.Spool.Dir)
+		err = runs.CheckExists(cfg.Spool.Dir)
 	}
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 			entries[i].Err = spool.CheckOwner(entries[i].Path) // a drain changes the file
 		}
 		action, record := dir.Plan(&entries[i], c.Bool("live"))
-		p := planned{Planned: localruns.Planned{Action: action, Record: record, Listed: localruns.ListedAs(&entries[i])}}
+		p := planned{Planned: runs.Planned{Action: action, Record: record, Listed: runs.ListedAs(&entries[i])}}
 		if isSent := c.Bool("json") && record != ""; isSent {
 			p.WouldSend = dir.Preview(&entries[i], dialectOf(cfg.Sentinel))
 		}
@@ -52,11 +52,11 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 	if c.Bool("json") {
 		return rtcli.PrintJSON(c.App.Writer, list)
 	}
-	rows := make([]localruns.Planned, len(list))
+	rows := make([]runs.Planned, len(list))
 	for i := range list {
 		rows[i] = list[i].Planned
 	}
-	err = localruns.PrintPlan(c.App.Writer, rows)
+	err = runs.PrintPlan(c.App.Writer, rows)
 	if dir.Privacy.Hides() {
 		fmt.Fprintf(c.App.Writer, "names that leave: %s; --json shows the registrations\n", &dir.Privacy)
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/convert/ftdc"
-	"github.com/resource-tracker/rt/internal/convert/gempba"
-	"github.com/resource-tracker/rt/internal/convert/powerapi"
-	"github.com/resource-tracker/rt/internal/convert/resourcetracker"
-	"github.com/resource-tracker/rt/internal/convert/sonar"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/format/ftdc/convert"
+	"github.com/resource-tracker/rt/format/gempba/convert"
+	"github.com/resource-tracker/rt/format/powerapi/convert"
+	"github.com/resource-tracker/rt/format/resourcetracker/convert"
+	"github.com/resource-tracker/rt/format/sonar/convert"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // writeRun writes a run in one format.
@@ -58,7 +58,7 @@ func variant[T any](write func(context.Context, io.Writer, *spool.Reader, T) err
 }
 
 func exportRecord(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
-	return runrecord.Write(ctx, w, r, nil)
+	return archive.Write(ctx, w, r, nil)
 }
 
 func exportFTDC(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {

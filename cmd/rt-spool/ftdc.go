@@ -9,10 +9,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/convert/ftdc"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/format/ftdc/convert"
 	"github.com/resource-tracker/rt/internal/errkind"
-	"github.com/resource-tracker/rt/internal/tui/ftdcview"
+	"github.com/resource-tracker/rt/tui/ftdcview"
 )
 
 func ftdcCommand() *cli.Command {

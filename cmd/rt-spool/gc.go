@@ -11,12 +11,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/delivery"
-	"github.com/resource-tracker/rt/internal/localruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/internal/printable"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 func gcCommand() *cli.Command {
@@ -60,13 +60,13 @@ func runGC(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := localruns.CheckExists(cfg.Spool.Dir); err != nil {
+	if err := runs.CheckExists(cfg.Spool.Dir); err != nil {
 		return err
 	}
 	if err := ownSpool(cfg.Spool); err != nil {
 		return err
 	}
-	out, err := delivery.Collect(c.Context, cfg.Spool.Dir, o)
+	out, err := drain.Collect(c.Context, cfg.Spool.Dir, o)
 	switch {
 	case c.Bool("json"):
 		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, &out))
@@ -100,7 +100,7 @@ func gcOptions(c *cli.Context, cfg config.Spool) (spool.GC, error) {
 	return o, nil
 }
 
-func printCollected(w io.Writer, g *delivery.Collected) error {
+func printCollected(w io.Writer, g *drain.Collected) error {
 	if g.AnotherRuns {
 		_, err := fmt.Fprintln(w, "a drain or another gc works on this spool; nothing was done")
 		return err
@@ -111,7 +111,7 @@ func printCollected(w io.Writer, g *delivery.Collected) error {
 		if f.Error != "" {
 			action = "not " + f.Action
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", action, rt.Printable(filepath.Base(f.Path)), config.Size{Bytes: f.Freed}, rt.Printable(cmp.Or(f.Error, f.Reason)))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", action, printable.Text(filepath.Base(f.Path)), config.Size{Bytes: f.Freed}, printable.Text(cmp.Or(f.Error, f.Reason)))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -12,14 +12,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/convert/ftdc"
-	"github.com/resource-tracker/rt/internal/convert/gempba"
-	"github.com/resource-tracker/rt/internal/convert/powerapi"
-	"github.com/resource-tracker/rt/internal/convert/sonar"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/format/ftdc/convert"
+	"github.com/resource-tracker/rt/format/gempba/convert"
+	"github.com/resource-tracker/rt/format/powerapi/convert"
+	"github.com/resource-tracker/rt/format/sonar/convert"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // importer makes runs of each file or of all together, and returns their paths, with an error too.
@@ -59,7 +59,7 @@ func runOf(read func(dir string, limits *spool.ImportLimits, name string, r io.R
 }
 
 func importRecord(dir string, limits *spool.ImportLimits, _ string, r io.Reader) ([]string, error) {
-	path, err := runrecord.Read(dir, limits, r)
+	path, err := archive.Read(dir, limits, r)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/joblist"
-	"github.com/resource-tracker/rt/internal/localruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/report/list"
+	"github.com/resource-tracker/rt/report/runs"
 )
 
 func jobsCommand() *cli.Command {
@@ -63,30 +63,30 @@ func runJobs(c *cli.Context) error {
 		warnDenied(c, err)
 	}
 	progress := newBar(c)
-	runs, err := joblist.Read(c.Context, dirs, joblist.Options{Cache: cacheDir(), Progress: progress})
+	jobs, err := list.Read(c.Context, dirs, list.Options{Cache: cacheDir(), Progress: progress})
 	progress.finish()
 	if err != nil {
 		return err
 	}
-	siteErr := joinSite(c, site, runs, &filter)
+	siteErr := joinSite(c, site, jobs, &filter)
 	if siteErr != nil && len(dirs) == 0 {
 		return siteErr
 	}
-	lines := runs.Lines(filter, c.Bool("duplicates"))
+	lines := jobs.Lines(filter, c.Bool("duplicates"))
 	if c.String("sort") == sortWaste {
-		joblist.SortByWaste(lines)
+		list.SortByWaste(lines)
 	}
 	if err := printJobLines(c, lines); err != nil {
 		return err
 	}
-	if runs.IndexErr != nil {
-		rtcli.Message(c.App.ErrWriter, "rt-spool", "%v: the list is complete, but the next one takes as long", runs.IndexErr)
+	if jobs.IndexErr != nil {
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "%v: the list is complete, but the next one takes as long", jobs.IndexErr)
 	}
-	noteDenied(c, runs.Denied)
+	noteDenied(c, jobs.Denied)
 	if siteErr != nil {
 		siteErr = fmt.Errorf("%w; only the jobs of the local spool are shown", siteErr)
 	}
-	return errors.Join(localruns.Unreadable(runs.Problems, runs.Files-runs.Denied), siteErr)
+	return errors.Join(runs.Unreadable(jobs.Problems, jobs.Files-jobs.Denied), siteErr)
 }
 
 // cacheDir returns the user's cache directory; empty if there is none.
@@ -98,16 +98,16 @@ func cacheDir() string {
 	return filepath.Join(dir, "rt")
 }
 
-func printJobLines(c *cli.Context, lines []joblist.Line) error {
+func printJobLines(c *cli.Context, lines []list.Line) error {
 	switch {
 	case c.Bool("json"):
 		return rtcli.PrintJSON(c.App.Writer, lines)
 	case c.Bool("csv"):
-		return csv.NewWriter(c.App.Writer).WriteAll(joblist.Records(lines))
+		return csv.NewWriter(c.App.Writer).WriteAll(list.Records(lines))
 	}
 	width := rtcli.TerminalWidth(c.App.Writer)
 	if c.Bool("wide") {
 		width = 0
 	}
-	return joblist.PrintTable(c.App.Writer, lines, width)
+	return list.PrintTable(c.App.Writer, lines, width)
 }

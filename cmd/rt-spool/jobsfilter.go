@@ -7,11 +7,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/joblist"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/report/list"
 )
 
-func jobFilterOf(c *cli.Context, now time.Time) (f joblist.Filter, err error) {
+func jobFilterOf(c *cli.Context, now time.Time) (f list.Filter, err error) {
 	if c.NArg() > 0 {
 		return f, rtcli.Usage("jobs takes no JOB: rt-spool report %s shows one", c.Args().First())
 	}
@@ -23,9 +23,9 @@ func jobFilterOf(c *cli.Context, now time.Time) (f joblist.Filter, err error) {
 	}
 	f.Users, f.Accounts, f.Partitions = commaList(c.String("user")), commaList(c.String("account")), commaList(c.String("partition"))
 	for _, s := range commaList(strings.ToLower(c.String("state"))) {
-		state, ok := joblist.State(s)
+		state, ok := list.State(s)
 		if !ok {
-			return f, rtcli.Usage("--state %q: it is one of %s", s, strings.Join(joblist.States, ", "))
+			return f, rtcli.Usage("--state %q: it is one of %s", s, strings.Join(list.States, ", "))
 		}
 		f.States = append(f.States, state)
 	}
@@ -38,7 +38,7 @@ func jobFilterOf(c *cli.Context, now time.Time) (f joblist.Filter, err error) {
 		if text == "" {
 			continue
 		}
-		t, ok := joblist.ParseTime(text, now)
+		t, ok := list.ParseTime(text, now)
 		if !ok {
 			return f, rtcli.Usage("--%s %q: give a time such as 2026-03-01, 2026-03-01T12:30 or 12:30, or how long ago, such as 7d, 12h or 30m", flag, text)
 		}

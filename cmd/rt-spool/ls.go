@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/localruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/report/runs"
 )
 
 func lsCommand() *cli.Command {
@@ -26,13 +26,13 @@ func runLs(c *cli.Context) error {
 		return err
 	}
 	entries = leaveOutDenied(c, entries)
-	out := make([]localruns.Listed, 0, len(entries))
+	out := make([]runs.Listed, 0, len(entries))
 	var bad []error
 	for i := range entries {
 		if err := entries[i].Err; err != nil {
 			bad = append(bad, err)
 		}
-		out = append(out, localruns.ListedAs(&entries[i]))
+		out = append(out, runs.ListedAs(&entries[i]))
 	}
 	width := rtcli.TerminalWidth(c.App.Writer)
 	if c.Bool("wide") {
@@ -41,10 +41,10 @@ func runLs(c *cli.Context) error {
 	if c.Bool("json") {
 		err = rtcli.PrintJSON(c.App.Writer, out)
 	} else {
-		err = localruns.PrintList(c.App.Writer, out, width)
+		err = runs.PrintList(c.App.Writer, out, width)
 	}
 	if err != nil {
 		return err
 	}
-	return localruns.Unreadable(bad, len(entries))
+	return runs.Unreadable(bad, len(entries))
 }

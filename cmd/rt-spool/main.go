@@ -13,15 +13,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/convert/ftdc"
-	"github.com/resource-tracker/rt/internal/convert/sonar"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/format/ftdc/convert"
+	"github.com/resource-tracker/rt/format/sonar/convert"
 	"github.com/resource-tracker/rt/internal/errkind"
-	"github.com/resource-tracker/rt/internal/localruns"
-	"github.com/resource-tracker/rt/internal/tui/ftdcview"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/tui/ftdcview"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -57,7 +57,7 @@ func exitStatus(err error) int {
 		return exitConfig
 	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled), client.IsTemporary(err):
 		return exitTemporary
-	case errors.Is(err, localruns.ErrDamaged), isDamage(err), errors.Is(err, spool.ErrRecord), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
+	case errors.Is(err, runs.ErrDamaged), isDamage(err), errors.Is(err, spool.ErrRecord), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
 		return exitDamaged
 	}
 	return rtcli.ExitError

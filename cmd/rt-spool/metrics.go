@@ -8,11 +8,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/delivery"
-	"github.com/resource-tracker/rt/internal/nodestate"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/drain"
+	"github.com/resource-tracker/rt/upload/nodestate"
 )
 
 func metricsCommand() *cli.Command {
@@ -43,7 +43,7 @@ func runMetrics(c *cli.Context) error {
 
 // reportNode records a drain, and reports the state of the node to a receiver that takes reports. A failure changes
 // nothing about the drain.
-func reportNode(ctx context.Context, cfg config.Config, d delivery.Drained, drainErr error, to upload.Client) string {
+func reportNode(ctx context.Context, cfg config.Config, d drain.Drained, drainErr error, to upload.Client) string {
 	receiver, isOne := to.(nodestate.Receiver)
 	if d.AnotherRuns || !isOne {
 		return ""

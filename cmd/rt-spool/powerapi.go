@@ -11,8 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/convert/powerapi"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/format/powerapi/convert"
 	"github.com/resource-tracker/rt/internal/hostport"
 )
 

@@ -8,14 +8,14 @@ import (
 	"os"
 	"strings"
 
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/delivery"
-	"github.com/resource-tracker/rt/internal/streaming"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/drain"
+	"github.com/resource-tracker/rt/upload/streaming"
 )
 
 // connect returns the configured receiver and its clients.
-func connect(cfg config.Sentinel) (to delivery.Receiver, client upload.Client, putter upload.Putter, err error) {
+func connect(cfg config.Sentinel) (to drain.Receiver, client upload.Client, putter upload.Putter, err error) {
 	to, err = destination(cfg)
 	if err == nil {
 		client, putter, err = to.Connect()
@@ -28,24 +28,24 @@ func connect(cfg config.Sentinel) (to delivery.Receiver, client upload.Client, p
 
 // destination returns where to send. A receiver that the environment names replaces the
 // configured one as a whole, with its token. The error says what is not configured.
-func destination(cfg config.Sentinel) (delivery.Receiver, error) {
+func destination(cfg config.Sentinel) (drain.Receiver, error) {
 	if endpoint := os.Getenv(streaming.EnvEndpoint); endpoint != "" {
 		token := os.Getenv(streaming.EnvToken)
 		if token == "" {
-			return delivery.Receiver{}, fmt.Errorf("nothing is sent because %s is set without a token: set %s too", streaming.EnvEndpoint, streaming.EnvToken)
+			return drain.Receiver{}, fmt.Errorf("nothing is sent because %s is set without a token: set %s too", streaming.EnvEndpoint, streaming.EnvToken)
 		}
-		return delivery.Receiver{Endpoint: endpoint, Token: token, S3Endpoint: delivery.S3Endpoint(os.Getenv)}, nil
+		return drain.Receiver{Endpoint: endpoint, Token: token, S3Endpoint: drain.S3Endpoint(os.Getenv)}, nil
 	}
 	if cfg.Endpoint == "" {
-		return delivery.Receiver{}, fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", streaming.EnvEndpoint)
+		return drain.Receiver{}, fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", streaming.EnvEndpoint)
 	}
 	token, err := readToken(cfg.TokenFile)
 	if err != nil {
-		return delivery.Receiver{}, err
+		return drain.Receiver{}, err
 	}
-	return delivery.Receiver{
+	return drain.Receiver{
 		Endpoint: cfg.Endpoint, Token: token, Dialect: cfg.Dialect,
-		S3Endpoint: cmp.Or(cfg.S3Endpoint, delivery.S3Endpoint(os.Getenv)), S3Region: cfg.S3Region, CAFile: cfg.CAFile,
+		S3Endpoint: cmp.Or(cfg.S3Endpoint, drain.S3Endpoint(os.Getenv)), S3Region: cfg.S3Region, CAFile: cfg.CAFile,
 	}, nil
 }
 
@@ -60,20 +60,20 @@ func dialectOf(cfg config.Sentinel) string {
 
 // privacyOf returns which names leave for the receiver. A receiver that the environment names has no
 // part in the section of the configured one.
-func privacyOf(cfg config.Config) (delivery.Privacy, error) {
+func privacyOf(cfg config.Config) (drain.Privacy, error) {
 	p := cfg.Privacy
 	if os.Getenv(streaming.EnvEndpoint) == "" {
 		p = p.For(cfg.Sentinel)
 	}
-	out := delivery.Privacy{
-		Users: delivery.Disclosure(p.Users), Jobs: delivery.Disclosure(p.Jobs),
-		Directories: delivery.Disclosure(p.Directories), Commands: delivery.Disclosure(p.Commands),
+	out := drain.Privacy{
+		Users: drain.Disclosure(p.Users), Jobs: drain.Disclosure(p.Jobs),
+		Directories: drain.Disclosure(p.Directories), Commands: drain.Disclosure(p.Commands),
 	}
 	if !p.NeedsKey() {
 		return out, nil
 	}
 	var err error
-	out.Key, err = delivery.ReadKey(p.KeyFile)
+	out.Key, err = drain.ReadKey(p.KeyFile)
 	if err != nil {
 		return out, misconfigured(fmt.Errorf("nothing is sent: %w", err))
 	}

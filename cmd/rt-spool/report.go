@@ -11,11 +11,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/convert/gempba"
-	"github.com/resource-tracker/rt/internal/convert/powerapi"
-	"github.com/resource-tracker/rt/internal/siteruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/format/gempba/convert"
+	"github.com/resource-tracker/rt/format/powerapi/convert"
 	"github.com/resource-tracker/rt/report"
+	siteruns "github.com/resource-tracker/rt/site/runs"
 	"github.com/resource-tracker/rt/spool"
 )
 

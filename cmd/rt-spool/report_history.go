@@ -11,9 +11,9 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/errkind"
-	"github.com/resource-tracker/rt/internal/joblist"
-	"github.com/resource-tracker/rt/internal/siteruns"
 	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/report/list"
+	siteruns "github.com/resource-tracker/rt/site/runs"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -31,7 +31,7 @@ func advise(c *cli.Context, jobs []*report.Job, found *siteruns.Job) error {
 	if err != nil {
 		return err
 	}
-	earlier, err := joblist.Earlier(c.Context, ended, found.Entries, from)
+	earlier, err := list.Earlier(c.Context, ended, found.Entries, from)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func advise(c *cli.Context, jobs []*report.Job, found *siteruns.Job) error {
 
 // earlierOf returns where the earlier runs of jobs are: in the directories of their runs, and with a site
 // in the local spool and at the site.
-func earlierOf(c *cli.Context, jobs []*report.Job, found *siteruns.Job) (from joblist.EarlierSource, err error) {
+func earlierOf(c *cli.Context, jobs []*report.Job, found *siteruns.Job) (from list.EarlierSource, err error) {
 	from.Read = func(path string) (*report.Summary, error) { return summarize(c, path) }
 	for _, e := range found.Entries {
 		if dir := filepath.Dir(e.Path); !slices.Contains(from.Dirs, dir) && !found.IsFetched(e.Path) {

@@ -8,17 +8,17 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/htmlreport"
-	"github.com/resource-tracker/rt/internal/siteruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/report/html"
+	siteruns "github.com/resource-tracker/rt/site/runs"
 	"github.com/resource-tracker/rt/spool"
 )
 
 // writeHTML writes the page of the runs. found.Entries and summaries have the same order.
 func writeHTML(c *cli.Context, found *siteruns.Job, summaries []*report.Summary) error {
 	report.Together(summaries)
-	job := htmlreport.Job{Name: c.Args().First(), Jobs: report.Jobs(summaries), Zone: time.Local}
+	job := html.Job{Name: c.Args().First(), Jobs: report.Jobs(summaries), Zone: time.Local}
 	if isArrayOf(summaries) && len(job.Jobs) > 1 {
 		job.Array = report.RollUp(job.Name, summaries)
 	} else if err := advise(c, job.Jobs, found); err != nil {
@@ -31,7 +31,7 @@ func writeHTML(c *cli.Context, found *siteruns.Job, summaries []*report.Summary)
 		}
 		job.Runs = append(job.Runs, run)
 	}
-	write := func(w io.Writer) error { return htmlreport.Write(w, &job) }
+	write := func(w io.Writer) error { return html.Write(w, &job) }
 	if name := c.String("html"); name != "-" {
 		return rtcli.WriteFile(name, write)
 	}
@@ -56,7 +56,7 @@ func checkPage(c *cli.Context, n int) error {
 
 // pageRun reads the lines of a run's plots. If the file is damaged, they end before the damage,
 // which is in the summary.
-func pageRun(c *cli.Context, file string, s *report.Summary) (run htmlreport.Run, err error) {
+func pageRun(c *cli.Context, file string, s *report.Summary) (run html.Run, err error) {
 	r, err := spool.Open(file)
 	if err != nil {
 		return run, err
@@ -66,9 +66,9 @@ func pageRun(c *cli.Context, file string, s *report.Summary) (run htmlreport.Run
 	if err := report.WriteDetails(&text, s, report.TextOptions{Verbose: true, Zone: time.Local}); err != nil {
 		return run, err
 	}
-	series, err := htmlreport.Collect(s, undamaged(r.Snapshots(c.Context, 1, 0), func(error) {}))
+	series, err := html.Collect(s, undamaged(r.Snapshots(c.Context, 1, 0), func(error) {}))
 	if err != nil {
 		return run, err
 	}
-	return htmlreport.Run{Summary: s, Series: series, Text: text.String()}, nil
+	return html.Run{Summary: s, Series: series, Text: text.String()}, nil
 }

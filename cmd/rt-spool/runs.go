@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/localruns"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -18,10 +18,10 @@ func entriesOf(c *cli.Context, jobs []string) ([]spool.Entry, error) {
 		return nil, err
 	}
 	dirs := spoolDirs(c, cfg.Spool)
-	if err := localruns.CheckExists(dirs[0], jobs...); err != nil {
+	if err := runs.CheckExists(dirs[0], jobs...); err != nil {
 		return nil, err
 	}
-	return localruns.Find(dirs, jobs)
+	return runs.Find(dirs, jobs)
 }
 
 // runsFor returns the runs of a job, on the node of --node.
@@ -30,12 +30,12 @@ func runsFor(c *cli.Context, job string) ([]spool.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return localruns.OnNode(entries, job, c.String("node"))
+	return runs.OnNode(entries, job, c.String("node"))
 }
 
 // ownSpool returns an error if root works on the directory of another user.
 func ownSpool(cfg config.Spool) error {
-	if err := localruns.CheckOwner(cfg.Dir, cfg.User); err != nil {
+	if err := runs.CheckOwner(cfg.Dir, cfg.User); err != nil {
 		return misconfigured(err)
 	}
 	return nil
@@ -44,7 +44,7 @@ func ownSpool(cfg config.Spool) error {
 // makeSpool creates the directory of --spool; the configured one is created with the node.
 func makeSpool(c *cli.Context, dir string) error {
 	if !c.IsSet("spool") {
-		return localruns.CheckExists(dir)
+		return runs.CheckExists(dir)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the spool directory: %w", err)

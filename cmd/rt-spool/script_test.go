@@ -23,7 +23,7 @@ import (
 	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/slurm/accounting/fakesacct"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // The test binary is also the programs that the scripts run.
@@ -187,7 +187,7 @@ func snapshot(i int64, start time.Time) rt.Snapshot {
 
 // cmdReceiver starts a receiver and writes its address into rt.toml.
 func cmdReceiver(ts *testscript.TestScript, _ bool, _ []string) {
-	h, closeAll, err := testsite.Open(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runrecord.Check})
+	h, closeAll, err := testsite.Open(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: archive.Check})
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(closeAll()) })
 	server := httptest.NewServer(strict.New(h))

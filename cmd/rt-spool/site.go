@@ -12,12 +12,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/joblist"
-	"github.com/resource-tracker/rt/internal/localruns"
-	"github.com/resource-tracker/rt/internal/siteruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/report/list"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site/client"
+	siteruns "github.com/resource-tracker/rt/site/runs"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -55,11 +55,11 @@ func findJob(c *cli.Context, job string) (*siteruns.Job, error) {
 		return nil, err
 	}
 	local, localErr := runsFor(c, job)
-	if site == nil || localruns.IsFile(job) {
+	if site == nil || runs.IsFile(job) {
 		return &siteruns.Job{Entries: local}, localErr
 	}
 	found, err := siteruns.Look(c.Context, site, siteruns.Wanted{Job: job, Node: c.String("node"), Dir: cfg.Spool.Dir, Local: local, LocalErr: localErr})
-	if isDirectory := localruns.IsDenied(localErr) && !errors.Is(localErr, spool.ErrNotFound); err == nil && isDirectory {
+	if isDirectory := runs.IsDenied(localErr) && !errors.Is(localErr, spool.ErrNotFound); err == nil && isDirectory {
 		warnDenied(c, localErr)
 	}
 	return found, err
@@ -88,7 +88,7 @@ func onlyRun(c *cli.Context) (*siteruns.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, by := localruns.Paths(found.Entries), "file"
+	names, by := runs.Paths(found.Entries), "file"
 	if found.Site != nil {
 		names, by = found.Names(), "name"
 	}
@@ -104,20 +104,20 @@ func onlyRun(c *cli.Context) (*siteruns.Job, error) {
 func localDirs(c *cli.Context, cfg config.Config, site *client.Client) (dirs []string, denied []error, err error) {
 	dirs = spoolDirs(c, cfg.Spool)
 	if site == nil {
-		return dirs, nil, localruns.CheckExists(dirs[0])
+		return dirs, nil, runs.CheckExists(dirs[0])
 	}
 	dirs = slices.DeleteFunc(dirs, func(dir string) bool {
 		_, err := os.ReadDir(dir)
-		if localruns.IsDenied(err) {
+		if runs.IsDenied(err) {
 			denied = append(denied, fmt.Errorf("list the spool: %w", err))
 		}
-		return localruns.IsDenied(err) || errors.Is(err, fs.ErrNotExist)
+		return runs.IsDenied(err) || errors.Is(err, fs.ErrNotExist)
 	})
 	return dirs, denied, nil
 }
 
 // joinSite adds the runs of the site to a list, and the names that the users have there to the filter.
-func joinSite(c *cli.Context, site *client.Client, runs *joblist.Runs, f *joblist.Filter) error {
+func joinSite(c *cli.Context, site *client.Client, runs *list.Runs, f *list.Filter) error {
 	if site == nil {
 		return nil
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/resource-tracker/rt/e2e/testsite"
-	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/site/auth"
 	"github.com/resource-tracker/rt/site/registry"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 const (
@@ -30,8 +30,8 @@ func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(err)
 	readers.SetTokens(tokens)
 	ts.Check(os.WriteFile(ts.MkAbs("site-key"), []byte(siteKey), 0o600))
-	h, closeAll, err := testsite.OpenWith(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runrecord.Check, Readers: readers},
-		registry.Options{Pseudonym: func(user string) string { return delivery.UserPseudonym([]byte(siteKey), user) }})
+	h, closeAll, err := testsite.OpenWith(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: archive.Check, Readers: readers},
+		registry.Options{Pseudonym: func(user string) string { return drain.UserPseudonym([]byte(siteKey), user) }})
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(closeAll()) })
 	server := httptest.NewServer(h)

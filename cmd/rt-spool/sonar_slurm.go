@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/convert/sonar"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/format/sonar/convert"
 )
 
 func sonarSlurmCommand() *cli.Command {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/localruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -47,7 +47,7 @@ func ownSpoolDir() string {
 // leaveOutDenied removes the files that this user may not read, and prints their number.
 func leaveOutDenied(c *cli.Context, entries []spool.Entry) []spool.Entry {
 	all := len(entries)
-	entries = slices.DeleteFunc(entries, func(e spool.Entry) bool { return localruns.IsDenied(e.Err) })
+	entries = slices.DeleteFunc(entries, func(e spool.Entry) bool { return runs.IsDenied(e.Err) })
 	noteDenied(c, all-len(entries))
 	return entries
 }

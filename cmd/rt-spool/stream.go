@@ -14,13 +14,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/cloud"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/delivery"
-	"github.com/resource-tracker/rt/internal/hostfacts"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/streaming"
-	"github.com/resource-tracker/rt/internal/tracker"
+	"github.com/resource-tracker/rt/tracker"
+	"github.com/resource-tracker/rt/upload/drain"
+	"github.com/resource-tracker/rt/upload/streaming"
 )
 
 // streamCommand is for resource-tracker alone: its help does not list it.
@@ -46,9 +46,9 @@ func runStream(c *cli.Context) error {
 	if err != nil {
 		return rtcli.Usage("%w; resource-tracker starts %s, it is no verb for users", err, streaming.Verb)
 	}
-	to := delivery.Receiver{
+	to := drain.Receiver{
 		Endpoint: os.Getenv(streaming.EnvEndpoint), Token: strings.TrimSpace(os.Getenv(streaming.EnvToken)),
-		Dialect: order.Dialect, S3Endpoint: delivery.S3Endpoint(os.Getenv),
+		Dialect: order.Dialect, S3Endpoint: drain.S3Endpoint(os.Getenv),
 	}
 	stream, err := to.NewStream(order.Scope)
 	if err != nil {
@@ -59,7 +59,7 @@ func runStream(c *cli.Context) error {
 	for _, what := range to.ClearText() {
 		parent.Warn(fmt.Errorf("%s: use https where others may listen", what))
 	}
-	stream.Start(delivery.StreamOptions{
+	stream.Start(drain.StreamOptions{
 		Path: order.Path, Private: order.Private, Temp: os.TempDir(), Every: order.Every, Warn: parent.Warn,
 		Host: func(ctx context.Context, known rt.Host, firstGPUs func() []rt.GPUReading) (rt.Host, bool) {
 			prober := cloud.Prober{Endpoints: cloud.DefaultEndpoints()}

@@ -12,13 +12,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/format/telemetry"
 	"github.com/resource-tracker/rt/internal/errkind"
-	"github.com/resource-tracker/rt/internal/localruns"
-	"github.com/resource-tracker/rt/internal/siteruns"
-	"github.com/resource-tracker/rt/internal/telemetry"
-	"github.com/resource-tracker/rt/internal/tui/top"
+	"github.com/resource-tracker/rt/report/runs"
+	siteruns "github.com/resource-tracker/rt/site/runs"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/tui/top"
 )
 
 func topCommand() *cli.Command {
@@ -88,7 +88,7 @@ func showOnce(c *cli.Context, src top.Source, o top.Options) (err error) {
 	if err != nil {
 		return damagedFile(err)
 	}
-	return localruns.Unreadable(f.Problems, len(f.Jobs)+len(f.Problems))
+	return runs.Unreadable(f.Problems, len(f.Jobs)+len(f.Problems))
 }
 
 func onTerminal(c *cli.Context) bool {
@@ -112,14 +112,14 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error
 	job, replay := c.Args().First(), c.String("replay")
 	dirs := spoolDirs(c, cfg.Spool)
 	if job == "" && replay == "" {
-		return &top.Spooled{Dir: dirs[0], More: dirs[1:]}, found, localruns.CheckExists(dirs[0])
+		return &top.Spooled{Dir: dirs[0], More: dirs[1:]}, found, runs.CheckExists(dirs[0])
 	}
 	find := func() ([]string, error) {
-		entries, err := localruns.Find(dirs, []string{job})
-		return localruns.Paths(entries), err
+		entries, err := runs.Find(dirs, []string{job})
+		return runs.Paths(entries), err
 	}
 	_, statErr := os.Stat(replay)
-	isFile := replay != "" && (statErr == nil || localruns.IsFile(replay))
+	isFile := replay != "" && (statErr == nil || runs.IsFile(replay))
 	if isFile {
 		find = func() ([]string, error) { return []string{replay}, nil }
 	}
@@ -127,7 +127,7 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error
 	if replay == "" || isFile {
 		files, err = find()
 	}
-	isAbsent := errors.Is(err, spool.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || localruns.IsDenied(err)
+	isAbsent := errors.Is(err, spool.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || runs.IsDenied(err)
 	isJobReplay := replay != "" && !isFile // the site may have more of its runs than the local spool
 	if isAbsent || isJobReplay {
 		found, err = findJob(c, cmp.Or(replay, job))
@@ -137,7 +137,7 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error
 		if err != nil {
 			return nil, nil, err
 		}
-		files = localruns.Paths(found.Entries)
+		files = runs.Paths(found.Entries)
 		find = func() ([]string, error) { return files, nil }
 	}
 	if err != nil {
@@ -175,7 +175,7 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 // damagedFile marks damage of files, and adds what to do if permissions are missing.
 func damagedFile(err error) error {
 	if errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrForeign) {
-		return errkind.With(localruns.ErrDamaged, err)
+		return errkind.With(runs.ErrDamaged, err)
 	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):

@@ -18,8 +18,8 @@ import (
 	"github.com/hinshun/vt10x"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/e2e/await"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/localruns"
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/report/runs"
 )
 
 func verifyCommand() *cli.Command {
@@ -24,7 +24,7 @@ func runVerify(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	checked, problems := localruns.Check(c.Context, entries)
+	checked, problems := runs.Check(c.Context, entries)
 	if c.Bool("json") {
 		return errors.Join(rtcli.PrintJSON(c.App.Writer, checked), problems)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
+	"github.com/resource-tracker/rt/tracker"
 )
 
 // endRetry returns the retries of the write that ends the run. They last as long as the wait

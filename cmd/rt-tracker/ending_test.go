@@ -15,13 +15,13 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/logging"
 	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/logging"
-	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
-	"github.com/resource-tracker/rt/slurm/hook"
+	"github.com/resource-tracker/rt/slurm/launch"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/tracker"
 )
 
 // ending is a tracker of a run that is over, with snapshots that wait in memory.
@@ -41,7 +41,7 @@ func newEnding(t *testing.T) *ending {
 	s.run.State = rt.StateRunning
 	e := &ending{site: s, jobTracker: &jobTracker{
 		log:   logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).With("job", "job 1@n1"),
-		state: hook.State{Dir: filepath.Join(s.dir, "state")}, id: s.run,
+		state: launch.State{Dir: filepath.Join(s.dir, "state")}, id: s.run,
 		environment: tracker.NewJobEnvironment(nil, s.run, nil, nil),
 	}}
 	return e

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/host"
-	"github.com/resource-tracker/rt/internal/hostfacts"
 	"github.com/resource-tracker/rt/spool"
 )
 

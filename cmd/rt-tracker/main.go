@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/logging"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/logging"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/slurm/environ"
+	"github.com/resource-tracker/rt/tracker"
 )
 
 // about is for a user who starts rt-tracker by hand: it would wait for its standard input.

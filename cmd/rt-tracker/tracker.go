@@ -15,15 +15,15 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/hostfacts"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/tracker"
-	"github.com/resource-tracker/rt/slurm/hook"
+	"github.com/resource-tracker/rt/slurm/launch"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/tracker"
 )
 
 const (
@@ -41,7 +41,7 @@ type jobTracker struct {
 	cfg         config.Config
 	log         *slog.Logger // its messages begin with the job: "job 12@n1"
 	id          rt.Run       // the job's identity, which does not change
-	state       hook.State
+	state       launch.State
 	hasBegun    func() bool // whether the job may have begun
 	job         *tracker.JobWatch
 	environment *tracker.JobEnvironment
@@ -60,7 +60,7 @@ type jobTracker struct {
 // fails, run returns the reason. The job's cgroup does not have to exist yet.
 func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slog.Logger) (_ *jobTracker, err error) {
 	log = log.With("job", fmt.Sprintf("job %s@%s", run.Label(), run.Node))
-	t := &jobTracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}, hasBegun: hasBegun}
+	t := &jobTracker{cfg: cfg, log: log, state: launch.State{Dir: cfg.Tracker.StateDir}, hasBegun: hasBegun}
 	run.State, run.TrackerVersion = rt.StateRunning, rt.Version
 	run.Interval = cfg.Tracker.Interval.Seconds()
 	run.BootID, err = host.BootID(procRoot)

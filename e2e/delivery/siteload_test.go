@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/drain"
 	"github.com/resource-tracker/rt/upload/s3"
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
@@ -26,7 +26,7 @@ import (
 // node drains the spool directory of one simulated node in this process until its run is delivered.
 // Each attempt is a drain of its own, which reads the ledger.
 func node(ctx context.Context, dir, url string, o upload.Options) error {
-	d := &delivery.Directory{
+	d := &drain.Directory{
 		Dir: dir, StateDir: dir, Retain: time.Hour,
 		Access: func() (spool.Access, error) { return spool.Access{Owner: true}, nil },
 	}

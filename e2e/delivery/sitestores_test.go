@@ -22,7 +22,7 @@ import (
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // central are real PostgreSQL and MinIO servers, which run without privileges.
@@ -251,7 +251,7 @@ func recordOf(t *testing.T, path string) []byte {
 	}
 	defer r.Close()
 	var b bytes.Buffer
-	if err := runrecord.Write(t.Context(), &b, r, nil); err != nil {
+	if err := archive.Write(t.Context(), &b, r, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -15,8 +15,8 @@ import (
 	"github.com/resource-tracker/rt"
 	rtgpu "github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/format/resourcetracker"
-	"github.com/resource-tracker/rt/internal/joblist"
 	"github.com/resource-tracker/rt/report"
+	joblist "github.com/resource-tracker/rt/report/list"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/spool"
 )

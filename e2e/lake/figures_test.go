@@ -19,13 +19,13 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/runtest"
-	"github.com/resource-tracker/rt/internal/sitereport"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/objects"
+	sitereport "github.com/resource-tracker/rt/site/report"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // perRun is the number of samples of a run in the figures.
@@ -191,7 +191,7 @@ func measureDecoding(t *testing.T) {
 		run, list := load(n, true)
 		r := runtest.Spool(t, run, list)
 		var b bytes.Buffer
-		if err := runrecord.Write(t.Context(), &b, r, nil); err != nil {
+		if err := archive.Write(t.Context(), &b, r, nil); err != nil {
 			t.Fatal(err)
 		}
 		records = append(records, b.Bytes())
@@ -236,7 +236,7 @@ func measurePass(t *testing.T, runs int) {
 		}
 		alter(&run)
 		var b bytes.Buffer
-		if err := runrecord.Write(t.Context(), &b, r, &spool.DumpOptions{Run: alter}); err != nil {
+		if err := archive.Write(t.Context(), &b, r, &spool.DumpOptions{Run: alter}); err != nil {
 			t.Fatal(err)
 		}
 		s.deliver(t, n, run, b.Bytes(), store)

@@ -24,7 +24,7 @@ import (
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // array is the id of the array of which the runs of the tests are tasks: rt-spool report shows all of them at once.
@@ -163,7 +163,7 @@ func (s *testSite) put(t *testing.T, n, readings int, isEnded bool) {
 	}
 	defer r.Close()
 	var b bytes.Buffer
-	if err := runrecord.Write(t.Context(), &b, r, nil); err != nil {
+	if err := archive.Write(t.Context(), &b, r, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.deliver(t, n, r.Run(), b.Bytes(), nil)

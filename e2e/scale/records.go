@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/spool/runrecord"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // records are the complete records of the nodes' runs, and the figures that all of them have. They are
@@ -49,7 +49,7 @@ func newRecords(ctx context.Context, o options, number int) (r records, err erro
 	for n := range number {
 		run := newNode(n, o.rows, nil).run
 		var b bytes.Buffer
-		if err := runrecord.Write(ctx, &b, file, &spool.DumpOptions{Run: func(to *rt.Run) { *to = run }}); err != nil {
+		if err := archive.Write(ctx, &b, file, &spool.DumpOptions{Run: func(to *rt.Run) { *to = run }}); err != nil {
 			return r, err
 		}
 		r.bodies = append(r.bodies, b.Bytes())

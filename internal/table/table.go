@@ -10,7 +10,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 )
 
 // gap is how many blanks separate two columns.
@@ -33,7 +33,7 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Write prints, with rt.Printable, as much of the table as fits into width columns of the terminal, all of it if width
+// Write prints, with printable.Text, as much of the table as fits into width columns of the terminal, all of it if width
 // is 0, and returns the heads of the columns that it left out.
 func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 	rows := [][]string{make([]string, len(t.Columns))}
@@ -43,7 +43,7 @@ func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 	for _, row := range t.Rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = rt.Printable(cell)
+			cells[i] = printable.Text(cell)
 		}
 		rows = append(rows, cells)
 	}

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/internal/hostport"
-	"github.com/resource-tracker/rt/internal/smallfile"
 )
 
 // Config says which service a Client asks, and as whom.
@@ -111,8 +111,8 @@ func (c *Client) ClearText() bool {
 	return c.hasToken && hostport.CrossesNetwork(c.base)
 }
 
-func authorities(file string) (*x509.CertPool, error) {
-	pem, err := smallfile.Read(file, smallfile.Limit)
+func authorities(name string) (*x509.CertPool, error) {
+	pem, err := file.ReadSmall(name, file.SmallLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -121,14 +121,14 @@ func authorities(file string) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s has no PEM certificate", file)
+		return nil, fmt.Errorf("%s has no PEM certificate", name)
 	}
 	return pool, nil
 }
 
 // readToken returns the first line of a file.
-func readToken(file string) (string, error) {
-	text, err := smallfile.Read(file, smallfile.Limit)
+func readToken(name string) (string, error) {
+	text, err := file.ReadSmall(name, file.SmallLimit)
 	if err != nil {
 		return "", err
 	}
@@ -136,7 +136,7 @@ func readToken(file string) (string, error) {
 	token = strings.TrimSpace(token)
 	isPrintable := strings.IndexFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
 	if token == "" || !isPrintable {
-		return "", fmt.Errorf("the first line of %s is not a token", file)
+		return "", fmt.Errorf("the first line of %s is not a token", name)
 	}
 	return token, nil
 }

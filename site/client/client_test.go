@@ -29,7 +29,7 @@ func asking(t *testing.T, h http.HandlerFunc) *Client {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	c, err := New(Config{URL: srv.URL + "/", TokenFile: file(t, token+"\n")})
+	c, err := New(Config{URL: srv.URL + "/", TokenFile: fileOf(t, token+"\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func asking(t *testing.T, h http.HandlerFunc) *Client {
 	return c
 }
 
-func file(t *testing.T, text string) string {
+func fileOf(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -225,7 +225,7 @@ func TestUnreachable(t *testing.T) {
 	if _, err := all(t, cut, Query{}); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
-	gone, err := New(Config{URL: "http://127.0.0.1:1", TokenFile: file(t, token)}) // nothing listens on port 1
+	gone, err := New(Config{URL: "http://127.0.0.1:1", TokenFile: fileOf(t, token)}) // nothing listens on port 1
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,20 +293,20 @@ func TestConfig(t *testing.T) {
 		conf Config
 		want string // of New or of the request; empty: none
 	}{
-		{Config{URL: srv.URL, CAFile: file(t, string(ca))}, ""},
+		{Config{URL: srv.URL, CAFile: fileOf(t, string(ca))}, ""},
 		{Config{URL: srv.URL}, "certificate"},
-		{Config{URL: srv.URL, CAFile: file(t, "x")}, "has no PEM certificate"},
+		{Config{URL: srv.URL, CAFile: fileOf(t, "x")}, "has no PEM certificate"},
 		{Config{URL: srv.URL, CAFile: "/no/file"}, "site.ca_file"},
 		{Config{URL: srv.URL, TokenFile: "/no/file"}, "site.token_file"},
-		{Config{URL: srv.URL, TokenFile: file(t, "\n")}, "is not a token"},
-		{Config{URL: srv.URL, TokenFile: file(t, "a b\n")}, "is not a token"},
+		{Config{URL: srv.URL, TokenFile: fileOf(t, "\n")}, "is not a token"},
+		{Config{URL: srv.URL, TokenFile: fileOf(t, "a b\n")}, "is not a token"},
 		{Config{URL: "ftp://x"}, "it must be http(s)://"},
 		{Config{URL: "https://anna:secret@x"}, "xxxxx@x"},
 		{Config{URL: "https://x?a=b"}, "it must be http(s)://"},
 		{Config{URL: "https://x:\x7f"}, "site.url is not a URL"},
 	} {
 		if c.conf.TokenFile == "" {
-			c.conf.TokenFile = file(t, token)
+			c.conf.TokenFile = fileOf(t, token)
 		}
 		client, err := New(c.conf)
 		if err == nil {
@@ -317,7 +317,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%+v: %v", c.conf, err)
 		}
 	}
-	c, err := New(Config{URL: "http://x", TokenFile: file(t, token)})
+	c, err := New(Config{URL: "http://x", TokenFile: fileOf(t, token)})
 	if err != nil || strings.Contains(fmt.Sprintf("%+v %#v", c, *c), token) {
 		t.Errorf("%v, or the client prints its token", err)
 	}
@@ -328,7 +328,7 @@ func TestClearText(t *testing.T) {
 		"https://rt.example.org": false, "http://localhost:1": false, "http://127.0.0.1:1": false, "http://[::1]:1": false,
 		"http://rt.example.org": true, "http://192.0.2.1:8470/rt": true, "http://localhost.example.org": true,
 	} {
-		for _, name := range []string{"", file(t, token)} {
+		for _, name := range []string{"", fileOf(t, token)} {
 			c, err := New(Config{URL: at, TokenFile: name})
 			if err != nil {
 				t.Fatal(err)
@@ -350,7 +350,7 @@ func TestProxy(t *testing.T) {
 	defer proxy.Close()
 	t.Setenv("HTTP_PROXY", proxy.URL)
 	t.Setenv("http_proxy", proxy.URL)
-	c, err := New(Config{URL: "http://rt.invalid", TokenFile: file(t, token), Timeout: 5 * time.Second})
+	c, err := New(Config{URL: "http://rt.invalid", TokenFile: fileOf(t, token), Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +422,7 @@ func TestMungeKeepsNoConnection(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "munge"), []byte("#!/bin/sh\ncat >/dev/null; echo MUNGE:x:\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, conf := range []Config{{}, {TokenFile: file(t, token)}} {
+	for _, conf := range []Config{{}, {TokenFile: fileOf(t, token)}} {
 		connections := map[string]bool{}
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			connections[r.RemoteAddr] = true

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 )
 
 // Kinds of errors, next to Error.
@@ -42,7 +42,7 @@ func refused(resp *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxDetail))
 	var answer struct{ Detail string }
 	if err == nil && json.Unmarshal(text, &answer) == nil {
-		e.Detail = rt.Printable(answer.Detail)
+		e.Detail = printable.Text(answer.Detail)
 	}
 	return e
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 )
 
 // maxCredential limits what munge may print, in bytes.
@@ -57,7 +57,7 @@ func munge(ctx context.Context, socket, payload string) (string, error) {
 			return "", errors.New("the program munge is not installed: install it, or set site.token_file")
 		}
 		text, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
-		return "", fmt.Errorf("munge: %w: %s", err, rt.Printable(text))
+		return "", fmt.Errorf("munge: %w: %s", err, printable.Text(text))
 	}
 	credential := strings.TrimSpace(out.String())
 	isWhole := strings.HasPrefix(credential, "MUNGE:") && strings.HasSuffix(credential, ":")

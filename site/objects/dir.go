@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/resource-tracker/rt/internal/durable"
+	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -51,7 +51,7 @@ func OpenDir(dir string) (*Dir, error) { return openWithModes(dir, modes{0o700, 
 func OpenGroupDir(dir string) (*Dir, error) { return openWithModes(dir, modes{0o750, 0o640}) }
 
 func openWithModes(dir string, m modes) (*Dir, error) {
-	if err := durable.MkdirAll(dir, m.dir); err != nil {
+	if err := file.MkdirAll(dir, m.dir); err != nil {
 		return nil, fmt.Errorf("create the directory of the objects: %w", full(err))
 	}
 	root, err := os.OpenRoot(dir)

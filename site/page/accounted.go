@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -25,14 +26,14 @@ func accountedOf(run site.Run) (a accounted) {
 
 // outcome is how a run ended, with Slurm's own state where that says more: "cancelled (PREEMPTED)", "cancelled by root".
 func (a *accounted) outcome(text string) string {
-	word, by, _ := strings.Cut(rt.Printable(a.SlurmState), " ")
+	word, by, _ := strings.Cut(printable.Text(a.SlurmState), " ")
 	switch {
 	case word == "":
 		return text
 	case strings.EqualFold(word, text):
 		return text + " " + by
 	}
-	return text + " (" + rt.Printable(a.SlurmState) + ")"
+	return text + " (" + printable.Text(a.SlurmState) + ")"
 }
 
 // elapsed is the time between two instants, without the time in which the job was suspended.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -240,7 +241,7 @@ func reasonOf(err error) string { return "T" + err.Error()[1:] + "." }
 func runRowOf(run site.Run) runRow {
 	row := runRow{Label: dash, Node: dash, Outcome: dash, Start: moment(run.Created), Elapsed: dash, Links: filesOf(run)}
 	if record := run.Record; record != nil {
-		row.Label, row.Node, row.Attempt = rt.Printable(record.Label()), rt.Printable(record.Node), strconv.FormatUint(record.Attempt, 10)
+		row.Label, row.Node, row.Attempt = printable.Text(record.Label()), printable.Text(record.Node), strconv.FormatUint(record.Attempt, 10)
 		a := accountedOf(run)
 		row.Outcome, row.Start = a.outcome(outcomeOf(record.State, record.Outcome)), moment(record.Start)
 		if !record.End.IsZero() {
@@ -276,9 +277,9 @@ func (p *Pages) links(r request, f *wanted, hasFiles bool) []site.Link {
 		if i == mostCSV {
 			break
 		}
-		text := "CSV of " + rt.Printable(cmp.Or(run.Record.Node, "-"))
+		text := "CSV of " + printable.Text(cmp.Or(run.Record.Node, "-"))
 		if run.Record.ArrayTaskID.Valid() {
-			text = "CSV of " + rt.Printable(run.Record.Label()) + " on " + rt.Printable(cmp.Or(run.Record.Node, "-"))
+			text = "CSV of " + printable.Text(run.Record.Label()) + " on " + printable.Text(cmp.Or(run.Record.Node, "-"))
 		}
 		list = append(list, site.Link{Text: text, URL: "v1/runs/" + run.ID + "/csv"})
 	}

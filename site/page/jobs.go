@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -223,8 +224,8 @@ func rowOf(j site.Job, runs []site.Run) jobRow {
 		end = time.Now()
 	}
 	row := jobRow{
-		Link: jobLink("job", j.Cluster, j.JobID), Label: strconv.FormatUint(j.JobID, 10), Cluster: rt.Printable(j.Cluster), User: rt.Printable(j.User), Account: rt.Printable(j.Account),
-		Partition: rt.Printable(j.Partition), State: string(j.State), Outcome: outcomeOf(j.State, j.Outcome), Start: moment(j.Start), Elapsed: elapsed(j.Start, end),
+		Link: jobLink("job", j.Cluster, j.JobID), Label: strconv.FormatUint(j.JobID, 10), Cluster: printable.Text(j.Cluster), User: printable.Text(j.User), Account: printable.Text(j.Account),
+		Partition: printable.Text(j.Partition), State: string(j.State), Outcome: outcomeOf(j.State, j.Outcome), Start: moment(j.Start), Elapsed: elapsed(j.Start, end),
 		CPU: shareOf(j.CoreSecsUsed, j.CoreSecs), Memory: shareOf(j.MemorySecsUsed, j.MemorySecs), GPU: shareOf(j.GPUSecsUsed, j.GPUSecs),
 		CoreHours: hours(j.CoreSecs), Waste: dash,
 	}
@@ -233,14 +234,14 @@ func rowOf(j site.Job, runs []site.Run) jobRow {
 	}
 	if len(runs) > 0 && runs[0].Record != nil {
 		record := runs[0].Record
-		row.Name = rt.Printable(record.Meta.JobName)
+		row.Name = printable.Text(record.Meta.JobName)
 		if isOfEnd := j.State != rt.StateRunning && record.Outcome == j.Outcome; isOfEnd {
 			a := accountedOf(runs[0])
 			row.Outcome, row.Elapsed = a.outcome(row.Outcome), a.elapsed(j.Start, j.End)
 		}
 		whole := record.Identity
 		whole.Step = ""
-		row.Label = rt.Printable(whole.Label())
+		row.Label = printable.Text(whole.Label())
 	}
 	return row
 }
@@ -255,7 +256,7 @@ func outcomeOf(state rt.State, outcome rt.Outcome) string {
 			return c.Text
 		}
 	}
-	return rt.Printable(string(outcome))
+	return printable.Text(string(outcome))
 }
 
 // jobLink returns a link to a page of a job.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -79,8 +80,8 @@ func (p *Pages) nodes(w http.ResponseWriter, r request) error {
 
 func nodeRowOf(n site.Node, now time.Time) nodeRow {
 	row := nodeRow{
-		Cluster: rt.Printable(n.Cluster), Node: rt.Printable(n.Node), JobsLink: link("jobs", map[string]string{"node": n.Node}),
-		Reported: ago(n.Reported, now), LastSuccess: ago(n.LastSuccess.Or(time.Time{}), now), Version: cmp.Or(rt.Printable(n.Version), dash),
+		Cluster: printable.Text(n.Cluster), Node: printable.Text(n.Node), JobsLink: link("jobs", map[string]string{"node": n.Node}),
+		Reported: ago(n.Reported, now), LastSuccess: ago(n.LastSuccess.Or(time.Time{}), now), Version: cmp.Or(printable.Text(n.Version), dash),
 		Trackers: count(n.Trackers), Waiting: count(n.UndeliveredRuns), WaitingBytes: mebibytes(n.UndeliveredBytes), Oldest: ago(n.OldestUndelivered.Or(time.Time{}), now),
 		Lost: count(n.Lost), Hooks: count(n.HookFailures), Spool: spoolText(n),
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -164,7 +165,7 @@ func tableOf(t totalTable, totals []site.Total) totalTable {
 func totalRowOf(t site.Total) totalRow {
 	const gib = 1 << 30
 	row := totalRow{
-		Name: rt.Printable(t.Name), Jobs: grouped(t.Jobs), Waste: dash, Parts: partsOf(&t.Figures),
+		Name: printable.Text(t.Name), Jobs: grouped(t.Jobs), Waste: dash, Parts: partsOf(&t.Figures),
 		CPU: usageOf(t.CoreSecsUsed, t.CoreSecs), GPU: usageOf(t.GPUSecsUsed, t.GPUSecs), Memory: usageOf(scaled(t.MemorySecsUsed, 1.0/gib), scaled(t.MemorySecs, 1.0/gib)),
 	}
 	if t.Known > 0 {

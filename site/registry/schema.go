@@ -13,6 +13,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
 )
 
 // firstVersion is the version of the tables in the first release, 0.2.0.
@@ -41,7 +42,7 @@ func writtenBy(ctx context.Context, db *sql.DB) string {
 	if err != nil || len(version) > 64 {
 		return "another version of rt-site"
 	}
-	return "rt-site " + rt.Printable(string(version))
+	return "rt-site " + printable.Text(string(version))
 }
 
 // WrittenBy names the version of rt-site that has opened the database last, to change it.

@@ -13,7 +13,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
 
-	"github.com/resource-tracker/rt/internal/durable"
+	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/site"
 )
@@ -75,14 +75,14 @@ func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) 
 // service. SQLite gives its other files the same mode.
 func createFile(path string) error {
 	dir := filepath.Dir(path)
-	if err := durable.MkdirAll(dir, 0o700); err != nil {
+	if err := file.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), durable.SyncDir(dir))
+	return errors.Join(f.Close(), file.SyncDir(dir))
 }
 
 func (w *sqliteWriter) start(ctx context.Context, o Options) error {

@@ -1,0 +1,229 @@
+package html
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
+	"github.com/resource-tracker/rt/report"
+)
+
+const timeLayout = "2006-01-02 15:04:05"
+
+func factsOf(job *Job, jobs []*report.Job) []fact {
+	r := &job.Runs[0].Summary.Run
+	started, elapsed := when(job, jobs)
+	list := []fact{
+		{"Outcome", outcomes(jobs)},
+		{"User", r.User},
+		{"Account", r.Account},
+		{"Partition", r.Partition},
+		{"QOS", r.QOS},
+		{"Command", strings.Join(r.Command, " ")},
+		{"Nodes", nodesOf(jobs)},
+		{"Started", started},
+		{"Elapsed", elapsed},
+	}
+	if a := job.Array; a != nil {
+		list = append(list, fact{"Tasks", a.TasksText()})
+	}
+	list = slices.DeleteFunc(list, func(f fact) bool { return f.Value == "" })
+	for i := range list {
+		list[i].Value = printable.Text(list[i].Value)
+	}
+	return list
+}
+
+func moment(t time.Time, zone *time.Location) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.In(zone).Format(timeLayout)
+}
+
+// when returns the start and the elapsed time of the only job as the text has them. Of several jobs
+// it returns the first and the last start, and the shortest and the longest time.
+func when(job *Job, jobs []*report.Job) (started, elapsed string) {
+	if len(jobs) == 1 {
+		return jobs[0].StartText(job.Zone), jobs[0].ElapsedText(job.Zone, time.Time{})
+	}
+	first := slices.MinFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(job.Zone)
+	last := slices.MaxFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(job.Zone)
+	return upTo(first, last), elapsedOf(jobs)
+}
+
+// upTo joins the ends of a range, which can be the same.
+func upTo(low, high string) string {
+	if low == high {
+		return low
+	}
+	return low + " to " + high
+}
+
+// outcomes lists the outcomes of the jobs, with the number of jobs if there are several:
+// "4 finished, 1 failed, exit code 2".
+func outcomes(jobs []*report.Job) string {
+	if len(jobs) == 1 {
+		return jobs[0].OutcomeText()
+	}
+	var texts []string
+	of := map[string]int{}
+	for _, j := range jobs {
+		o := j.OutcomeText()
+		if of[o] == 0 {
+			texts = append(texts, o)
+		}
+		of[o]++
+	}
+	for i, o := range texts {
+		texts[i] = fmt.Sprintf("%d %s", of[o], o)
+	}
+	return strings.Join(texts, "; ")
+}
+
+func outcome(e *rt.Ending, isAbandoned bool) string {
+	switch {
+	case isAbandoned && e.State == rt.StateRunning:
+		return "the tracker died"
+	case e.State == rt.StateRunning:
+		return "running"
+	case e.Outcome == rt.OutcomeTerminated:
+		return "cancelled or timed out"
+	}
+	return string(cmp.Or(e.Outcome, rt.OutcomeUnknown))
+}
+
+// nodesOf returns the nodes of the runs, and the nodes of the job without a run on the page.
+func nodesOf(jobs []*report.Job) string {
+	const few = 8
+	var names, missing []string
+	lacking := uint64(0)
+	for _, j := range jobs {
+		for _, s := range j.Runs {
+			if !slices.Contains(names, s.Run.Node) {
+				names = append(names, s.Run.Node)
+			}
+		}
+		missing, lacking = append(missing, j.MissingNodes...), lacking+j.Missing
+	}
+	text := firstOf(names, few)
+	switch {
+	case len(missing) > 0:
+		text += "; not here: " + firstOf(missing, few)
+	case lacking > 0:
+		text += fmt.Sprintf("; not here: %d more", lacking)
+	}
+	return text
+}
+
+// elapsedOf returns the elapsed times of the shortest and the longest job.
+func elapsedOf(jobs []*report.Job) string {
+	var all []float64
+	for _, j := range jobs {
+		if secs, ok := j.ElapsedSecs.Get(); ok {
+			all = append(all, secs)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return upTo(duration(slices.Min(all)), duration(slices.Max(all)))
+}
+
+func firstOf(names []string, n int) string {
+	text := strings.Join(names[:min(n, len(names))], ", ")
+	if more := len(names) - n; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// nodeShare marks a bar of a command, which has the cores and the memory of its node.
+const nodeShare = " (node)"
+
+// barsOf returns the parts of the allocation that the last attempts of all jobs together used.
+func barsOf(jobs []*report.Job) []bar {
+	var used, allocated, busy, gpus float64
+	var memory *report.Summary
+	var slowest *report.Job
+	nodes, mark, ofNode := 0, report.Exact, ""
+	for _, j := range jobs {
+		if j.Runs[0].Scope == report.ScopeNode {
+			continue
+		}
+		nodes += len(j.Runs)
+		if secs, of := j.Nodes.UsedSecs, j.Nodes.AllocatedSecs; secs.Valid() && of.Valid() {
+			used, allocated, mark = used+secs.Or(0), allocated+of.Or(0), cmp.Or(mark, j.Nodes.UsedMark)
+			if j.Nodes.CoresOf == "node" {
+				ofNode = nodeShare
+			}
+		}
+		for _, s := range j.Runs {
+			isFuller := memory == nil || s.Memory.PeakPct.Or(0) > memory.Memory.PeakPct.Or(0)
+			if s.Memory.PeakPct.Valid() && isFuller {
+				memory = s
+			}
+		}
+		if pct, ok := j.GPUs.BusyPct.Get(); ok {
+			n := float64(j.GPUs.Count)
+			busy, gpus = busy+pct*n, gpus+n
+		}
+		isSlower := slowest == nil || j.TimePct.Or(0) > slowest.TimePct.Or(0)
+		if j.TimePct.Valid() && isSlower {
+			slowest = j
+		}
+	}
+	var bars []bar
+	if allocated > 0 {
+		bars = append(bars, bar{"CPU", used / allocated * 100, fmt.Sprintf("%s of %s of CPU time%s", mark.Of(duration(used)), duration(allocated), ofNode)})
+	}
+	if memory != nil {
+		m, where := &memory.Memory, ""
+		if nodes > 1 {
+			where = " on " + printable.Text(memory.Run.Node)
+		}
+		if m.LimitOf == "node" {
+			where += nodeShare
+		}
+		bars = append(bars, bar{"Memory", m.PeakPct.Or(0), fmt.Sprintf("%s of %s%s", m.PeakMemory.Text(), size(m.LimitBytes), where)})
+	}
+	if gpus > 0 {
+		bars = append(bars, bar{"GPU", busy / gpus, fmt.Sprintf("busy, mean of %.0f", gpus)})
+	}
+	if slowest != nil {
+		bars = append(bars, bar{"Time", slowest.TimePct.Or(0), fmt.Sprintf("%s of the limit of %s", seconds(slowest.ElapsedSecs), seconds(slowest.LimitSecs))})
+	}
+	return bars
+}
+
+// adviceOf returns the advice of the jobs, or why there is none. It lists each text once, with the
+// labels of its jobs.
+func adviceOf(jobs []*report.Job) []string {
+	var texts []string
+	of := map[string][]string{} // labels of jobs by text
+	add := func(label, text string) {
+		if of[text] == nil {
+			texts = append(texts, text)
+		}
+		of[text] = append(of[text], label)
+	}
+	for _, j := range jobs {
+		for i := range j.Advice {
+			add(j.Label, j.Advice[i].String())
+		}
+		if len(j.Advice) == 0 && j.AdviceReason != "" {
+			add(j.Label, "no advice: "+j.AdviceReason)
+		}
+	}
+	for i, text := range texts {
+		if isForAll := len(of[text]) == len(jobs); !isForAll {
+			text = firstOf(of[text], 4) + ": " + text
+		}
+		texts[i] = printable.Text(text)
+	}
+	return texts
+}

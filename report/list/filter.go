@@ -1,0 +1,110 @@
+package list
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+)
+
+// Filter selects jobs. An empty field selects all.
+type Filter struct {
+	Users, Accounts, Partitions []string
+	States                      []string  // values of State
+	Name                        string    // a pattern of path.Match
+	Since, Until                time.Time // the job ran after Since and before Until
+}
+
+// slurmStates are Slurm's words for states, and slurmOnly those that no state means: jobs have them in SlurmState.
+var (
+	slurmStates = map[string]string{"completed": string(rt.OutcomeFinished), "out_of_memory": string(rt.OutcomeOOM)}
+	slurmOnly   = []string{"preempted", "node_fail", "boot_fail", "deadline", "launch_failed", "revoked", "special_exit"}
+)
+
+// States are the states of jobs.
+var States = []string{
+	string(rt.StateRunning), "abandoned", string(rt.OutcomeFinished), string(rt.OutcomeFailed), string(rt.OutcomeCancelled), string(rt.OutcomeTimeout),
+	string(rt.OutcomeTerminated), string(rt.OutcomeOOM), string(rt.OutcomeLost), string(rt.OutcomeUnknown),
+}
+
+// State returns the state that a word in lower case names: one of States, or one that only Slurm has. It reports
+// whether the word names a state.
+func State(word string) (string, bool) {
+	if state, ok := slurmStates[word]; ok {
+		return state, true
+	}
+	return word, slices.Contains(States, word) || slices.Contains(slurmOnly, word)
+}
+
+// ParseTime parses a time, such as 2026-03-01T12:30 or 12:30 in the zone of now, or a duration
+// before now, such as 7d or 12h. It reports whether text is one of these.
+func ParseTime(text string, now time.Time) (time.Time, bool) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return now.AddDate(0, 0, -int(n)), err == nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(-d), d >= 0
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, true
+	}
+	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateTime} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	for _, layout := range []string{"15:04", time.TimeOnly} {
+		if t, err := time.ParseInLocation("2006-01-02 "+layout, now.Format("2006-01-02 ")+text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// NamePart returns a text that all names have that match the pattern Name; empty if there is none.
+func (f *Filter) NamePart() (longest string) {
+	if strings.ContainsRune(f.Name, '[') {
+		return ""
+	}
+	for part := range strings.FieldsFuncSeq(f.Name, func(c rune) bool { return strings.ContainsRune(`*?\`, c) }) {
+		if len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}
+
+// has reports whether the filter selects a job.
+func (f *Filter) has(j *report.Job, line *Line) bool {
+	for _, one := range [...]struct {
+		list []string
+		is   string
+	}{{f.Users, j.User}, {f.Accounts, j.Account}, {f.Partitions, j.Partition}} {
+		if len(one.list) > 0 && !slices.Contains(one.list, one.is) {
+			return false
+		}
+	}
+	if len(f.States) > 0 && !f.hasState(line) {
+		return false
+	}
+	if f.Name != "" {
+		if ok, err := path.Match(f.Name, j.Name); err != nil || !ok {
+			return false
+		}
+	}
+	isRunning := line.State == string(rt.StateRunning)
+	endedBefore := !f.Since.IsZero() && !isRunning && line.end().Before(f.Since)
+	beganAfter := !f.Until.IsZero() && j.Start.After(f.Until)
+	return !endedBefore && !beganAfter
+}
+
+func (f *Filter) hasState(line *Line) bool {
+	ofSlurm, _, _ := strings.Cut(strings.ToLower(line.SlurmState), " ")
+	isOfSlurm := ofSlurm != "" && slices.Contains(f.States, ofSlurm)
+	return isOfSlurm || slices.Contains(f.States, line.State)
+}

@@ -1,0 +1,147 @@
+package list
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+)
+
+// Users choose the names of jobs. A spreadsheet must not execute one.
+func TestJobsCSVHasNoFormulas(t *testing.T) {
+	for _, name := range []string{"=1+1", "+1", "-1", "@SUM(A1)"} {
+		records := Records([]Line{{Name: name, ExitCode: rt.Some[int64](1)}})
+		if row := "," + strings.Join(records[1], ",") + ","; !strings.Contains(row, ",'"+name+",") {
+			t.Errorf("the name %q is in %q", name, row)
+		}
+	}
+}
+
+// The run of a job hides the runs of its steps on the same node, but not those of an attempt
+// without a run of the whole job. All attempts of a step have the number 0.
+func TestWholeJobsHideTheirSteps(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
+	run := func(step string, attempt uint64, start, end int) *report.Summary {
+		s := &report.Summary{Run: rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](12), Node: "n1", Step: step, Attempt: attempt, Start: at(start)}}}
+		if end > 0 {
+			s.Run.End = at(end)
+		}
+		return s
+	}
+	late := run("", 0, 3, 10)
+	late.Run.JobStart = at(0)
+	for name, tt := range map[string]struct {
+		list []*report.Summary
+		left int
+	}{
+		"a step":                                {[]*report.Summary{run("", 0, 1, 10), run("0", 0, 2, 3)}, 1},
+		"a step of a job that runs":             {[]*report.Summary{run("", 0, 1, 0), run("0", 0, 2, 0)}, 1},
+		"a step of a job that was requeued":     {[]*report.Summary{run("", 2, 1, 10), run("0", 0, 2, 3)}, 1},
+		"a step before a late tracker":          {[]*report.Summary{late, run("0", 0, 1, 2)}, 1},
+		"a step of a later attempt":             {[]*report.Summary{run("", 0, 1, 10), run("0", 0, 12, 13)}, 2},
+		"a step of a later attempt that runs":   {[]*report.Summary{run("", 0, 1, 10), run("0", 0, 12, 0)}, 2},
+		"a step of an earlier attempt":          {[]*report.Summary{run("", 1, 5, 10), run("0", 0, 1, 2)}, 2},
+		"steps of two attempts, one as a whole": {[]*report.Summary{run("0", 0, 1, 2), run("", 1, 5, 10), run("0", 0, 6, 7)}, 2},
+	} {
+		if left := wholeJobs(tt.list); len(left) != tt.left {
+			t.Errorf("%s: %d runs are left, want %d", name, len(left), tt.left)
+		}
+	}
+}
+
+// A job that was requeued is a line, or a line for each attempt; the filter selects lines.
+func TestLinesOfAttempts(t *testing.T) {
+	runs := func() *Runs {
+		l := &Runs{}
+		for i, outcome := range []rt.Outcome{rt.OutcomeCancelled, rt.OutcomeOOM, rt.OutcomeFinished} {
+			l.Summaries = append(l.Summaries, &report.Summary{Run: rt.Run{
+				Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Attempt: uint64(i)}, Ending: rt.Ending{State: rt.StateEnded, Outcome: outcome},
+			}})
+		}
+		return l
+	}
+	for _, tt := range []struct {
+		filter Filter
+		all    bool
+		want   string
+	}{
+		{Filter{}, false, "finished 3"},
+		{Filter{}, true, "cancelled 1, oom 2, finished 3"},
+		{Filter{States: []string{"oom"}}, false, ""},
+		{Filter{States: []string{"oom"}}, true, "oom 2"},
+	} {
+		var got []string
+		for _, l := range runs().Lines(tt.filter, tt.all) {
+			got = append(got, fmt.Sprintf("%s %d", l.State, l.Attempts))
+		}
+		if text := strings.Join(got, ", "); text != tt.want {
+			t.Errorf("%+v, all attempts %v: %q, want %q", tt.filter, tt.all, text, tt.want)
+		}
+	}
+}
+
+// The number of a job's GPUs is null if the GPUs of a node were not read, and 0 without GPUs.
+func TestJobsWithGPUsThatWereNotRead(t *testing.T) {
+	node := func(name, gpus string, read int) *report.Summary {
+		return &report.Summary{
+			Run:  rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: name}, Allocation: rt.Allocation{GPUs: gpus}},
+			GPUs: make([]report.GPU, read),
+		}
+	}
+	for name, tt := range map[string]struct {
+		nodes []*report.Summary
+		want  rt.Opt[uint64]
+	}{
+		"read":             {[]*report.Summary{node("n1", "0,1", 2), node("n2", "", 0)}, rt.Some[uint64](2)},
+		"not read":         {[]*report.Summary{node("n1", "0,1", 0)}, rt.None[uint64]()},
+		"read on one node": {[]*report.Summary{node("n1", "0,1", 2), node("n2", "0,1", 0)}, rt.None[uint64]()},
+		"no GPUs":          {[]*report.Summary{node("n1", "", 0)}, rt.Some[uint64](0)},
+	} {
+		if l := lineOf(report.Jobs(tt.nodes)[0]); l.GPUs != tt.want {
+			t.Errorf("%s: %v, want %v", name, l.GPUs, tt.want)
+		}
+	}
+}
+
+// A figure that is a lower bound is marked in the table, in JSON and in CSV, from files, from the index and from a site.
+func TestLinesHaveMarks(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	makeRun(t, dir, 1) // its last reading is not one of its end
+	fromFiles, fromIndex := read(t, dir, cache, 1), read(t, dir, cache, 0)
+	delivered, err := json.Marshal(fromFiles.Summaries[0].Delivered())
+	if err != nil {
+		t.Fatal(err)
+	}
+	atSite := &report.DeliveredFigures{}
+	if err := json.Unmarshal(delivered, atSite); err != nil {
+		t.Fatal(err)
+	}
+	fromSite := &Runs{}
+	fromSite.Join([]*report.RunFigures{&atSite.RunFigures})
+	for name, runs := range map[string]*Runs{"files": fromFiles, "index": fromIndex, "site": fromSite} {
+		lines := runs.Lines(Filter{}, false)
+		if l := &lines[0]; l.CPUMark != report.AtLeast || l.MemoryMark != report.AtLeast || l.UnusedMark != report.AtMost {
+			t.Errorf("%s: %+v", name, l)
+		}
+		var table strings.Builder
+		if err := PrintTable(&table, lines, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, cell := range []string{" >=50.0 ", " >=25.0 ", " <=0.01"} {
+			if !strings.Contains(table.String(), cell) {
+				t.Errorf("%s: no %q in\n%s", name, cell, table.String())
+			}
+		}
+		records := Records(lines)
+		for column, want := range map[string]string{"cpu_mark": "at least", "memory_mark": "at least", "core_hours_unused_mark": "at most"} {
+			if i := slices.Index(records[0], column); i < 0 || records[1][i] != want {
+				t.Errorf("%s: CSV %q, want %s %q", name, records, column, want)
+			}
+		}
+	}
+}

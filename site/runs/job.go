@@ -1,0 +1,185 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/site/client"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// Job has the runs of a JOB argument in the local spool and at a site.
+type Job struct {
+	Entries []spool.Entry  // those of the local spool, and from Fetch on also those of the site; the oldest first
+	Runs    []Run          // at the site
+	Site    *client.Client // nil: it was not asked
+	// Err says why runs may be missing; nil if none is.
+	Err error
+
+	dir string // of the fetched runs; empty if there are none
+}
+
+// Wanted is what Look looks for, and what is known of it.
+type Wanted struct {
+	Job, Node string // of the command line; Node may be empty
+	Dir       string // the local spool
+	Local     []spool.Entry
+	LocalErr  error // why there are none in the local spool
+}
+
+// Look asks the site for the runs of a job. The error says that there is none in either place.
+func Look(ctx context.Context, c *client.Client, w Wanted) (*Job, error) {
+	isDenied := errors.Is(w.LocalErr, fs.ErrPermission)
+	isAbsent := errors.Is(w.LocalErr, spool.ErrNotFound) || errors.Is(w.LocalErr, fs.ErrNotExist) || isDenied
+	if w.LocalErr != nil && !isAbsent {
+		return nil, w.LocalErr
+	}
+	j := &Job{Entries: w.Local, Site: c}
+	j.Runs, j.Err = Find(ctx, c, w.Job)
+	j.Runs = slices.DeleteFunc(j.Runs, func(r Run) bool { return w.Node != "" && r.Node != w.Node })
+	switch {
+	case len(j.Entries)+len(j.Runs) > 0:
+		return j, nil
+	case j.Err != nil:
+		return nil, fmt.Errorf("%w; and %w", w.LocalErr, j.Err)
+	case isDenied:
+		return nil, fmt.Errorf("%w; and there is none at %s", w.LocalErr, c.URL())
+	}
+	node := ""
+	if w.Node != "" {
+		node = " on node " + w.Node
+	}
+	return nil, fmt.Errorf("%w: %s%s is neither in %s nor at %s", spool.ErrNotFound, w.Job, node, w.Dir, c.URL())
+}
+
+// Names returns the names of all runs, which are JOB arguments.
+func (j *Job) Names() (names []string) {
+	for i := range j.Entries {
+		names = append(names, j.Entries[i].Run.FileStem())
+	}
+	for i := range j.Runs {
+		names = append(names, j.Runs[i].FileStem())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Fetch adds the runs of the site to Entries, as files of a temporary directory, which Close removes.
+// Of two copies of a run the one that has ended stays, or else the one with more readings, or else the
+// local one. Fetch passes to warn of which runs the site has no record. It fails if there is no run
+// then; otherwise Err says why runs are missing.
+func (j *Job) Fetch(ctx context.Context, warn func(error)) error {
+	if j.Site == nil {
+		return nil
+	}
+	fetched, problems := j.fetch(ctx)
+	j.join(fetched)
+	if len(j.Entries) == 0 {
+		return j.Close(errors.Join(problems...))
+	}
+	for _, p := range problems {
+		if errors.Is(p, ErrNoRecord) {
+			warn(p)
+			continue
+		}
+		j.Err = errors.Join(j.Err, p)
+	}
+	if j.Err != nil {
+		j.Err = fmt.Errorf("%w; only the other runs of the job are shown", j.Err)
+	}
+	return nil
+}
+
+func (j *Job) fetch(ctx context.Context) (fetched []spool.Entry, problems []error) {
+	missing := j.missing()
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	if len(missing) > maxRuns {
+		return nil, []error{fmt.Errorf("the site %s has %d runs of the job, and the limit is %d: --node or a task of an array selects some", j.Site.URL(), len(missing), maxRuns)}
+	}
+	var err error
+	j.dir, err = os.MkdirTemp("", "rt-spool-")
+	if err != nil {
+		return nil, []error{fmt.Errorf("make a directory for the runs of the site: %w", err)}
+	}
+	return fetchAll(ctx, j.Site, j.dir, missing)
+}
+
+// missing returns the runs of the site that are not in the local spool, or not with all of their
+// readings.
+func (j *Job) missing() (out []Run) {
+	held := map[string]*spool.Entry{}
+	for i := range j.Entries {
+		held[j.Entries[i].Run.FileStem()] = &j.Entries[i]
+	}
+	for _, r := range j.Runs {
+		e := held[r.FileStem()]
+		isBetter := e != nil && r.At.HasRecord && !isWhole(e)
+		if e == nil || isBetter {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (j *Job) join(fetched []spool.Entry) {
+	at := map[string]int{}
+	for i := range j.Entries {
+		at[j.Entries[i].Run.FileStem()] = i
+	}
+	for i := range fetched {
+		e := &fetched[i]
+		k, isThere := at[e.Run.FileStem()]
+		switch {
+		case !isThere:
+			j.Entries = append(j.Entries, *e)
+		case isBetter(e, &j.Entries[k]):
+			j.Entries[k] = *e
+		}
+	}
+	slices.SortStableFunc(j.Entries, func(a, b spool.Entry) int {
+		return cmp.Or(a.Run.Start.Compare(b.Run.Start), strings.Compare(filepath.Base(a.Path), filepath.Base(b.Path)))
+	})
+}
+
+func isBetter(e, than *spool.Entry) bool {
+	ended, other := e.Run.State != rt.StateRunning, than.Run.State != rt.StateRunning
+	if ended != other {
+		return ended
+	}
+	return e.Snapshots > than.Snapshots
+}
+
+// IsFetched reports whether a file is of the site.
+func (j *Job) IsFetched(path string) bool { return j.dir != "" && filepath.Dir(path) == j.dir }
+
+// Mark sets in a summary what the files that Fetch made do not have: a run that has ended is delivered,
+// and of another one the site has a part.
+func (j *Job) Mark(s *report.Summary, path string) {
+	switch {
+	case s == nil || !j.IsFetched(path):
+	case s.Run.State == rt.StateRunning:
+		s.Abandoned, s.Partial = false, j.Site.URL()
+	case s.Run.State == rt.StateEnded:
+		s.Run.State = rt.StateDelivered
+	}
+}
+
+// Close removes the files that Fetch made. It returns err, Err and its own error.
+func (j *Job) Close(err error) error {
+	err = errors.Join(err, j.Err)
+	if j.dir != "" {
+		err = errors.Join(err, os.RemoveAll(j.dir))
+	}
+	return err
+}

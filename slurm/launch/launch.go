@@ -1,0 +1,296 @@
+package launch
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// tracker is a started tracker process that has not reported its state yet.
+type tracker struct {
+	path    string
+	pid     int      // of our child; it is not reused, because this process does not wait for it
+	start   uint64   // field 22 of /proc/<pid>/stat
+	feed    *pipeEnd // writing end of its standard input
+	ready   *pipeEnd // reading end of its descriptor 3
+	timeout time.Duration
+	delay   time.Duration // the tracker waits for this time before it does anything
+
+	hasSlack bool // its monitor thread has the timer slack
+}
+
+// spread holds the random waits of one of many Prologs that run at once. Without them the trackers
+// that have started would take the CPU from the Prologs that have not started theirs.
+type spread struct {
+	fork  time.Duration // from now until the Prolog starts its tracker
+	begin time.Duration // from then until the tracker begins; 0: at once, and the Prolog waits for it
+}
+
+// newSpread returns the waits for one of this number of Prologs. Up to burst Prologs per core need
+// no wait: their trackers can be ready in time.
+func newSpread(prologs, cores int) spread {
+	const (
+		burst     = 16
+		forkCost  = 6 * time.Millisecond // CPU time of a Prolog, and of its tracker until the tracker has the run
+		startCost = 15 * time.Millisecond
+		maxFork   = 2 * time.Second
+	)
+	if prologs <= burst*cores {
+		return spread{}
+	}
+	perCore := time.Duration(prologs / cores)
+	forks := min(perCore*forkCost, maxFork)
+	return spread{rand.N(forks), forks + rand.N(perCore*startCost)}
+}
+
+// launch starts the tracker outside the Prolog's process group, which slurmd kills. The tracker gets
+// a pipe as its standard input, see describe, and the writing end of a pipe as descriptor 3. It gets
+// no descriptor that keeps slurmd's pipes open.
+func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
+	stdin, feed, err := newPipe()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the tracker: %w", err)
+	}
+	defer stdin.Close()
+	defer func() {
+		if err != nil {
+			feed.Close()
+		}
+	}()
+	ready, report, err := newPipe()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the tracker: %w", err)
+	}
+	defer report.Close()
+	defer func() {
+		if err != nil {
+			ready.Close()
+		}
+	}()
+	output, err := h.openOutput()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the tracker: %w", err)
+	}
+	defer output.Close()
+
+	pid, err := h.startProcess([]uintptr{uintptr(stdin.fd), output.Fd(), output.Fd(), uintptr(report.fd)}, delay)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the tracker: %w", err)
+	}
+	t := &tracker{path: h.Tracker, pid: pid, feed: feed, ready: ready, timeout: h.ReadyTimeout, delay: delay}
+	if stat, err := procfile.ReadStat(h.ProcRoot, pid); err == nil {
+		t.start = stat.Start
+	}
+	return t, nil
+}
+
+// describe sends the text of the run to the tracker. A tracker that gets no run exits.
+func (t *tracker) describe(text []byte, deadline time.Time) error {
+	// A tracker that has already ended causes EPIPE here; its reason is on ready.
+	err := t.feed.write(text, deadline)
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("%s (process %d) does not read its run: %w", t.path, t.pid, err)
+	}
+	return nil
+}
+
+// stop sends the tracker SIGTERM.
+func (t *tracker) stop() error {
+	return os.NewSyscallError("kill", syscall.Kill(t.pid, syscall.SIGTERM))
+}
+
+// openOutput opens the tracker's standard output and error, to which only a crash writes.
+func (h *Hook) openOutput() (*os.File, error) {
+	if h.OpenLog != nil {
+		if f, err := h.OpenLog(); err == nil {
+			return f, nil
+		}
+	}
+	return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+}
+
+// startProcess starts the tracker's binary with files as its descriptors 0, 1, 2, ... and
+// only SIGUSR1 blocked: slurmd blocks SIGPIPE in its children, slurmctld more, and a child
+// inherits the mask through exec. The Epilog's SIGUSR1 stays pending until the tracker handles
+// it (signal.Notify unblocks it): on a busy node a short job can end before that, and its tracker
+// still writes a run. The Go runtime would unblock SIGTERM before there is a handler. The tracker
+// inherits no handler: the runtime handles all signals that were not ignored at its start, and
+// exec resets handled signals to their default.
+//
+// The kernel suspends the thread that forks (CLONE_VFORK) until exec has returned. On a dead
+// file system exec never returns, and the thread keeps its P of the Go runtime. Therefore the
+// deadlines of the hook need a second P.
+//
+// A tracker that is one of hundreds must not take the CPU from their Prologs: it begins with a low
+// priority, and has only its own process group, because Linux gives each session the same share of
+// the CPU (sched_autogroup_enabled). slurmd kills no other group than that of the Prolog.
+func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err error) {
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // a hook that limits itself to one P from its start is slower
+	argv := []string{h.Tracker}
+	if h.ConfigFile != "" {
+		argv = append(argv, "--config", h.ConfigFile)
+	}
+	if delay > 0 {
+		argv = append(argv, "--delay", delay.String())
+	}
+	// One arena of malloc(3) instead of one for each thread that SQLite has run on, and no cache in each thread: 0.4 MiB less.
+	// With GOMAXPROCS the runtime has from its start the processors that tracker.DeferGC sets: to change their number stops all threads.
+	attr := &syscall.ProcAttr{Dir: "/", Env: []string{
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0", "GOMAXPROCS=6",
+	}, Files: files}
+	closeOnExec()
+	defer disableHugePages()()
+	// The child inherits the capabilities, the mask and the timer slack of the thread that forks.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	needsNice := !allowNiceZero() && hasCapability(unix.CAP_SYS_NICE)
+	if delay > 0 || !maySetTimerSlack(h.ProcRoot) { // else the Prolog sets the slack when the tracker is ready
+		resetSlack := inheritTimerSlack()
+		defer resetSlack()
+	}
+	restore, err := blockStop()
+	if err != nil {
+		return 0, err
+	}
+	defer restore()
+	// os.StartProcess would start another process to check for pidfds, which a tracker
+	// that this process does not wait for does not need.
+	for _, attr.Sys = range h.privileges(needsNice) {
+		attr.Sys.Setsid, attr.Sys.Setpgid = delay == 0, delay > 0
+		pid, _, err = syscall.StartProcess(h.Tracker, argv, attr)
+		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
+			break
+		}
+	}
+	if err != nil {
+		return 0, &os.PathError{Op: "fork/exec", Path: h.Tracker, Err: err}
+	}
+	if delay > 0 {
+		// Not before: this thread waits for the child's exec. The tracker raises it when it begins.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, pid, 19)
+	}
+	return pid, nil
+}
+
+// privileges returns the attributes to try for the tracker, those with the most capabilities
+// first, see capabilities(7). A tracker that is not root needs capabilities to read
+// /proc/<pid>/environ and io of the job's processes, and cgroup files, directories and energy
+// counters of root. CAP_PERFMON is for perf_event_open(2), if the configuration has events.
+// Kernels before 5.8 do not have CAP_PERFMON, and root in a container may have no capability.
+// With needsNice the tracker gets CAP_SYS_NICE, because allowNiceZero has failed. It starts no process that could
+// inherit a capability.
+func (h *Hook) privileges(needsNice bool) []*syscall.SysProcAttr {
+	with := func(caps ...uintptr) *syscall.SysProcAttr {
+		attr := &syscall.SysProcAttr{}
+		if h.User != nil {
+			attr.Credential = &syscall.Credential{Uid: h.User.UID, Gid: h.User.GID}
+			attr.AmbientCaps = caps
+		}
+		return attr
+	}
+	if h.User == nil {
+		return []*syscall.SysProcAttr{with()}
+	}
+	list := []*syscall.SysProcAttr{with(unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE), with()}
+	if needsNice {
+		list = slices.Insert(list, 0, with(unix.CAP_SYS_NICE, unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE))
+	}
+	if h.Counters {
+		counting := with(append([]uintptr{unix.CAP_PERFMON}, list[0].AmbientCaps...)...)
+		list = slices.Insert(list, 0, counting)
+	}
+	return list
+}
+
+// waitReady waits for the tracker's line on its descriptor 3: "ready", or "error: ..." if
+// it cannot track. It also reports whether the tracker is still running. The line "started" comes before,
+// when the tracker's threads exist.
+func (t *tracker) waitReady(procRoot string, deadline time.Time) (running bool, err error) {
+	defer t.ready.Close()
+	if t.delay > 0 {
+		return true, fmt.Errorf("many jobs begin at once: %s (process %d) begins in %s; %w", t.path, t.pid, t.delay.Round(time.Millisecond), ErrLate)
+	}
+	t.ready.deadline = deadline
+	lines := bufio.NewReader(io.LimitReader(t.ready, 4096))
+	line, err := lines.ReadString('\n')
+	if line == "started\n" {
+		t.hasSlack = setTimerSlack(procRoot, t.pid)
+		line, err = lines.ReadString('\n')
+	}
+	line = strings.TrimSuffix(line, "\n")
+	switch {
+	case line == "ready":
+		return true, nil
+	case line != "":
+		return false, fmt.Errorf("%s: %s", t.path, strings.TrimPrefix(line, "error: "))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return true, fmt.Errorf("%s (process %d) was not ready within %s; %w", t.path, t.pid, t.timeout, ErrLate)
+	case !errors.Is(err, io.EOF):
+		return true, fmt.Errorf("cannot read the state of %s (process %d): %w", t.path, t.pid, err)
+	}
+	return false, fmt.Errorf("%s (process %d) ended without a message%s", t.path, t.pid, t.status(deadline))
+}
+
+// statusWait is how long status waits for the exit of a tracker after the deadline.
+const statusWait = 10 * time.Millisecond
+
+// status describes how a tracker ended. It waits until the deadline, but at least statusWait,
+// because a tracker closes its descriptors a little before it ends. If the tracker has not ended by
+// then, the text is empty.
+func (t *tracker) status(deadline time.Time) string {
+	var ws syscall.WaitStatus
+	latest := time.Now().Add(statusWait)
+	if deadline.After(latest) {
+		latest = deadline
+	}
+	for {
+		pid, err := syscall.Wait4(t.pid, &ws, syscall.WNOHANG, nil)
+		isKnown := err != nil || pid == t.pid
+		if isKnown || !time.Now().Before(latest) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	switch {
+	case ws.Exited() && ws.ExitStatus() != 0:
+		return fmt.Sprintf(", with status %d", ws.ExitStatus())
+	case ws.Signaled():
+		return fmt.Sprintf(", by signal %d", ws.Signal())
+	}
+	return ""
+}
+
+// closeOnExec sets close-on-exec on all descriptors above 2: the runtime does so only for
+// those that it opened. Kernels before 5.11 fail; slurmd leaves no descriptors open.
+func closeOnExec() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }
+
+// allowNiceZero allows the tracker, which runs at a lower priority during the job, to restore
+// its priority during a reading and when the Epilog waits. ok is false without CAP_SYS_RESOURCE, which
+// slurmd in a container can lack.
+func allowNiceZero() (ok bool) {
+	const zero = 20 // the nice value 0, see getrlimit(2)
+	return unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: zero, Max: zero}) == nil
+}
+
+// blockStop makes SIGUSR1 the only blocked signal of the calling thread, which must be locked.
+func blockStop() (restore func(), err error) {
+	var mask, old unix.Sigset_t
+	mask.Val[0] = 1 << (unix.SIGUSR1 - 1)
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &mask, &old); err != nil {
+		return nil, os.NewSyscallError("rt_sigprocmask", err)
+	}
+	return func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }, nil
+}

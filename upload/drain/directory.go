@@ -1,0 +1,268 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/slurm/launch"
+	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/upload"
+)
+
+// Directory is a spool directory that is drained.
+type Directory struct {
+	Dir       string
+	StateDir  string                       // where the Epilogs write how jobs ended
+	Access    func() (spool.Access, error) // who may read a run
+	Retain    time.Duration                // how long delivered runs are kept
+	QuotaNode int64                        // of the directory, in bytes
+
+	Accounting Accounting
+	Privacy    Privacy // which names leave
+	// Again delivers again what was delivered since this time to the receiver of the drain; zero: nothing.
+	Again time.Time
+}
+
+// locked shows the directory to upload.Drain. It holds the directory's lock from the
+// moment that it lists the runs: not while the drain waits for its start.
+type locked struct {
+	*Directory
+	endpoint  string       // of the receiver
+	unlock    func() error // nil before
+	lost      int          // runs that were closed because their trackers had died
+	again     int          // runs that are delivered again
+	accounted AccountingResult
+}
+
+// Runs implements upload.Directory. It closes the runs of dead trackers and completes ended ones.
+func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
+	var err error
+	d.unlock, err = LockSpool(ctx, d.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []upload.Entry
+	var known []ended
+	err = spool.Walk(d.Dir, func(e *spool.Entry) {
+		isRunning := e.Err == nil && e.Run.State == rt.StateRunning
+		if isRunning && !e.Live {
+			e.Run, e.Err = d.reap(e.Path)
+			e.Live = errors.Is(e.Err, spool.ErrLive)
+			if e.Live {
+				e.Err = nil
+			}
+		}
+		if e.Err == nil && e.Run.State == rt.StateDelivered {
+			isAgain := !d.Again.IsZero() && !e.DeliveredAt.Before(d.Again) && d.sendAgain(e)
+			if !isAgain {
+				return
+			}
+		}
+		name := filepath.Base(e.Path)
+		if e.Err == nil && !e.Live && d.Accounting.wants(&e.Run) {
+			known = append(known, endedRun(name, &e.Run))
+		}
+		out = append(out, upload.Entry{Name: name, Start: e.Run.Start, Live: e.Live, Err: e.Err})
+	})
+	if err != nil {
+		return nil, err
+	}
+	var waiting map[string]bool
+	d.accounted, waiting = d.Accounting.complete(ctx, d.Dir, known, time.Now())
+	return slices.DeleteFunc(out, func(e upload.Entry) bool { return waiting[e.Name] }), nil
+}
+
+// sendAgain makes an undelivered run of a delivered one. It returns false for a run of another receiver.
+func (d *locked) sendAgain(e *spool.Entry) bool {
+	r, err := spool.Open(e.Path)
+	if err != nil {
+		e.Err = err
+		return true
+	}
+	isAgain, err := r.SendAgain(d.endpoint, rt.Event{
+		Time: time.Now(), Kind: rt.EventDelivery, Name: "drain", Status: "again", Detail: "was delivered at " + e.DeliveredAt.Format(time.RFC3339),
+	})
+	e.Run = r.Run()
+	e.Err = errors.Join(err, r.Close())
+	if isAgain {
+		d.again++
+	}
+	return isAgain || e.Err != nil
+}
+
+// LockSpool is spool.LockDir; its error says which user can lock the directory.
+func LockSpool(ctx context.Context, dir string) (unlock func() error, err error) {
+	unlock, err = spool.LockDir(ctx, dir)
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w: run rt-spool as root or as the spool's owner", err)
+	}
+	return unlock, err
+}
+
+// reap closes the run of a dead tracker. What the Epilog wrote for the tracker is
+// taken, but the outcome is "lost" unless accounting has another: no process saw the end.
+func (d *locked) reap(path string) (run rt.Run, err error) {
+	r, err := spool.Open(path)
+	if err != nil {
+		return run, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	run = r.Run()
+	if run.State != rt.StateRunning { // its tracker has ended it since Walk
+		return run, nil
+	}
+	var exit rt.Exit
+	state := launch.State{Dir: d.StateDir}
+	job, isJob := run.JobID.Get()
+	boot, err := host.BootID("/proc")
+	if err != nil {
+		return run, err
+	}
+	hasExit := false // from the job's Epilog, of this very run
+	if isJob && run.BootID == boot {
+		exit, err = state.ReadExit(job, run.Node, run.FileStem())
+		hasExit = err == nil
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return run, err
+		}
+		exit.Outcome, exit.Source = rt.OutcomeNone, ""
+	}
+	if err := r.CloseLost(exit, boot); err != nil {
+		return run, fmt.Errorf("close the run of a dead tracker: %w", err)
+	}
+	d.lost++
+	if err := d.grant(r); err != nil {
+		return run, err
+	}
+	if hasExit {
+		// The file is root's; if another user runs the drain, a later Epilog of the node removes it.
+		if err := state.RemoveExit(job, run.Node); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return run, err
+		}
+	}
+	return r.Run(), nil
+}
+
+// grant gives access to a run that has ended, as its tracker would have done.
+func (d *locked) grant(r *spool.Reader) error {
+	access, err := d.Access()
+	err = errors.Join(err, r.Grant(access))
+	if err == nil {
+		return nil
+	}
+	return r.AddEvent(rt.Event{Time: time.Now(), Kind: "spool", Name: "access", Status: "failed", Detail: err.Error()})
+}
+
+// Open implements upload.Directory.
+func (d *locked) Open(name string) (upload.Spooled, error) {
+	r, err := spool.Open(filepath.Join(d.Dir, name))
+	if err != nil {
+		return nil, err
+	}
+	return spooled{r, &d.Privacy}, nil
+}
+
+// removeOld removes what was delivered longer ago than Retain, and keeps QuotaNode.
+func (d *locked) removeOld(ctx context.Context, now time.Time) (removed int, err error) {
+	done, _, err := spool.Collect(ctx, d.Dir, spool.GC{Retain: d.Retain, Bytes: d.QuotaNode, Now: now})
+	errs := []error{err}
+	for _, c := range done {
+		switch {
+		case c.Err != nil:
+			errs = append(errs, fmt.Errorf("make room in the spool: %s is not %s: %w", filepath.Base(c.Path), c.Action, c.Err))
+		case c.Action == spool.Removed && c.Delivered:
+			removed++
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+// Drained is the result of a drain, as a JSON document.
+type Drained struct {
+	upload.Summary
+	Lost    int `json:"runs_closed_as_lost"` // their trackers had died
+	Again   int `json:"runs_again"`          // were delivered before, see Directory.Again
+	Removed int `json:"runs_removed"`        // delivered longer ago than Directory.Retain
+	AccountingResult
+	Warnings []string `json:"warnings,omitempty"`
+	// AnotherRuns: nothing was done because another drain holds the lock.
+	AnotherRuns bool `json:"another_drain_runs"`
+	// NodeReport is "sent" or why the state of the node was not recorded or sent; empty if the receiver
+	// takes no reports.
+	NodeReport string `json:"node_report,omitempty"`
+}
+
+// Drain delivers all ended runs of the directory under its lock, and removes old ones. Its error is
+// upload.Drain's or the directory's; the result is valid in every case.
+func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter upload.Putter, o upload.Options) (d Drained, err error) {
+	l := &locked{Directory: dir, endpoint: client.Endpoint()}
+	d.Summary, err = upload.Drain(ctx, l, client, putter, Format, o)
+	d.Lost, d.Again, d.AccountingResult = l.lost, l.again, l.accounted
+	if errors.Is(err, spool.ErrLocked) {
+		d.AnotherRuns = true
+		return d, nil
+	}
+	if l.unlock == nil {
+		return d, err
+	}
+	var removeErr error
+	d.Removed, removeErr = l.removeOld(context.WithoutCancel(ctx), time.Now())
+	return d, errors.Join(err, removeErr, l.unlock())
+}
+
+// Plan returns what a drain would do with a file at this moment: "deliver", "close and
+// deliver", "upload", "remove", "leave", or "" for nothing at all. live is whether it
+// uploads runs that are still tracked. record is whether the drain would send the complete record:
+// "yes", "no", "if taken" before the receiver has answered the registration, or "" if it sends nothing.
+func (dir *Directory) Plan(e *spool.Entry, live bool) (action, record string) {
+	action = dir.action(e, live)
+	switch action {
+	case "deliver", "close and deliver", "upload":
+		return action, sendsRecord(e.Path)
+	}
+	return action, ""
+}
+
+func sendsRecord(path string) string {
+	r, err := spool.Open(path)
+	if err != nil {
+		return "if taken"
+	}
+	defer r.Close()
+	reg, _, err := r.Registration()
+	switch {
+	case err != nil || reg.RemoteID == "":
+		return "if taken"
+	case reg.Record:
+		return "yes"
+	}
+	return "no"
+}
+
+func (dir *Directory) action(e *spool.Entry, live bool) string {
+	switch {
+	case e.Err != nil:
+		return "leave"
+	case e.Live && live:
+		return "upload"
+	case e.Live:
+		return "leave"
+	}
+	switch e.Run.State {
+	case rt.StateDelivered:
+		if time.Since(e.DeliveredAt) >= dir.Retain {
+			return "remove"
+		}
+		return ""
+	case rt.StateRunning:
+		return "close and deliver"
+	}
+	return "deliver"
+}

@@ -1,0 +1,557 @@
+package drain
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// class is what Privacy does with a field.
+type class int
+
+const (
+	stays class = iota // always as it is, also with a name in it
+	label              // a text in which names are replaced
+	ofUser
+	uid
+	ofJob
+	ofDirectory
+	ofCommand
+	cgroup
+)
+
+// classOf has each field of rt.Run. A new field needs a decision here.
+var classOf = map[string]class{
+	"Cluster": stays, "JobID": stays, "ArrayJobID": stays, "ArrayTaskID": stays, "HetJobID": stays, "HetJobOffset": stays,
+	"Step": stays, "Node": stays, "Attempt": stays, "SLUID": stays, "BootID": stays, "Start": stays,
+	"Scheduler": stays, "User": ofUser, "UID": uid, "GID": uid, "Group": ofUser, "Account": stays, "Partition": stays,
+	"QOS": stays, "Reservation": label, "NodeList": stays, "NumNodes": stays, "AllocCPUs": stays, "AllocMem": stays,
+	"GPUs": stays, "WorkDir": ofDirectory, "Comment": ofCommand, "Constraints": label, "Licenses": label,
+	"StepTasks": stays, "JobStart": stays, "JobEndLimit": stays,
+	"Meta.JobName": ofJob, "Meta.ProjectName": label, "Meta.StageName": label, "Meta.TaskName": label, "Meta.Team": label,
+	"Meta.Env": label, "Meta.Language": label, "Meta.Orchestrator": label, "Meta.Executor": label,
+	"Meta.ExternalRunID": stays, "Meta.ContainerImage": label, "Meta.Tags": label,
+	"Command": ofCommand, "PID": stays, "Interval": stays, "CgroupLayout": stays, "CgroupPath": cgroup, "TrackerVersion": stays,
+	"State": stays, "Outcome": stays, "OutcomeSource": stays, "ExitCode": stays, "ExitSignal": stays, "DerivedExit": stays, "End": stays,
+}
+
+// fields calls visit for each field of a struct, with its path.
+func fields(v reflect.Value, path string, visit func(path string, v reflect.Value)) {
+	for f, value := range v.Fields() {
+		name := path + f.Name
+		isOwn := f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == v.Type().PkgPath() && !strings.HasPrefix(f.Type.Name(), "Opt[")
+		switch {
+		case f.Anonymous:
+			fields(value, path, visit)
+		case isOwn:
+			fields(value, name+".", visit)
+		default:
+			visit(name, value)
+		}
+	}
+}
+
+// fullRun is a run in which each field has a value, and each text has its own names.
+func fullRun(t *testing.T) rt.Run {
+	t.Helper()
+	var run rt.Run
+	fields(reflect.ValueOf(&run).Elem(), "", func(path string, v reflect.Value) {
+		switch p := v.Addr().Interface().(type) {
+		case *rt.Opt[uint64]:
+			p.Set(1000)
+		case *rt.Opt[int64]:
+			p.Set(1)
+		case *time.Time:
+			*p = time.Unix(1e9, 0)
+		case *[]string:
+			*p = []string{"/home/alice/secret/run.sh", "--for=alice", "deep_fold"}
+		case *map[string]string:
+			*p = map[string]string{}
+		default:
+			switch v.Kind() {
+			case reflect.String:
+				v.SetString("of alice, deep_fold, /home/alice/secret/x, physicists " + path)
+				if slices.Contains([]string{"Account", "Partition", "QOS"}, path) {
+					v.SetString(path + " of alice")
+				}
+			case reflect.Uint64:
+				v.SetUint(7)
+			case reflect.Float64:
+				v.SetFloat(7)
+			default:
+				t.Fatalf("%s has a type that the test does not know", path)
+			}
+		}
+	})
+	run.User, run.Group, run.WorkDir, run.Meta.JobName = "alice", "physicists", "/home/alice/secret", "deep_fold"
+	run.UID, run.GID = rt.Some[uint64](47114711), rt.Some[uint64](47124712)
+	run.NodeList, run.GPUs, run.SLUID = "n[1-2]", "0", "s1"
+	run.CgroupPath = "/sys/fs/cgroup/cpu/slurm/uid_47114711/job_12"
+	slurm.SetJobName(&run, "deep_fold", true)
+	run.Meta.Tags = map[string]string{}
+	slurm.Update(&run, func(run *rt.Run) {})
+	slurm.SetJobName(&run, "deep_fold", true)
+	run.Meta.Tags["alice_tag"] = "by alice"
+	return run
+}
+
+var siteKey = []byte("0123456789abcdef")
+
+func privacy(how Disclosure) *Privacy {
+	p := &Privacy{Users: how, Jobs: how, Directories: how, Commands: None, Key: siteKey}
+	if how == Plain {
+		p.Commands = Plain
+	}
+	return p
+}
+
+var secrets = []string{"alice", "deep_fold", "secret", "physicists", "47114711", "47124712"}
+
+// withoutShared returns the tags that do not have the account, the partition or the QOS of a run.
+func withoutShared(tags map[string]string, run *rt.Run) map[string]string {
+	tags = maps.Clone(tags)
+	maps.DeleteFunc(tags, func(_, value string) bool {
+		return slices.Contains([]string{run.Account, run.Partition, run.QOS}, value)
+	})
+	return tags
+}
+
+// Each field of a run has a class. What does not leave is nowhere in the run.
+func TestEveryFieldHasAClass(t *testing.T) {
+	original := fullRun(t)
+	seen := map[string]bool{}
+	for _, how := range []Disclosure{Plain, Pseudonym, None} {
+		run := privacy(how).Disguise(original).Run()
+		was := map[string]any{}
+		fields(reflect.ValueOf(&original).Elem(), "", func(path string, v reflect.Value) { was[path] = v.Interface() })
+		fields(reflect.ValueOf(&run).Elem(), "", func(path string, v reflect.Value) {
+			c, isThere := classOf[path]
+			if !isThere {
+				t.Errorf("rt.Run has a new field %s: decide in privacy.go whether it leaves a node, and add it to classOf", path)
+			}
+			seen[path] = true
+			isSame := reflect.DeepEqual(was[path], v.Interface())
+			if want := how == Plain || c == stays; isSame != want {
+				t.Errorf("%s: %s is %v, was %v", how, path, v.Interface(), was[path])
+			}
+			if how == Plain || c == stays {
+				return
+			}
+			tags, isTags := v.Interface().(map[string]string)
+			if isTags {
+				v = reflect.ValueOf(withoutShared(tags, &original))
+			}
+			for _, secret := range secrets {
+				if strings.Contains(fmt.Sprint(v.Interface()), secret) {
+					t.Errorf("%s: %s still has %q: %v", how, path, secret, v.Interface())
+				}
+			}
+			isAlwaysAbsent := c == uid || c == ofCommand
+			isName := c == ofUser || c == ofJob || c == ofDirectory
+			if isEmpty := v.IsZero(); isEmpty != (isAlwaysAbsent || how == None && isName) {
+				t.Errorf("%s: %s is %v", how, path, v.Interface())
+			}
+		})
+	}
+	for path := range classOf {
+		if !seen[path] {
+			t.Errorf("classOf has %s, which rt.Run has not", path)
+		}
+	}
+	if diff := cmp.Diff(original, fullRun(t), cmp.AllowUnexported(rt.Opt[uint64]{}, rt.Opt[int64]{})); diff != "" {
+		t.Errorf("the original was changed:\n%s", diff)
+	}
+}
+
+// The tags are those of the run's other fields, whatever package slurm makes of them.
+func TestTagsOfARun(t *testing.T) {
+	run := fullRun(t)
+	slurm.Update(&run, func(run *rt.Run) { run.WorkDir = "/home/alice/secret/" + strings.Repeat("long/", 300) }) // the tag is cut
+	run.Meta.JobName, run.Meta.ExternalRunID = "deep_fold", "an id of alice"
+	slurm.SetJobName(&run, "deep_fold", true)
+	for _, how := range []Disclosure{Pseudonym, None} {
+		got := privacy(how).Disguise(run).Run()
+		for key, value := range withoutShared(got.Meta.Tags, &run) {
+			hasSecret := slices.ContainsFunc([]string{"alice", "deep_fold", "physicists", "47114711", "47124712"}, func(s string) bool { return strings.Contains(key+value, s) })
+			if hasSecret || value == "" {
+				t.Errorf("%s: %s = %s", how, key, value)
+			}
+		}
+		if got.Meta.ExternalRunID != "an id of alice" {
+			t.Errorf("%s: the external id is %q", how, got.Meta.ExternalRunID)
+		}
+		isThere := func(tag string) bool { _, ok := got.Meta.Tags[tag]; return ok }
+		for _, tag := range []string{"slurm_user", "slurm_job_name", "slurm_work_dir"} {
+			if isThere(tag) != (how == Pseudonym) {
+				t.Errorf("%s: the tags are %v", how, slices.Sorted(maps.Keys(got.Meta.Tags)))
+			}
+		}
+		if isThere("slurm_uid") || isThere("slurm_comment") || !isThere("slurm_partition") {
+			t.Errorf("%s: the tags are %v", how, slices.Sorted(maps.Keys(got.Meta.Tags)))
+		}
+		isEqual := got.Meta.Tags["slurm_work_dir"] == got.WorkDir && got.Meta.Tags["slurm_user"] == got.User && got.Meta.Tags["slurm_job_name"] == got.Meta.JobName
+		if !isEqual {
+			t.Errorf("%s: the tags are %v, the run is %+v", how, got.Meta.Tags, got.Allocation)
+		}
+	}
+}
+
+// Runs of one user, job and directory can be joined, on any node with the key, and only there.
+func TestPseudonymsJoin(t *testing.T) {
+	a := privacy(Pseudonym).Disguise(fullRun(t)).Run()
+	other := fullRun(t)
+	other.Node, other.JobID = "n2", rt.Some[uint64](13)
+	b := privacy(Pseudonym).Disguise(other).Run()
+	if a.User != b.User || a.WorkDir != b.WorkDir || a.Meta.JobName != b.Meta.JobName || a.Meta.Team != b.Meta.Team {
+		t.Errorf("%q %q %q, %q %q %q", a.User, a.WorkDir, a.Meta.JobName, b.User, b.WorkDir, b.Meta.JobName)
+	}
+	if a.User != "user-nfth4dprkoqpfnnv" { // HMAC-SHA256: another value loses the joins with what was sent before
+		t.Errorf("the pseudonym of alice is %q", a.User)
+	}
+	elsewhere := privacy(Pseudonym)
+	elsewhere.Key = []byte("another key of 16 bytes")
+	if c := elsewhere.Disguise(other).Run(); c.User == a.User || c.WorkDir == a.WorkDir {
+		t.Errorf("with another key the names are %q, %q", c.User, c.WorkDir)
+	}
+	same := other
+	same.User, same.Group, same.WorkDir, same.Meta.JobName = "x", "x", "x", "x"
+	d := privacy(Pseudonym).Disguise(same).Run()
+	if names := []string{d.User, d.Group, d.WorkDir, d.Meta.JobName}; len(slices.Compact(slices.Sorted(slices.Values(names)))) != 4 {
+		t.Errorf("equal names of different kinds are %q", names)
+	}
+}
+
+// With Keep, names that have left a node as pseudonyms stay as they are. Others that look like them do not.
+func TestPseudonymsStay(t *testing.T) {
+	p := privacy(Pseudonym)
+	sent := p.Disguise(fullRun(t)).Run()
+	if again := p.Disguise(sent).Run(); again.User == sent.User || again.Meta.JobName == sent.Meta.JobName {
+		t.Errorf("without Keep: %q %q", again.User, again.Meta.JobName)
+	}
+	p.Keep = true
+	again := p.Disguise(sent).Run()
+	for _, pair := range [][2]string{
+		{again.User, sent.User}, {again.Group, sent.Group}, {again.WorkDir, sent.WorkDir}, {again.Meta.JobName, sent.Meta.JobName},
+		{again.Meta.Tags["slurm_user"], sent.Meta.Tags["slurm_user"]}, {again.Account, sent.Account},
+	} {
+		if pair[0] != pair[1] || pair[0] == "" {
+			t.Errorf("%q is %q", pair[1], pair[0])
+		}
+	}
+	for _, name := range []string{"user-alice", "job-nfth4dprkoqpfnnv", "user-nfth4dprkoqpfnnv2", "user-nfth4dprkoqpfnn1", "user-NFTH4DPRKOQPFNNV"} {
+		run := rt.Run{Allocation: rt.Allocation{User: name}}
+		if got := p.Disguise(run).Run(); got.User == name {
+			t.Errorf("%q stays", name)
+		}
+	}
+}
+
+// In a summary only names are replaced: other texts are figures that can have the name of a user as a word.
+func TestSummaryOfARun(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "gpu", Account: "gpu"}}
+	run.Meta.JobName = "job"
+	text := `{"cpu":{"cores_of":"job"},"gpus":[{"name":"gpu job"}],"run":{"account":"gpu","gpus":"gpu:2","meta":{"job_name":"job"},"node_list":"gpu","user":"gpu"},"secs":1.50,"slurm_state":"CANCELLED by uid 1002"}`
+	d := privacy(Pseudonym).Disguise(run)
+	got, err := d.Summary([]byte(text))
+	want := strings.NewReplacer(`"user":"gpu"`, `"user":"`+d.Run().User+`"`, `"account":"gpu"`, `"account":"`+d.Run().User+`"`, `"job_name":"job"`, `"job_name":"`+d.Run().Meta.JobName+`"`).Replace(text)
+	want = strings.Replace(want, "by uid 1002", "by uid -", 1)
+	if err != nil || string(got) != want || d.Run().User == "" {
+		t.Errorf("%s, not %s: %v", got, want, err)
+	}
+}
+
+// Each kind of names is decided on its own.
+func TestKindsAreIndependent(t *testing.T) {
+	for _, test := range []struct {
+		p                                Privacy
+		user, job, dir, comment, account string
+	}{
+		{Privacy{}, "alice", "alice_fold", "/home/alice", "for alice", "alice"},
+		{Privacy{Users: None}, "", "-_fold", "/home/-", "for -", ""},
+		{Privacy{Jobs: None}, "alice", "", "/home/alice", "for alice", "alice"},
+		{Privacy{Directories: None}, "alice", "alice_fold", "", "for alice", "alice"},
+		{Privacy{Commands: None}, "alice", "alice_fold", "/home/alice", "", "alice"},
+	} {
+		run := rt.Run{Allocation: rt.Allocation{User: "alice", UID: rt.Some[uint64](7), WorkDir: "/home/alice", Comment: "for alice", Account: "alice"}}
+		run.Meta.JobName = "alice_fold"
+		got := test.p.Disguise(run).Run()
+		if got.User != test.user || got.Meta.JobName != test.job || got.WorkDir != test.dir || got.Comment != test.comment || got.Account != test.account {
+			t.Errorf("%s: %q %q %q %q %q", &test.p, got.User, got.Meta.JobName, got.WorkDir, got.Comment, got.Account)
+		}
+		if got.UID.Valid() == test.p.Users.hides() {
+			t.Errorf("%s: uid %v", &test.p, got.UID)
+		}
+	}
+}
+
+func TestTextOfARecord(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "max", UID: rt.Some[uint64](1000), WorkDir: "/home/max/run"}}
+	run.Meta.JobName = "a_very_long_job_name.sh"
+	for _, test := range []struct{ table, column, value, want string }{
+		{"process", "comm", "python", "python"},
+		{"process", "comm", "max", "-"},
+		{"process", "comm", "a_very_long_job", "-"},
+		{"process", "comm", "a_very_long_jo", "a_very_long_jo"},
+		{"process", "comm", "of a_very_long_", "of -"},
+		{"process", "step", "max", "max"},
+		{"mount", "mount_point", "/", "/"},
+		{"mount", "mount_point", "/scratch", "/scratch"},
+		{"mount", "mount_point", "/max", "/-"},
+		{"mount", "mount_point", "/home/bob", "/home/-1"},
+		{"mount", "mount_point", "/home/eve", "/home/-2"},
+		{"mount", "fs_type", "max", "max"},
+		{"remote_fs", "source", "max@nfs1:", "-@nfs1:"},
+		{"remote_fs", "source", "max@nfs1:/x/y", "-@nfs1:/x/-3"},
+		{"remote_fs", "source", "nfs1:/export/home/bob", "nfs1:/export/-3"},
+		{"remote_fs", "source", "lustre1", "lustre1"},
+		{"remote_fs", "mount_point", "/home/bob", "/home/-1"},
+		{"host", "host_name", "max", "max"},
+		{"gpu", "name", "max", "max"},
+		{"a new table", "x", "of max", "of -"},
+		{"a new table", "x", "", ""},
+	} {
+		for range 2 { // a new disguise gives the same texts
+			d := (&Privacy{Users: None, Jobs: None, Directories: None}).Disguise(run)
+			d.Text("mount", "mount_point", "/home/bob")
+			d.Text("mount", "mount_point", "/home/eve")
+			if got := d.Text(test.table, test.column, test.value); got != test.want {
+				t.Errorf("%s.%s %q is %q, want %q", test.table, test.column, test.value, got, test.want)
+			}
+		}
+		if got := new(Privacy).Disguise(run).Text(test.table, test.column, test.value); got != test.value {
+			t.Errorf("without [privacy] %q is %q", test.value, got)
+		}
+	}
+	if got := (&Privacy{Commands: None}).Disguise(run).Text("process", "comm", "python"); got != "" {
+		t.Errorf("the name of a process is %q", got)
+	}
+	p := (&Privacy{Users: Pseudonym, Key: siteKey}).Disguise(run)
+	a, b := p.Text("mount", "mount_point", "/home/bob"), p.Text("mount", "mount_point", "/home/eve")
+	if a == b || !strings.HasPrefix(a, "/home/dir-") {
+		t.Errorf("%q, %q", a, b)
+	}
+}
+
+// Events keep the words by which the report finds them and reads their figures.
+func TestEventOfARecord(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "max", WorkDir: "/home/max/run/"}, Command: []string{"./classified", "--to", "--key=letmein"}}
+	run.Meta.JobName, run.Meta.Tags = "readings", map[string]string{"slurm_user": "moritz", "slurm_uid": "4711", "slurm_work_dir": "/scratch/secret"}
+	for _, test := range []struct{ kind, name, status, detail, wantName, wantDetail string }{
+		{"job", "sacct", "ok", "max_rss_bytes=1 max_rss_node=n1", "sacct", "max_rss_bytes=1 max_rss_node=n1"},
+		{"job", "sacct", "ok", "state=CANCELLED cancelled_by_uid=1001 elapsed_secs=5", "sacct", "state=CANCELLED cancelled_by_uid=- elapsed_secs=5"},
+		{"gap", "schedule", "missed", "5 readings before snapshot 7", "schedule", "5 readings before snapshot 7"},
+		{"spool", "gap/readings", "repeated", "9 further readings", "gap/readings", "9 further readings"},
+		{"spool", "spool//home/max/x", "repeated", "9 further", "spool//home/-/x", "9 further"},
+		{"job", "tasks", "unseen", "2 other readings", "tasks", "2 other readings"},
+		{"job", "tasks", "failed", "open /home/max", "tasks", "open /home/-"},
+		{"sensor", "max", "failed", "max_x, job_max, x_max_y, maximal, climax, max.", "max", "-_x, job_-, x_-_y, maximal, climax, -."},
+		{"spool", "/home/max/spool/x.db", "failed", "open /home/max/run/x, /scratch/secret/x", "/home/-/spool/x.db", "open -/x, -/x"},
+		{"sensor", "cgroup", "failed", "/slurm/uid_4711/job_1, /sys/fs/cgroup/slurm/uid_5/job_2/step_0/task_3", "cgroup", "/slurm/uid_-/job_1, /sys/fs/cgroup/slurm/uid_-/job_2/step_0/task_3"},
+		{"sensor", "cgroup", "failed", "/user.slice/user-1000.slice/user@1000.service, /run/user/1000/x, uid=5, gid 6, /home/4711/x, 4711", "cgroup",
+			"/user.slice/user--.slice/user@-.service, /run/user/-/x, uid=-, gid -, /home/-/x, 4711"},
+		{"sensor", "x", "failed", "by moritz: ./classified --to classified --key=letmein", "x", "by -: - --to - -"},
+		{"other", "of max", "for max", "max", "of -", "-"},
+	} {
+		e := rt.Event{Kind: test.kind, Name: test.name, Status: test.status, Detail: test.detail}
+		(&Privacy{Users: None, Jobs: None, Directories: None, Commands: None}).Disguise(run).Event(&e)
+		if e.Name != test.wantName || e.Detail != test.wantDetail || strings.Contains(e.Kind+e.Status, "max") {
+			t.Errorf("%+v, want %q, %q", e, test.wantName, test.wantDetail)
+		}
+	}
+}
+
+// In the report of another program only texts are replaced. A report that is no JSON does not leave.
+func TestReportOfARecord(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "time", WorkDir: "/w"}, Command: []string{"./classified"}}
+	for _, test := range []struct{ job, source, body, want string }{
+		{"power", "powerapi", `{"power": 1.50, "time":1, "sensor":"n1", "target" : "power"}`, `{"power": 1.50, "time":1, "sensor":"n1", "target" : "-"}`},
+		{"1", "powerapi", `{"a":1,"b":[1,"1","x1"],"c":"1"}`, `{"a":1,"b":[1,"1","x1"],"c":"1"}`},
+		{"job", "powerapi", `{"target":"/slurm/uid_7/job_12/step_0","usage":{"/slurm/uid_7/job_12":0.5}}`, `{"target":"/slurm/uid_-/job_12/step_0","usage":{"/slurm/uid_-/job_12":0.5}}`},
+		{"x", "gempba", `{"v":nan,"w":-Infinity,"h":"of \u0074ime \"x\" \\"}`, `{"v":nan,"w":-Infinity,"h":"of - \"-\" \\"}`},
+		{"x", "powerapi", `{"target":"./classified"}`, `{"target":"-"}`},
+		{"x", "powerapi", `{"target":"time"`, ""},
+		{"x", "powerapi", `time`, ""},
+		{"x", "other", `{"a":"b"}`, ""},
+	} {
+		run.Meta.JobName = test.job
+		rec := rt.Record{Source: test.source, Body: []byte(test.body)}
+		isSent := (&Privacy{Users: None, Jobs: None, Directories: None, Commands: None}).Disguise(run).Record(&rec)
+		if !isSent {
+			rec.Body = nil
+		}
+		if isSent != (test.want != "") || string(rec.Body) != test.want {
+			t.Errorf("job %s: %s is %s, %v, want %s", test.job, test.body, rec.Body, isSent, test.want)
+		}
+	}
+	rec := rt.Record{Source: "of time", Body: []byte(`{"a":"./classified"}`)}
+	if !(&Privacy{Users: None}).Disguise(run).Record(&rec) || rec.Source != "of -" || string(rec.Body) != `{"a":"./classified"}` {
+		t.Errorf("%q, %s", rec.Source, rec.Body)
+	}
+}
+
+// The names of accounts, partitions and QOS leave also if a job has the same name, but not that of a
+// user. A job name that one of them has is not searched in other texts.
+func TestPublicLabels(t *testing.T) {
+	run := rt.Run{Identity: rt.Identity{Cluster: "lab"}, Allocation: rt.Allocation{
+		Scheduler: "slurm", User: "alice", Group: "physics", Account: "physics", Partition: "debug-x", QOS: "debug", Reservation: "debug",
+	}}
+	slurm.Describe(&run)
+	slurm.SetJobName(&run, "debug", true)
+	p := &Privacy{Users: None, Jobs: None}
+	got := p.Disguise(run).Run()
+	isSame := got.Account == "physics" && got.Partition == "debug-x" && got.QOS == "debug" && got.Reservation == "debug"
+	isSameMeta := got.Meta.ProjectName == "physics" && got.Meta.Executor == "lab/debug-x" && got.Meta.Tags["slurm_partition"] == "debug-x"
+	if !isSame || !isSameMeta || got.Meta.JobName != "" || got.Group != "" || got.Meta.Tags["slurm_job_name"] != "" {
+		t.Errorf("%+v, %+v", got.Allocation, got.Meta)
+	}
+	run.Account, run.Meta.ProjectName = "alice", "alice"
+	if got := p.Disguise(run).Run(); got.Account != "" || got.Meta.ProjectName != "" {
+		t.Errorf("%+v, %+v", got.Allocation, got.Meta)
+	}
+}
+
+// An account with a part that is the name of one of its users is the same in the runs of all of them, so that its
+// coordinators see all of its jobs.
+func TestAccountsOfManyUsers(t *testing.T) {
+	for _, user := range []string{"alice", "bob", `LAB\Alice`} {
+		for _, how := range []Disclosure{Pseudonym, None} {
+			run := rt.Run{Identity: rt.Identity{Cluster: "lab"}, Allocation: rt.Allocation{
+				Scheduler: "slurm", User: user, Account: "alice-lab", Partition: "def_alice", QOS: "alice.high", Reservation: "alice-lab-1", Comment: "of alice-lab, def_alice",
+			}}
+			slurm.Describe(&run)
+			p := privacy(how)
+			p.Commands = Plain
+			got := p.Disguise(run).Run()
+			tags := got.Meta.Tags
+			texts := []string{got.Account, got.Partition, got.QOS, got.Meta.ProjectName, got.Meta.Executor, tags["slurm_account"], tags["slurm_partition"], tags["slurm_qos"]}
+			want := []string{"alice-lab", "def_alice", "alice.high", "alice-lab", "lab/def_alice", "alice-lab", "def_alice", "alice.high"}
+			if diff := cmp.Diff(want, texts); diff != "" {
+				t.Errorf("%s, %s: %s", user, how, diff)
+			}
+			if isIn := strings.Contains(got.Reservation+got.Comment, "alice"); isIn != (user == "bob") {
+				t.Errorf("%s, %s: %q, %q", user, how, got.Reservation, got.Comment)
+			}
+		}
+	}
+	run := rt.Run{Identity: rt.Identity{Cluster: "lab"}, Allocation: rt.Allocation{Scheduler: "slurm", User: "alice", Account: "Alice", Partition: "alice"}}
+	slurm.Describe(&run)
+	got := privacy(Pseudonym).Disguise(run).Run()
+	user := UserPseudonym(siteKey, "alice")
+	if got.Account != user || got.Partition != user || got.Meta.ProjectName != user || got.Meta.Executor != "lab/"+user {
+		t.Errorf("an account of one user: %+v, %+v", got.Allocation, got.Meta)
+	}
+}
+
+// A directory service gives a user several names: with its domain, without it, and in upper and lower case.
+func TestQualifiedUsers(t *testing.T) {
+	for _, user := range []string{`alice@example.org`, `EXAMPLE\alice`, "alice", "Alice"} {
+		for _, how := range []Disclosure{Pseudonym, None} {
+			run := rt.Run{Identity: rt.Identity{Cluster: "lab"}, Allocation: rt.Allocation{
+				Scheduler: "slurm", User: user, Account: "ALICE", Partition: "malice", Reservation: "alice_7", Licenses: "/home/ALICE/x",
+			}}
+			d := (&Privacy{Users: how, Key: siteKey}).Disguise(run)
+			got := d.Run()
+			texts := []string{got.User, got.Account, got.Reservation, got.Licenses, d.replace("of "+user+", Alice.", d.texts), d.replace(d.completed("run-ALI"), d.names)}
+			for _, text := range texts {
+				if strings.Contains(strings.ToLower(text), "ali") {
+					t.Errorf("%s, %s: %q", user, how, text)
+				}
+			}
+			if got.Partition != "malice" {
+				t.Errorf("%s, %s: a word that has the name is %q", user, how, got.Partition)
+			}
+		}
+	}
+}
+
+// A substitute is not searched again, and a directory is replaced as a whole.
+func TestSubstitutes(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "user", Group: "dir", WorkDir: "/user/dir", Comment: "in /user/dir by user of dir"}}
+	d := privacy(Pseudonym).Disguise(run)
+	d.Privacy.Commands = Plain
+	got := d.Run()
+	if want := "in " + got.WorkDir + " by " + got.User + " of " + got.Group; got.Comment != want {
+		t.Errorf("%q, want %q", got.Comment, want)
+	}
+}
+
+func FuzzDisguise(f *testing.F) {
+	f.Add("alice", "job", "/home/alice", "alice runs job in /home/alice\xff")
+	f.Fuzz(func(t *testing.T, user, job, dir, text string) {
+		run := rt.Run{Allocation: rt.Allocation{User: user, WorkDir: dir, Comment: text}}
+		run.Meta.JobName = job
+		p := Privacy{Users: None, Jobs: Pseudonym, Directories: Pseudonym, Key: siteKey}
+		a, b := p.Disguise(run).Run(), p.Disguise(run).Run()
+		if a.Comment != b.Comment || a.User != "" {
+			t.Errorf("%q, %q, %q", a.Comment, b.Comment, a.User)
+		}
+		isSafe := user != "" && strings.Trim(user, "abcdefghijklmnopqrstuvwxyz") == "" && !strings.Contains("job dir", user)
+		if isSafe && slices.Contains(strings.Fields(a.Comment), user) {
+			t.Errorf("%q still has %q", a.Comment, user)
+		}
+	})
+}
+
+func TestReadKey(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "key")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		_ = os.Remove(file)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, mode := range []os.FileMode{0o600, 0o400, 0o640} {
+		write(" 0123456789abcdef\n", mode)
+		if key, err := ReadKey(file); err != nil || string(key) != string(siteKey) {
+			t.Errorf("%04o: %q, %v", mode, key, err)
+		}
+	}
+	refused := func(what, reason string) {
+		t.Helper()
+		key, err := ReadKey(what)
+		if err == nil || key != nil || !strings.Contains(err.Error(), "privacy.key_file") || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: %q, %v; want an error with %q", what, key, err, reason)
+		}
+		if err != nil && strings.Contains(err.Error(), string(siteKey)) {
+			t.Errorf("the error has the key: %v", err)
+		}
+	}
+	for _, mode := range []os.FileMode{0o644, 0o604, 0o602, 0o660, 0o601} {
+		write("0123456789abcdef", mode)
+		refused(file, "chmod 0600")
+	}
+	write("0123456789abcde\n\n\n", 0o600)
+	refused(file, "15 bytes")
+	write(strings.Repeat("x", maxKey+1), 0o600)
+	refused(file, "more than")
+	refused("", "not set")
+	refused(filepath.Join(dir, "none"), "no such file")
+	refused(dir, "directory")
+	refused("/dev/null", "privacy.key_file")
+}
+
+// The site computes the name under which a node delivers the runs of a user.
+func TestUserPseudonymIsThatOfARun(t *testing.T) {
+	key := []byte("0123456789abcdef")
+	p := Privacy{Users: Pseudonym, Key: key}
+	run := p.Disguise(rt.Run{Allocation: rt.Allocation{User: "alice"}}).Run()
+	if got := UserPseudonym(key, "alice"); got != run.User || got == "alice" {
+		t.Errorf("%s, and the run has %s", got, run.User)
+	}
+}

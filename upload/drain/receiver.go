@@ -1,0 +1,107 @@
+// Package drain sends runs for resource-tracker and rt-spool: the clients of a
+// receiver and the rows of both of its dialects, the stream of a run that is recorded, and
+// the drain of a spool directory, with what sacct adds to its runs.
+package drain
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"os"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/internal/hostport"
+	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/s3"
+	"github.com/resource-tracker/rt/upload/sentinel"
+)
+
+// Receiver is where runs are sent, and with which token.
+type Receiver struct {
+	Endpoint   string // base URL of the API; empty: the public service's
+	Token      string
+	Dialect    string // "spec", "live" or "auto", also when empty
+	S3Endpoint string // base URL of an S3-compatible store; empty: Amazon's
+	S3Region   string // empty: the store reports it
+	CAFile     string // PEM certificates trusted in addition to the system's; may be empty
+}
+
+// S3Endpoint returns the store that the variables of the AWS tools name; empty for none.
+func S3Endpoint(getenv func(string) string) string {
+	return cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"))
+}
+
+// Connect returns the clients. They connect later.
+func (r Receiver) Connect() (*sentinel.Client, *s3.Uploader, error) {
+	var ca []byte
+	if r.CAFile != "" {
+		var err error
+		ca, err = os.ReadFile(r.CAFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("sentinel.ca_file: %w", err)
+		}
+	}
+	httpClient, err := upload.NewHTTPClient(ca)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sentinel.ca_file %s: %w", r.CAFile, err)
+	}
+	client, err := sentinel.New(sentinel.Config{HTTP: httpClient, Endpoint: r.Endpoint, Token: r.Token, Dialect: r.Dialect})
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := s3.New(s3.Config{HTTP: httpClient, Endpoint: r.S3Endpoint, Region: r.S3Region})
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, store, nil
+}
+
+// ClearText returns what a delivery sends to other machines without encryption.
+func (r Receiver) ClearText() (unprotected []string) {
+	for _, to := range []struct{ what, endpoint string }{{"the API's token crosses", r.Endpoint}, {"uploads cross", r.S3Endpoint}} {
+		u, err := url.Parse(to.endpoint)
+		if err == nil && hostport.CrossesNetwork(to.endpoint) {
+			unprotected = append(unprotected, fmt.Sprintf("%s the network to %s in clear text", to.what, u.Host))
+		}
+	}
+	return unprotected
+}
+
+// Format is an upload.Format with the columns of each dialect.
+func Format(run *rt.Run, dialect string, scope rt.Scope) (upload.Encoder, error) {
+	switch dialect {
+	case upload.DialectSpec:
+		return SpecRows{scope}, nil
+	case upload.DialectLive:
+		return liveRows{run.PID}, nil
+	}
+	return nil, fmt.Errorf("no columns are known for dialect %q", dialect)
+}
+
+// SpecRows encodes the 21 columns of section 7.2.
+type SpecRows struct{ Scope rt.Scope }
+
+// Header implements upload.Encoder.
+func (SpecRows) Header() []byte { return []byte(resourcetracker.CSVHeader) }
+
+// Append implements upload.Encoder.
+func (e SpecRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
+	s := rt.DeriveScalars(prev, cur, e.Scope)
+	return resourcetracker.AppendCSV(dst, timestamp(cur), &s)
+}
+
+// liveRows encodes the 32 columns of the running Sentinel service.
+type liveRows struct{ pid rt.Opt[uint64] }
+
+// Header implements upload.Encoder.
+func (liveRows) Header() []byte { return []byte(resourcetracker.LiveCSVHeader) }
+
+// Append implements upload.Encoder.
+func (e liveRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
+	system := rt.DeriveScalars(prev, cur, rt.ScopeNode)
+	process := rt.DeriveProcess(prev, cur)
+	return resourcetracker.AppendLiveCSV(dst, timestamp(cur), &system, e.pid, &process)
+}
+
+func timestamp(s *rt.Snapshot) int64 { return s.Wall / 1e9 }

@@ -1,0 +1,121 @@
+package nodestate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/file"
+	"github.com/resource-tracker/rt/site"
+)
+
+// drainsFile is the name of the file in the spool in which the drains record what they did.
+const drainsFile = ".drains.json"
+
+// drains is what the drains of a spool have done. The zero value is that of a spool without one.
+type drains struct {
+	// The identity of the node, for when the spool has no run of it. It counts on Host only, because
+	// a spool may be copied to another machine.
+	Host    string `json:"host"`
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+
+	Last        time.Time `json:"last"`         // end of the last drain
+	LastSuccess time.Time `json:"last_success"` // end of the last one that delivered all ended runs; zero before
+	Failed      int64     `json:"failed"`       // drains since then
+	Delivered   int64     `json:"delivered"`    // runs, of all drains
+	Lost        int64     `json:"lost"`         // runs of dead trackers, of all drains
+
+	Receiver string `json:"receiver"`      // base URL of the last receiver
+	Takes    bool   `json:"takes_reports"` // it takes reports of nodes
+}
+
+func readDrains(dir string) (d drains, err error) {
+	path := filepath.Join(dir, drainsFile)
+	text, err := file.ReadSmall(path, file.SmallLimit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	if err != nil {
+		return drains{}, fmt.Errorf("read what the drains have done: %s: %w; the next drain replaces the file", path, err)
+	}
+	return d, nil
+}
+
+// ReadDrains returns what the drains of a spool have done. The other fields of the state are absent.
+func ReadDrains(spool string) (n site.NodeState, err error) {
+	d, err := readDrains(spool)
+	if err == nil {
+		d.fill(&n)
+	}
+	return n, err
+}
+
+// write replaces the file. It needs no sync: after a loss of power the next drain writes it.
+func (d drains) write(dir string) error {
+	path := filepath.Join(dir, drainsFile)
+	text, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
+
+// fill sets what the drains know in a state. Without a drain nothing is known.
+func (d drains) fill(n *site.NodeState) {
+	if d.Last.IsZero() {
+		return
+	}
+	n.LastDrain, n.FailedDrains = rt.Some(d.Last), rt.Some(d.Failed)
+	n.Delivered, n.Lost = rt.Some(d.Delivered), rt.Some(d.Lost)
+	if !d.LastSuccess.IsZero() {
+		n.LastSuccess = rt.Some(d.LastSuccess)
+	}
+	if name, err := os.Hostname(); err == nil && name == d.Host {
+		n.Cluster, n.Node = d.Cluster, d.Node
+	}
+}
+
+// Drained is the result of one drain.
+type Drained struct {
+	Complete  bool // all ended runs that can be read are delivered
+	Delivered int
+	Lost      int // runs of dead trackers
+}
+
+// record adds a drain. n is the state of the node after it.
+func (d drains) record(r Drained, n *site.NodeState, now time.Time) drains {
+	d.Last = now.UTC()
+	if r.Complete {
+		d.LastSuccess, d.Failed = d.Last, 0
+	} else {
+		d.Failed++
+	}
+	d.Delivered += int64(r.Delivered)
+	d.Lost += int64(r.Lost)
+	if name, err := os.Hostname(); err == nil && n.Node != "" {
+		d.Host, d.Cluster, d.Node = name, n.Cluster, n.Node
+	}
+	return d
+}
