@@ -350,3 +350,140 @@ func TestDeriveNodeReadByAnother(t *testing.T) {
 		}
 	}
 }
+
+// A job's rows show its own GPUs, and nothing where nothing was read of them.
+func TestJobScopeShowsTheJobsGPUs(t *testing.T) {
+	s := job(1, JobPresent, 0, 0, 0)
+	s.Node.GPUUsage, s.Node.GPUVRAMUsed, s.Node.GPUUtilized = Some(3.5), Some[uint64](7<<30), Some[uint64](4)
+	if d := DeriveScalars(nil, s, ScopeJob); d.GPUUsage.Valid() || d.GPUVRAMUsed.Valid() || d.GPUUtilized.Valid() {
+		t.Errorf("the node's, for want of the job's: %+v", d)
+	}
+	s.GPU = GPUUse{Usage: Some(0.5), Utilized: Some[uint64](1)}
+	d := DeriveScalars(nil, s, ScopeJob)
+	wantF(t, "gpu_usage", d.GPUUsage, 0.5)
+	wantU(t, "gpu_utilized", d.GPUUtilized, 1)
+	wantAbsent(t, "memory that was not read of the job's GPUs", d.GPUVRAMUsed)
+	wantF(t, "gpu_usage of the node", DeriveScalars(nil, s, ScopeNode).GPUUsage, 3.5)
+	if p := DeriveProcess(nil, s); p.GPU != s.GPU {
+		t.Errorf("process_gpu_*: %+v", p.GPU)
+	}
+	s.Job = JobReading{}
+	if p := DeriveProcess(nil, s); p.GPU != s.GPU {
+		t.Errorf("process_gpu_* of a tree: %+v", p.GPU)
+	}
+	wantF(t, "gpu_usage without a job", DeriveScalars(nil, s, ScopeJob).GPUUsage, 3.5)
+}
+
+// The bytes of a job are counted once: by its processes while there is no counter of the io
+// controller, by the controller from then on.
+func TestJobIOChangesItsSourceWithoutCountingTwice(t *testing.T) {
+	some := Some[uint64]
+	type io struct{ controller, processes Opt[uint64] }
+	for _, tt := range []struct {
+		name     string
+		readings []io
+		want     uint64
+	}{
+		{"controller", []io{{some(10), Opt[uint64]{}}, {some(15), Opt[uint64]{}}}, 15},
+		{"processes", []io{{Opt[uint64]{}, some(10)}, {Opt[uint64]{}, some(15)}}, 15},
+		{"both", []io{{some(10), some(11)}, {some(15), some(17)}}, 15},
+		{"controller comes late", []io{{Opt[uint64]{}, some(10)}, {some(15), some(15)}, {some(18), some(18)}}, 18},
+		{"controller has a gap", []io{{some(10), some(10)}, {Opt[uint64]{}, some(15)}, {some(18), some(18)}}, 18},
+		{"processes have a gap", []io{{Opt[uint64]{}, some(10)}, {}, {Opt[uint64]{}, some(15)}}, 15},
+	} {
+		list := []*Snapshot{job(0, JobPending, 0, 0, 0)}
+		for i, r := range tt.readings {
+			s := job(int64(i+1), JobPresent, 0, 0, 0)
+			s.Job.IOReadBytes, s.Job.ProcReadBytes = r.controller, r.processes
+			s.Job.IOWriteBytes, s.Job.ProcWriteBytes = r.controller, r.processes
+			list = append(list, s)
+		}
+		var read, written uint64
+		for i, err := range Intervals(reusing(list, nil)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := DeriveScalars(i.Prev, i.Cur, ScopeJob)
+			read, written = read+d.DiskReadBytes.Or(0), written+d.DiskWriteBytes.Or(0)
+		}
+		if read != tt.want || written != tt.want {
+			t.Errorf("%s: read %d, written %d, want %d", tt.name, read, written, tt.want)
+		}
+	}
+}
+
+// TestJobIOSums: the rows of a job's disk I/O add up to what the controller or the processes
+// counted, no matter when the counters were first read.
+func TestJobIOSums(t *testing.T) {
+	no := None[uint64]
+	yes := Some[uint64]
+	type reading struct{ controller, processes Opt[uint64] }
+	for name, tt := range map[string]struct {
+		readings []reading
+		want     Opt[uint64]
+	}{
+		"processes, first read late":        {[]reading{{no(), no()}, {no(), no()}, {no(), yes(237568)}}, yes(237568)},
+		"processes, with a gap":             {[]reading{{no(), yes(10)}, {no(), no()}, {no(), yes(30)}}, yes(30)},
+		"controller":                        {[]reading{{yes(5), yes(7)}, {yes(9), yes(11)}}, yes(9)},
+		"controller, first read late":       {[]reading{{no(), no()}, {yes(9), no()}}, yes(9)},
+		"controller, with a gap":            {[]reading{{yes(5), yes(5)}, {no(), yes(8)}, {yes(9), yes(9)}}, yes(9)},
+		"controller that comes late":        {[]reading{{no(), yes(10)}, {yes(12), yes(12)}, {yes(20), yes(20)}}, yes(20)},
+		"neither":                           {[]reading{{no(), no()}, {no(), no()}}, no()},
+		"controller at zero, processes not": {[]reading{{yes(0), yes(4)}, {yes(0), yes(8)}}, yes(0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			prev := &Snapshot{Job: JobReading{Phase: JobPending}}
+			sum := None[uint64]()
+			for i, r := range tt.readings {
+				cur := &Snapshot{Boot: int64(i+1) * 1e9, Job: JobReading{Phase: JobPresent, IOReadBytes: r.controller, ProcReadBytes: r.processes}}
+				if n, ok := DeriveScalars(prev, cur, ScopeJob).DiskReadBytes.Get(); ok {
+					sum.Set(sum.Or(0) + n)
+				}
+				cur.InheritCounters(prev)
+				prev = cur
+			}
+			if sum != tt.want {
+				t.Errorf("the rows add up to %v, want %v", sum, tt.want)
+			}
+		})
+	}
+}
+
+// TestPendingJobIOSums: what the processes of a pending job wrote is in the rows after the cgroup was found,
+// whether or not there is a controller.
+func TestPendingJobIOSums(t *testing.T) {
+	no := None[uint64]
+	yes := Some[uint64]
+	type reading struct {
+		phase                 JobPhase
+		controller, processes Opt[uint64]
+	}
+	for name, tt := range map[string]struct {
+		readings []reading
+		want     Opt[uint64]
+	}{
+		"processes":            {[]reading{{JobPending, no(), yes(4096)}, {JobPresent, no(), yes(8192)}, {JobGone, no(), yes(12288)}}, yes(12288)},
+		"processes, twice":     {[]reading{{JobPending, no(), yes(10)}, {JobPending, no(), yes(20)}, {JobPresent, no(), yes(30)}}, yes(30)},
+		"pending, with a gap":  {[]reading{{JobPending, no(), yes(10)}, {JobPending, no(), no()}, {JobPresent, no(), yes(30)}}, yes(30)},
+		"present, with a gap":  {[]reading{{JobPending, no(), yes(10)}, {JobPresent, no(), no()}, {JobPresent, no(), yes(30)}}, yes(30)},
+		"controller":           {[]reading{{JobPending, no(), yes(10)}, {JobPresent, yes(7), yes(20)}, {JobPresent, yes(9), yes(30)}}, yes(9)},
+		"controller, later":    {[]reading{{JobPending, no(), yes(10)}, {JobPresent, no(), no()}, {JobPresent, yes(9), yes(30)}}, yes(9)},
+		"never with a cgroup":  {[]reading{{JobPending, no(), yes(10)}, {JobPending, no(), yes(20)}}, no()},
+		"gone before any read": {[]reading{{JobPending, no(), yes(10)}, {JobGone, no(), yes(20)}}, yes(20)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w Walk
+			w.Step(&Snapshot{Job: JobReading{Phase: JobPending}})
+			sum := None[uint64]()
+			for i, r := range tt.readings {
+				cur := &Snapshot{Boot: int64(i+1) * 1e9, Job: JobReading{Phase: r.phase, IOWriteBytes: r.controller, ProcWriteBytes: r.processes}}
+				if n, ok := DeriveScalars(w.Step(cur), cur, ScopeJob).DiskWriteBytes.Get(); ok {
+					sum.Set(sum.Or(0) + n)
+				}
+			}
+			if sum != tt.want {
+				t.Errorf("the rows add up to %v, want %v", sum, tt.want)
+			}
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package rt
 
-import "testing"
+import (
+	"testing"
+)
 
 // The memory of a tree is its PSS. Without it, the resident sets are the most, but never more than the node uses.
 func TestTreeMemory(t *testing.T) {
