@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,11 +228,11 @@ func TestAccounting(t *testing.T) {
 func TestEightGPUsEachTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(8, h100)
-		var round uint32
+		var round atomic.Uint32 // the worker reads it
 		for _, d := range srv.devices {
 			d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
 				time.Sleep(40 * time.Millisecond)
-				return nvml.Utilization{Gpu: round}, nvml.SUCCESS
+				return nvml.Utilization{Gpu: round.Load()}, nvml.SUCCESS
 			}
 		}
 		src := srv.source(t)
@@ -243,10 +244,10 @@ func TestEightGPUsEachTenSeconds(t *testing.T) {
 		}
 		for range 5 {
 			time.Sleep(10 * time.Second)
-			round++
+			now := round.Add(1)
 			begun := time.Now()
-			if err := src.Read(&s); err != nil || s.Node.GPUUsage != rt.Some(float64(8*round)/100) {
-				t.Errorf("round %d: %v, %v GPUs", round, err, s.Node.GPUUsage)
+			if err := src.Read(&s); err != nil || s.Node.GPUUsage != rt.Some(float64(8*now)/100) {
+				t.Errorf("round %d: %v, %v GPUs", now, err, s.Node.GPUUsage)
 			}
 			if took := time.Since(begun); took > 8*40*time.Millisecond {
 				t.Errorf("the reading took %s", took)
