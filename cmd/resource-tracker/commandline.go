@@ -180,12 +180,8 @@ func app(args []string, stdout io.Writer) error {
 	switch {
 	case err != nil:
 		return err
-	case len(s.command) > 0 && !hasDescriptors():
-		return runUntracked(s.command)
 	case len(s.command) > 0:
 		return wrap(s)
-	case !hasDescriptors():
-		return errFewDescriptors
 	}
 	return standalone(s)
 }

@@ -1,5 +1,6 @@
 // Executes the command at once, untracked, if the limits of this process are too low for the Go runtime, which
-// ends the program if it cannot reserve memory or start a thread. So this is C, and runs before the runtime.
+// ends the program if it cannot reserve memory, start a thread, or open two descriptors for its first timer, which
+// may be its garbage collector's. So this is C, and runs before the runtime.
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,9 +16,13 @@
 #define FATAL_ADDRESS_SPACE 1000000000ULL // bytes: the runtime does not start
 #define FATAL_DATA 100000000ULL           // bytes: the same
 #define LEAST_THREADS 16
+#define LEAST_DESCRIPTORS 32
 
 // The exit statuses of main.go.
 enum { ERROR = 1, USAGE = 2, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+
+// What command_at returns if it finds no command.
+enum { NO_COMMAND = 0, WRONG_FLAG = -1, ONLY_PRINTS = -2 };
 
 // The flags of commandline.go. One without a value ends in '!', and one that runs no command in '?'.
 static const char *flags[] = {
@@ -38,7 +43,7 @@ static char kind_of(const char *word) {
 	return 0;
 }
 
-// command_at returns the index of the command in argv; 0 for none, -1 if the flags are wrong.
+// command_at returns the index of the command in argv, which is above 0, or what stands there instead.
 static int command_at(int argc, char **argv) {
 	int i = 1;
 	for (; i < argc && argv[i][0] == '-' && argv[i][1] != 0; i++) {
@@ -48,18 +53,24 @@ static int command_at(int argc, char **argv) {
 		}
 		char kind = kind_of(argv[i]);
 		if (kind == 0)
-			return -1;
+			return WRONG_FLAG;
 		if (kind == '?')
-			return 0;
+			return ONLY_PRINTS;
 		if (kind == '=' && strchr(argv[i], '=') == NULL)
 			i++;
 	}
-	return i < argc ? i : 0;
+	return i < argc ? i : NO_COMMAND;
 }
 
 static int is_below(int resource, rlim_t least) {
 	struct rlimit limit;
 	return getrlimit(resource, &limit) == 0 && limit.rlim_cur < least;
+}
+
+// has_descriptors checks the hard limit: the runtime raises the soft one to it.
+static int has_descriptors(void) {
+	struct rlimit limit;
+	return getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max >= LEAST_DESCRIPTORS;
 }
 
 static void *wait_for(void *lock) {
@@ -88,15 +99,26 @@ static int has_threads(void) {
 	return n == LEAST_THREADS;
 }
 
-// low_limit returns what is too low, NULL for nothing.
+#define FEW_DESCRIPTORS "the limit on open files is less than 32: raise it (ulimit -n)"
+
+// low_limit returns what is too low for a command, NULL for nothing.
 static const char *low_limit(void) {
 	if (is_below(RLIMIT_AS, LEAST_ADDRESS_SPACE))
 		return "the limit on address space is less than 4 GB: raise it (ulimit -v)";
 	if (is_below(RLIMIT_DATA, LEAST_DATA))
 		return "the limit on data is less than 500 MB: raise it (ulimit -d)";
+	if (!has_descriptors())
+		return FEW_DESCRIPTORS;
 	if (!has_threads())
 		return "the limit on processes does not permit 16 threads more: raise it (ulimit -u, pids.max)";
 	return NULL;
+}
+
+// fatal_limit returns what is too low without a command, NULL for nothing. Few descriptors are enough to print.
+static const char *fatal_limit(int only_prints) {
+	if (is_below(RLIMIT_AS, FATAL_ADDRESS_SPACE) || is_below(RLIMIT_DATA, FATAL_DATA))
+		return "the limit on memory is too low: raise it (ulimit -v, ulimit -d)";
+	return (only_prints || has_descriptors()) ? NULL : FEW_DESCRIPTORS;
 }
 
 // say writes a line to standard error, unless that would block.
@@ -118,16 +140,17 @@ static void say(const char *text, const char *more) {
 // The priority is before that of huge_pages.go, so that the command inherits nothing of it.
 __attribute__((constructor(101))) static void check_limits(int argc, char **argv) {
 	int at = command_at(argc, argv);
-	if (at == 0) {
-		if (!is_below(RLIMIT_AS, FATAL_ADDRESS_SPACE) && !is_below(RLIMIT_DATA, FATAL_DATA))
+	if (at == NO_COMMAND || at == ONLY_PRINTS) {
+		const char *fatal = fatal_limit(at == ONLY_PRINTS);
+		if (fatal == NULL)
 			return;
-		say("the limit on memory is too low: raise it (ulimit -v, ulimit -d)", "");
+		say(fatal, "");
 		_exit(ERROR);
 	}
 	const char *low = low_limit();
 	if (low == NULL)
 		return;
-	if (at < 0) {
+	if (at == WRONG_FLAG) {
 		say("unknown flag, see --help; ", low);
 		_exit(USAGE);
 	}

@@ -323,6 +323,20 @@ func rtSpool(t *testing.T) string {
 	return built.path
 }
 
+// optionOfBuild returns the value of an option of go test, "" if it was not given.
+func optionOfBuild(name string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == name {
+			return s.Value
+		}
+	}
+	return ""
+}
+
 func buildRTSpool() (string, error) {
 	dir, err := os.MkdirTemp("", "rt-spool-")
 	if err != nil {
@@ -330,11 +344,9 @@ func buildRTSpool() (string, error) {
 	}
 	path := filepath.Join(dir, "rt-spool")
 	args := []string{"run", "-exec", "cp"}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "-race" || s.Key == "-tags" {
-				args = append(args, s.Key+"="+s.Value)
-			}
+	for _, option := range []string{"-race", "-tags"} {
+		if value := optionOfBuild(option); value != "" {
+			args = append(args, option+"="+value)
 		}
 	}
 	if out, err := exec.Command("go", append(args, "../rt-spool", path)...).CombinedOutput(); err != nil {
