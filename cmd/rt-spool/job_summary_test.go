@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -30,7 +31,10 @@ func (j jobSummary) run(t *testing.T) (stdout, stderr string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		syscall.ForkLock.RLock() // no child of another test has it open for writing when it is executed (ETXTBSY)
+		err := os.WriteFile(path, []byte(text), 0o755)
+		syscall.ForkLock.RUnlock()
+		if err != nil {
 			t.Fatal(err)
 		}
 		return path
