@@ -50,9 +50,6 @@ type Options struct {
 	// that of the process.
 	Used func() time.Duration
 
-	// Waiter waits for the next reading. The default waits for a timer of the runtime.
-	Waiter Waiter
-
 	// Clock returns CLOCK_REALTIME and CLOCK_BOOTTIME in nanoseconds. The default reads
 	// the system's clocks.
 	Clock func() (wall, boot int64)
@@ -101,9 +98,6 @@ func New(o Options) (*Recorder, error) {
 	if o.Used == nil {
 		o.Used = processTime
 	}
-	if o.Waiter == nil {
-		o.Waiter = newTimerWaiter()
-	}
 	if _, ok := o.Job.(StepSkipper); !ok {
 		o.Drop = slices.DeleteFunc(slices.Clone(o.Drop), func(name string) bool { return name == StepsName })
 	}
@@ -135,7 +129,6 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	defer r.cost()
 	events, stop := r.watch()
 	defer stop()
-	defer context.AfterFunc(ctx, r.o.Waiter.Wake)()
 	why := rt.ReasonFirst
 	if r.seq > 0 {
 		if !appears(ctx, events) {
@@ -145,11 +138,10 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	}
 	ticks := r.schedule()
 	r.take(why)
+	timer := time.NewTimer(time.Until(ticks.next))
+	defer timer.Stop()
 	for {
-		// One Wait can end by the wakes of several events: the next one may be pending without a wake.
-		if len(events) == 0 && ctx.Err() == nil {
-			r.o.Waiter.Wait(ticks.next)
-		}
+		timer.Reset(time.Until(ticks.next))
 		select {
 		case <-ctx.Done():
 			return r.finish(ctx)
@@ -166,10 +158,8 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 				ticks = r.schedule()
 				r.take(rt.ReasonAppeared)
 			}
-		default:
-			if due := ticks.next; !time.Now().Before(due) {
-				r.tick(&ticks, due)
-			}
+		case <-timer.C:
+			r.tick(&ticks, ticks.next)
 		}
 	}
 }
@@ -237,13 +227,11 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 			case JobNearLimit:
 				select {
 				case out <- e:
-					r.o.Waiter.Wake()
 				default: // dropped, so that the job's end does not wait for a snapshot in progress
 				}
 			default:
 				select {
 				case out <- e:
-					r.o.Waiter.Wake()
 				case <-quit:
 					return
 				}

@@ -162,12 +162,7 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		sinks, ledger = append(sinks, t.flight), t.flight
 		defer t.flight.Close()
 	}
-	waiter, err := tracker.NewWaiter()
-	if err != nil {
-		return errors.Join(err, t.writer.Close())
-	}
 	recorder, err := collect.New(collect.Options{
-		Waiter:        waiter,
 		FirstInterval: t.cfg.Tracker.FirstInterval.Duration,
 		FirstFor:      t.cfg.Tracker.FirstFor.Duration,
 		Interval:      t.cfg.Tracker.Interval.Duration,

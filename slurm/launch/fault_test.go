@@ -627,7 +627,7 @@ func TestStatusKeepsTheDeadline(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	for left, want := range map[time.Duration]time.Duration{-time.Second: statusWait, time.Millisecond: statusWait, 250 * time.Millisecond: 250 * time.Millisecond} {
+	for left, want := range map[time.Duration]time.Duration{-time.Second: leastWait, time.Millisecond: leastWait, 250 * time.Millisecond: 250 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			text := (&tracker{pid: cmd.Process.Pid}).status(began.Add(left))

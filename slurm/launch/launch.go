@@ -24,8 +24,8 @@ type tracker struct {
 	path    string
 	pid     int      // of our child; it is not reused, because this process does not wait for it
 	start   uint64   // field 22 of /proc/<pid>/stat
-	feed    *pipeEnd // writing end of its standard input
-	ready   *pipeEnd // reading end of its descriptor 3
+	feed    *os.File // writing end of its standard input
+	ready   *os.File // reading end of its descriptor 3
 	timeout time.Duration
 	delay   time.Duration // the tracker waits for this time before it does anything
 
@@ -60,7 +60,7 @@ func newSpread(prologs, cores int) spread {
 // a pipe as its standard input, see describe, and the writing end of a pipe as descriptor 3. It gets
 // no descriptor that keeps slurmd's pipes open.
 func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
-	stdin, feed, err := newPipe()
+	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
@@ -70,7 +70,7 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 			feed.Close()
 		}
 	}()
-	ready, report, err := newPipe()
+	ready, report, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
@@ -86,7 +86,7 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 	}
 	defer output.Close()
 
-	pid, err := h.startProcess([]uintptr{uintptr(stdin.fd), output.Fd(), output.Fd(), uintptr(report.fd)}, delay)
+	pid, err := h.startProcess([]uintptr{stdin.Fd(), output.Fd(), output.Fd(), report.Fd()}, delay)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
@@ -99,8 +99,11 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 
 // describe sends the text of the run to the tracker. A tracker that gets no run exits.
 func (t *tracker) describe(text []byte, deadline time.Time) error {
+	err := t.feed.SetWriteDeadline(latest(deadline))
+	if err == nil {
+		_, err = t.feed.Write(text)
+	}
 	// A tracker that has already ended causes EPIPE here; its reason is on ready.
-	err := t.feed.write(text, deadline)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("%s (process %d) does not read its run: %w", t.path, t.pid, err)
 	}
@@ -223,7 +226,9 @@ func (t *tracker) waitReady(procRoot string, deadline time.Time) (running bool, 
 	if t.delay > 0 {
 		return true, fmt.Errorf("many jobs begin at once: %s (process %d) begins in %s; %w", t.path, t.pid, t.delay.Round(time.Millisecond), ErrLate)
 	}
-	t.ready.deadline = deadline
+	if err := t.ready.SetReadDeadline(latest(deadline)); err != nil {
+		return true, fmt.Errorf("cannot read the state of %s (process %d): %w", t.path, t.pid, err)
+	}
 	lines := bufio.NewReader(io.LimitReader(t.ready, 4096))
 	line, err := lines.ReadString('\n')
 	if line == "started\n" {
@@ -244,22 +249,28 @@ func (t *tracker) waitReady(procRoot string, deadline time.Time) (running bool, 
 	return false, fmt.Errorf("%s (process %d) ended without a message%s", t.path, t.pid, t.status(deadline))
 }
 
-// statusWait is how long status waits for the exit of a tracker after the deadline.
-const statusWait = 10 * time.Millisecond
+// leastWait is the least time for each wait for a tracker. On a busy node exec alone can last until the deadline, and
+// the Prolog does not stop a slow tracker.
+const leastWait = 10 * time.Millisecond
 
-// status describes how a tracker ended. It waits until the deadline, but at least statusWait,
-// because a tracker closes its descriptors a little before it ends. If the tracker has not ended by
+// latest returns the deadline of a wait that begins now.
+func latest(deadline time.Time) time.Time {
+	least := time.Now().Add(leastWait)
+	if deadline.After(least) {
+		return deadline
+	}
+	return least
+}
+
+// status describes how a tracker ended. It waits at least leastWait, because a tracker closes its descriptors a little before it ends. If the tracker has not ended by
 // then, the text is empty.
 func (t *tracker) status(deadline time.Time) string {
 	var ws syscall.WaitStatus
-	latest := time.Now().Add(statusWait)
-	if deadline.After(latest) {
-		latest = deadline
-	}
+	until := latest(deadline)
 	for {
 		pid, err := syscall.Wait4(t.pid, &ws, syscall.WNOHANG, nil)
 		isKnown := err != nil || pid == t.pid
-		if isKnown || !time.Now().Before(latest) {
+		if isKnown || !time.Now().Before(until) {
 			break
 		}
 		time.Sleep(time.Millisecond)

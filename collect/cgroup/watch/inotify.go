@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/resource-tracker/rt/internal/poll"
 )
 
 const (
@@ -178,7 +176,7 @@ func (n *Notifier) Wait(deadline time.Time, other int) ([]Notice, error) {
 	n.fds = [...]unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}, {Fd: int32(n.wakeFD), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
 	fds := n.fds[:]
 	for {
-		k, err := poll.Wait(fds, untilDeadline(deadline))
+		k, err := unix.Ppoll(fds, untilDeadline(deadline), nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -202,12 +200,13 @@ func (n *Notifier) Wait(deadline time.Time, other int) ([]Notice, error) {
 	}
 }
 
-// untilDeadline is the time to the deadline.
-func untilDeadline(deadline time.Time) time.Duration {
+// untilDeadline is the time to the deadline; nil for no limit.
+func untilDeadline(deadline time.Time) *unix.Timespec {
 	if deadline.IsZero() {
-		return poll.Forever
+		return nil
 	}
-	return max(0, time.Until(deadline))
+	left := unix.NsecToTimespec(max(0, time.Until(deadline).Nanoseconds()))
+	return &left
 }
 
 // one is the count that wakes an eventfd.

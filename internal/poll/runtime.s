@@ -1,1 +1,0 @@
-// This file lets the package declare functions without a body: see entersyscallblock.
