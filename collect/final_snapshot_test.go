@@ -70,6 +70,36 @@ func TestLastReadingOfAShortJob(t *testing.T) {
 	})
 }
 
+// The resource manager has ended the job, but its cgroup is still there: the record is complete if no process is left.
+func TestJobEndedButItsCgroupIsThere(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		cause error
+		pids  rt.Opt[uint64]
+		want  rt.Reason
+	}{
+		{"empty", ErrJobEnded, rt.Some[uint64](0), rt.ReasonLast},
+		{"removed, not known yet", ErrJobEnded, none, rt.ReasonLast},
+		{"a process that cannot be killed", ErrJobEnded, rt.Some[uint64](1), rt.ReasonStop},
+		{"between two steps", nil, rt.Some[uint64](0), rt.ReasonStop},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, j := &keeper{}, newJob()
+				why := record(t, jobOptions(k, j), test.cause, func() {
+					j.set(rt.JobPresent, usage(100), usage(1<<20))
+					j.job.Pids = test.pids
+					j.events <- JobAppeared
+				})
+				last := k.rows[len(k.rows)-1]
+				if why != test.want || last.Reason != test.want || last.Job.CPUUsage.Or(0) != 100 {
+					t.Errorf("Run returned %v, the last reading is %v with %+v; want %v", why, last.Reason, last.Job, test.want)
+				}
+			})
+		})
+	}
+}
+
 // A tick after the end of a step supersedes what was read at that end.
 func TestTickSupersedesTheCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,10 @@ import (
 // ReasonLast.
 var ErrCommandEnded = errors.New("the tracked command ended")
 
+// ErrJobEnded reports to Run that the resource manager has ended the job, in the same way. If no process of the job is
+// left, the last snapshot has ReasonLast, even if the job's cgroup still exists or its removal is not known yet.
+var ErrJobEnded = errors.New("the job ended")
+
 // Options set what a Recorder reads, when it reads, and where its snapshots go.
 type Options struct {
 	// FirstInterval is the time between readings during the period FirstFor. The period
@@ -119,8 +123,8 @@ func systemClock() (wall, boot int64) {
 
 // Run takes the first snapshot at once, then one at every tick, one when the job
 // appears, and the last one when the job ends or ctx is done. It returns the reason of
-// the last snapshot: ReasonLast if the job ended or the cause of ctx is ErrCommandEnded,
-// else ReasonStop. Errors go to the ledger and never end the run.
+// the last snapshot: ReasonLast if the job ended (see also ErrJobEnded) or the cause of ctx is
+// ErrCommandEnded, else ReasonStop. Errors go to the ledger and never end the run.
 //
 // A job's cgroup can be created again for its next step. For that case Run can be called
 // again after the job's end: it then takes no snapshot before the job appears, and
@@ -302,7 +306,10 @@ func (r *Recorder) finish(ctx context.Context) rt.Reason {
 		why = rt.ReasonLast
 	}
 	r.read(why)
-	if r.snap.Job.Phase == rt.JobGone {
+	job := &r.snap.Job
+	isEmpty := job.Phase == rt.JobPresent && job.Pids.Or(0) == 0
+	isOver := isEmpty && errors.Is(context.Cause(ctx), ErrJobEnded)
+	if job.Phase == rt.JobGone || isOver {
 		why = rt.ReasonLast
 		r.snap.Reason = why
 		r.complete()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/tracker"
 )
@@ -70,6 +71,16 @@ func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.R
 		return tracker.Ended(run, exit, seen)
 	}
 	return tracker.EndRun(t.writer.Writer(), ended, retry, func(message string) { t.log.Warn(message) })
+}
+
+// whyEnded returns collect.ErrJobEnded if the job's Epilog has written its exit, else nil. Slurm can leave the cgroup of a
+// job that has ended.
+func (t *jobTracker) whyEnded() error {
+	_, err := t.state.ReadExit(t.id.JobID.Or(0), t.id.Node, t.id.FileStem())
+	if err != nil {
+		return nil // finish logs it
+	}
+	return collect.ErrJobEnded
 }
 
 // noteMissedJob records that the job's Epilog came before this tracker began.

@@ -18,8 +18,10 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/logging"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/slurm/launch"
+	"github.com/resource-tracker/rt/slurm/layout"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/tracker"
 )
@@ -251,6 +253,86 @@ func TestWaitEndsWithoutAJob(t *testing.T) {
 	if len(events) != 1 || events[0].Name != "epilog" || events[0].Status != "absent" || !strings.Contains(events[0].Detail, "no cgroup") {
 		t.Errorf("the ledger: %+v", events)
 	}
+}
+
+// Slurm has left the cgroup of a job without a process: with its Epilog the record is complete.
+func TestCgroupIsLeft(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make a cgroup")
+	}
+	for name, want := range map[string]rt.Reason{"Epilog": rt.ReasonLast, "signal": rt.ReasonStop} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnding(t)
+			makeCgroup(t, &e.site.run)
+			cmd, said := e.site.start(t, e.site.stdin())
+			if said != "ready" {
+				t.Fatalf("the tracker said %q", said)
+			}
+			if name == "Epilog" {
+				e.exit(t)
+			}
+			if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			r, err := spool.Open(filepath.Join(e.site.dir, "spool", e.site.run.FileStem()+".db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			seq, err := r.LastSeq()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for s, err := range r.Snapshots(t.Context(), seq, seq) {
+				if err != nil || s.Reason != want || s.Job.Phase != rt.JobPresent {
+					t.Errorf("the last reading is %v, the job %v, %v; want %v", s.Reason, s.Job.Phase, err, want)
+				}
+			}
+		})
+	}
+}
+
+// makeCgroup makes the cgroup of a job in one hierarchy, without a process.
+func makeCgroup(t *testing.T, run *rt.Run) {
+	t.Helper()
+	mounts, err := cgroupfs.ReadMounts(procRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range layout.Candidates(run, mounts) {
+		for controller, dir := range c.Dirs {
+			isOne := controller == "cpuacct" || controller == cgroupfs.Unified
+			if !isOne || strings.Contains(dir, "*") {
+				continue
+			}
+			made := makeDirs(t, dir)
+			t.Cleanup(func() {
+				for _, d := range made {
+					if err := os.Remove(d); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			return
+		}
+	}
+	t.Skip("no cgroup hierarchy for a job")
+}
+
+// makeDirs makes a directory and its missing parents, and returns them, the deepest first.
+func makeDirs(t *testing.T, dir string) (made []string) {
+	t.Helper()
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	above := makeDirs(t, filepath.Dir(dir))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no cgroup can be made: %v", err)
+	}
+	return append([]string{dir}, above...)
 }
 
 // hanging is a source that never returns from a reading.

@@ -181,7 +181,7 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		return errors.Join(err, t.writer.Close())
 	}
 	absent := tracker.AbsentFor(time.Now(), t.id.JobEndLimit, t.cfg.Tracker.Grace.Duration)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	var helpers sync.WaitGroup
 	t.start(&helpers, "reading of the job's environment", func() { t.environment.Follow(ctx) })
 	t.start(&helpers, "search for the job's cgroup", func() { t.job.Search(ctx, t.environment.Run, t.writer.Event) })
@@ -195,12 +195,12 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		}
 	}()
 	if err := t.writer.Wait(); err != nil {
-		cancel()
+		cancel(nil)
 		t.waitRecorded(ended, settle)
 		return errors.Join(err, t.job.Close())
 	}
 	stopped := t.wait(stop, ended, absent)
-	cancel()
+	cancel(t.whyEnded())
 	if !t.waitRecorded(ended, t.cfg.Tracker.Grace.Duration) {
 		t.endWithoutReading(stopped)
 		return nil
