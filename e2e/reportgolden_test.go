@@ -63,9 +63,6 @@ var inText = rewrites(
 	`(^|[^¤0-9.:-])(at least )?(\d+-)?\d\d:\d\d:\d\d\b`, `$1<time>`,
 	`(^|[^¤0-9.])(at least )?\d+(\.\d+)? s\b`, `$1<time>`,
 	`(^|[^¤0-9.])\d+(\.\d+)? ([KMG]iB|B)\b`, `$1<size>`,
-	// The mark of a figure whose last reading came too late.
-	`>=(<)`, `$1`,
-	`(peak|memory) +at least `, `$1 `,
 	`[+-]?\d+(\.\d+)? %`, `<percent>`,
 	`page faults \d+, \d+ from disk`, `page faults <n>, <n> from disk`,
 	`CPU numbers [0-9,-]+, NUMA node numbers [0-9,-]+`, `CPU numbers <n>, NUMA node numbers <n>`,
@@ -74,6 +71,12 @@ var inText = rewrites(
 	`(^|[^¤0-9.:])\d+\.\d+`, `$1<n>`,
 	`(- CPU|<time> CPU), peak (-|<size>)`, `<time> CPU, peak <size>`,
 	` percent\b`, ` %`, `¤ ?`, ``, ` {2,}`, `  `,
+	// What depends on whether the tracker got a processor in the last milliseconds of a step, of a job or before an OOM
+	// kill, and on how much the processes of Slurm used: the marks of figures, the extern step and the last reading.
+	` *>= +(<(percent|size|time)>)`, `  $1`, `(>=|\bat least )(<(percent|size|time)>)`, `$2`,
+	`\bextern  <time> CPU, peak <size>( on \w+)?(; \d+ tasks?)?(, max/mean: CPU (<n>|-), memory (<n>|-))? ?`, ``,
+	`, max/mean: CPU (<n>|-), memory (<n>|-)`, ``,
+	`(?m)^  reading  <size>, <time> earlier\n`, ``,
 )
 
 // inPage is for the text of a page, in which each cell of a table follows a bar.
@@ -91,10 +94,10 @@ var inPage = rewrites(
 var inRows = rewrites(
 	`(<date>|<time>) to (<date>|<time>)`, `$1`, // of several jobs, which can be the same
 	`(?m)^ \| .* \| extern \|.*\n`, ``,
+	`(?m)^( \| \S+ \| <date> \| \S+) \|[^|]*\|( \d+ \| [^|]*) \| .*$`, `$1 | <processes> |$2 | <last reading>`, // of OOM kills
 	`(?m)^( \| \S+.* \| (?:batch|\d+) \| \d*) \| .* \| (?:(\d+)|-)$`, `$1 | <figures> | $2`,
 	`(?m)<figures> \| 0?$`, `<figures>`,
 	`(?m)( \| (?:<size>|at least <size>|-)){2} \| \d+ \| \d+$`, ` | <size> | <size> | <n> | <n>`,
-	`(?m)^( \| \S+ \| <date> \| \S+) \|[^|]*\|`, `$1 | <processes> |`,
 	`(?m)^\s*\n`, ``,
 )
 
@@ -129,8 +132,8 @@ func (g *reports) page(text string) string {
 // of the machine or of the moment.
 var (
 	exactKeys    = regexp.MustCompile(`^(.*limit_bytes|alloc_(cpus|mem)|cores|.*oom_kills|kills|missing|nodes|tasks|task|attempt|num_nodes|expected_nodes|exit_.*|derived_exit|array_task_id|het_job_offset|runs|risk_pct|margin_pct|time_limit_secs|n|complete|earlier_attempts|finished|count|idle)$`)
-	hostKeys     = regexp.MustCompile(`^(sensors|sensors_not_ok|node_context|network|pressure|series|tracker|sacct|tags|boot_id|allowed_cpus|allowed_mems|gpus|ended|page_faults)$`)
-	optionalKeys = regexp.MustCompile(`^(remarks|budget|(.*_)?mark|energy|energy_share|top|biggest|biggest_age_secs)$`)
+	hostKeys     = regexp.MustCompile(`^(sensors|sensors_not_ok|node_context|network|pressure|series|tracker|sacct|tags|boot_id|gpus|ended|page_faults)$`)
+	optionalKeys = regexp.MustCompile(`^(allowed_cpus|allowed_mems|remarks|budget|(.*_)?mark|energy|energy_share|top|biggest|biggest_age_secs)$`)
 	// A task of which the end was not read lacks some figures.
 	mayLack = regexp.MustCompile(`^(used_secs|user_secs|system_secs|peak_bytes|anonymous_bytes|shared_bytes|file_bytes|major_faults|max_processes|max_threads|.*_imbalance|growth_bytes_per_sec|before_.*|elapsed_.*_secs)$`)
 )
