@@ -43,7 +43,7 @@ var inText = rewrites(
 	`(?m)^  [▁▂▃▄▅▆▇█ ]+  0-.*\n`, ``,
 	`\n {13,}`, ` `,
 	`(?m)^(Energy|GPUs|Whole node|Not ok|Not measured|  (energy|budget|fabric|lustre|nfs|most CPU|largest)) .*\n`, ``,
-	`(?m)^Note +the end of (task|the job's last step).*\n`, ``,
+	`(?m)^Note +(the end of (step|task|the job's last step)|step \w+: its slurmstepd ended before its final reading).*\n`, ``,
 	`; waited: CPU[^;\n]*|waited: CPU[^;\n]*; `, ``,
 	`; \+ slurmstepd [^;\n]*|\+ slurmstepd [^;\n]*; `, ``,
 	` \((largest process|memory grew)[^)]*\)`, ``,
