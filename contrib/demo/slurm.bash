@@ -1,6 +1,6 @@
 # The Slurm of the demo, and its eight jobs.
 
-export SLURM_LAB_PORT=${SLURM_LAB_PORT:-15800} SLURM_LAB_PREFIX=demo
+export SLURM_LAB_PORT=${SLURM_LAB_PORT:-15800} SLURM_LAB_PREFIX=${SLURM_LAB_PREFIX:-}demo
 
 # Before Linux 6.15 a tracker cannot know how a job ended: Slurm's Epilog has the same exit code for finished,
 # cancelled and timed out jobs.  Then drain asks Slurm's accounting, which needs MariaDB.
