@@ -189,10 +189,7 @@ func (p pseudonyms) rewrite(run site.Run, record []byte) (out upkeep.Rewritten, 
 		return out, fmt.Errorf("the registration: %w", err)
 	}
 	if run.Finish != nil && run.Finish.Summary != nil {
-		out.Summary, err = d.Summary(run.Finish.Summary)
-		if err != nil {
-			return out, fmt.Errorf("the summary: %w", err)
-		}
+		out.Summary = d.Summary(run.Finish.Summary)
 	}
 	if run.Record == nil {
 		return out, nil
@@ -240,10 +237,15 @@ func described(run site.Run) rt.Run {
 		rt.Metadata
 	}
 	_ = json.Unmarshal(run.Metadata, &meta) // what it does not have is not known
-	of := rt.Run{Meta: meta.Metadata}
-	of.User, of.WorkDir = meta.Tags["slurm_user"], meta.Tags["slurm_work_dir"]
-	if uid, err := strconv.ParseUint(meta.Tags["slurm_uid"], 10, 64); err == nil {
-		of.UID = rt.Some(uid)
+	of, tags := rt.Run{Meta: meta.Metadata}, meta.Tags
+	of.User, of.Account, of.Partition, of.QOS = tags["slurm_user"], tags["slurm_account"], tags["slurm_partition"], tags["slurm_qos"]
+	of.WorkDir, of.NodeList, of.GPUs, of.SLUID = tags["slurm_work_dir"], tags["slurm_nodelist"], tags["slurm_gpus"], tags["slurm_sluid"]
+	for tag, number := range map[string]*rt.Opt[uint64]{
+		"slurm_uid": &of.UID, "slurm_job_id": &of.JobID, "slurm_num_nodes": &of.NumNodes, "slurm_cpus": &of.AllocCPUs,
+	} {
+		if n, err := strconv.ParseUint(tags[tag], 10, 64); err == nil {
+			*number = rt.Some(n)
+		}
 	}
 	return of
 }

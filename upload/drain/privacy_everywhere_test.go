@@ -81,11 +81,8 @@ func markedRun(onlyTags bool, start time.Time) rt.Run {
 		*text = markedTexts[i]
 	}
 	for i, text := range markedTexts {
-		isOfCommand := strings.Contains(text, "program") || strings.Contains(text, "key") || strings.Contains(text, "comment")
-		if !isOfCommand { // a user who writes the command into a tag lets it out
-			m.Tags[fmt.Sprint("tag", i)] = text
-			m.Tags[text] = "x"
-		}
+		m.Tags[fmt.Sprint("tag", i)] = text
+		m.Tags[text] = "x"
 	}
 	return run
 }
@@ -102,11 +99,9 @@ func markedSpool(t *testing.T, dir string, onlyTags bool) {
 	for i := range int64(4) {
 		s := rt.Snapshot{Boot: (i + 1) * 1e9, Wall: start.Add(time.Duration(i) * time.Second).UnixNano()}
 		for n, text := range markedTexts {
-			s.Procs = append(s.Procs, rt.ProcessReading{PID: uint64(9000 + n), Start: 1, Comm: text[:min(len(text), commLength)]})
-			if !strings.Contains(text, "program") && !strings.Contains(text, "key") && text != "qzxwv comment" {
-				s.Mounts = append(s.Mounts, rt.MountReading{Disk: fmt.Sprint("sd", n), MountPoint: "/" + strings.TrimPrefix(text, "/"), FSType: "ext4"})
-				s.RemoteFS = append(s.RemoteFS, rt.RemoteFSReading{Kind: "nfs", Source: text + ":/a/b", MountPoint: text}, rt.RemoteFSReading{Kind: "nfs", Source: text, MountPoint: "/x"})
-			}
+			s.Procs = append(s.Procs, rt.ProcessReading{PID: uint64(9000 + n), Start: 1, Comm: text[:min(len(text), 15)]})
+			s.Mounts = append(s.Mounts, rt.MountReading{Disk: fmt.Sprint("sd", n), MountPoint: "/" + strings.TrimPrefix(text, "/"), FSType: "ext4"})
+			s.RemoteFS = append(s.RemoteFS, rt.RemoteFSReading{Kind: "nfs", Source: text + ":/a/b", MountPoint: text}, rt.RemoteFSReading{Kind: "nfs", Source: text, MountPoint: "/x"})
 		}
 		if err := w.Put(&s); err != nil {
 			t.Fatal(err)
@@ -126,7 +121,8 @@ func markedSpool(t *testing.T, dir string, onlyTags bool) {
 			}
 		}
 	}
-	run.Apply(rt.Exit{Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFinished, Source: "epilog", Time: start.Add(5 * time.Second)})
+	w.Event(rt.Event{Kind: "job", Name: "sacct", Status: "ok", Detail: "state=CANCELLED cancelled_by_uid=48114811"})
+	run.Apply(rt.Exit{Code: rt.Some[int64](0), Signal: rt.Some[int64](15), Outcome: rt.OutcomeCancelled, Source: "sacct", Time: start.Add(5 * time.Second)})
 	if err := w.End(run); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,9 @@ type spooled struct {
 }
 
 // Run implements upload.Description.
-func (s spooled) Run() rt.Run { return s.privacy.Disguise(s.Reader.Run()).Run() }
+func (s spooled) Run() rt.Run { return s.disguise().Run() }
+
+func (s spooled) disguise() *Disguise { return s.privacy.Disguise(s.Reader.Run()) }
 
 // Scalars implements upload.SnapshotReader. It reads only those parts of the snapshots from which rows are derived.
 func (s spooled) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
@@ -38,7 +40,11 @@ func (s spooled) Figures(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, err := report.Summarize(s.Run(), events, s.Snapshots(ctx, 1, 0))
+	d := s.disguise()
+	for i := range events {
+		d.Event(&events[i]) // the summary has who cancelled the job
+	}
+	sum, err := report.Summarize(d.Run(), events, s.Snapshots(ctx, 1, 0))
 	if err != nil {
 		return nil, err
 	}

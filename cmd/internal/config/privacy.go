@@ -6,12 +6,12 @@ import (
 )
 
 // Privacy decides which names leave a node when its runs are delivered: "plain", "pseudonym" or
-// "none". It is a delivery.Privacy with the path of the key.
+// "none". It is a drain.Privacy with the path of the key.
 type Privacy struct {
 	Users       string `toml:"users" default:"plain"`       // names of users and groups
 	Jobs        string `toml:"jobs" default:"plain"`        // names of jobs
 	Directories string `toml:"directories" default:"plain"` // working directories
-	Commands    string `toml:"commands" default:"plain"`    // command lines and comments; "plain" or "none"
+	Commands    string `toml:"commands" default:"plain"`    // command lines and other texts; "plain" or "none"
 	KeyFile     string `toml:"key_file" path:"optional"`    // key of the pseudonyms, the same on all nodes
 }
 
