@@ -13,8 +13,8 @@ import (
 
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/format/gempba/convert"
-	"github.com/resource-tracker/rt/format/powerapi/convert"
+	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/format/powerapi"
 	rtreport "github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/html"
 	sitereport "github.com/resource-tracker/rt/site/report"

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/format/ftdc/convert"
+	"github.com/resource-tracker/rt/format/ftdc"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/tui/ftdcview"
 )

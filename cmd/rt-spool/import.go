@@ -14,10 +14,10 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/format/ftdc/convert"
-	"github.com/resource-tracker/rt/format/gempba/convert"
-	"github.com/resource-tracker/rt/format/powerapi/convert"
-	"github.com/resource-tracker/rt/format/sonar/convert"
+	"github.com/resource-tracker/rt/format/ftdc"
+	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/format/powerapi"
+	"github.com/resource-tracker/rt/format/sonar"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/runtest"
-	"github.com/resource-tracker/rt/format/ftdc/convert"
+	"github.com/resource-tracker/rt/format/ftdc"
 )
 
 // What root imports belongs to the owner of the spool, who delivers it.

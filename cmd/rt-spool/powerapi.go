@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/format/powerapi/convert"
+	"github.com/resource-tracker/rt/format/powerapi"
 	"github.com/resource-tracker/rt/internal/hostport"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/format/gempba/convert"
-	"github.com/resource-tracker/rt/format/powerapi/convert"
+	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/format/powerapi"
 	"github.com/resource-tracker/rt/report"
 	siteruns "github.com/resource-tracker/rt/site/runs"
 	"github.com/resource-tracker/rt/spool"

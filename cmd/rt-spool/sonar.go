@@ -14,7 +14,7 @@ import (
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/format/sonar/convert"
+	"github.com/resource-tracker/rt/format/sonar"
 )
 
 func sonarCommand() *cli.Command {

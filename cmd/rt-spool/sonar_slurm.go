@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/format/sonar/convert"
+	"github.com/resource-tracker/rt/format/sonar"
 )
 
 func sonarSlurmCommand() *cli.Command {

@@ -15,4 +15,8 @@
 //
 // Limits of the format: a value has the 24 significant bits of a float32, and a metric that was
 // not read is left out of the schema, not NaN.
+//
+// Export and Import convert a spooled run. The figures of the run, its host and its ledger go through
+// the format exactly up to 48 bits. A file has the processes that a report may show, but no arguments
+// of commands and no reports of other programs. The lossless format is the record of package archive.
 package ftdc

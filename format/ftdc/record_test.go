@@ -129,7 +129,7 @@ func TestRecordWithoutRoom(t *testing.T) {
 	}
 }
 
-func list(t *testing.T, dir string) []string {
+func listFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"+fileSuffix))
 	if err != nil {
@@ -151,7 +151,7 @@ func TestLogRotates(t *testing.T) {
 		if err := l.Write(&d); err != nil {
 			t.Fatal(err)
 		}
-		for n, path := range list(t, dir) { // so that their ages differ
+		for n, path := range listFiles(t, dir) { // so that their ages differ
 			at := time.Unix(1e9+int64(n), 0)
 			if path != l.f.Name() {
 				if err := os.Chtimes(path, at, at); err != nil {
@@ -163,7 +163,7 @@ func TestLogRotates(t *testing.T) {
 	if err := errors.Join(l.Close(), l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	paths := list(t, dir)
+	paths := listFiles(t, dir)
 	if len(paths) != 3 {
 		t.Fatalf("files: %v", paths)
 	}
@@ -205,7 +205,7 @@ func TestLogAfterTheClockWasSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, path := range list(t, dir) {
+	for _, path := range listFiles(t, dir) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -244,7 +244,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 	if err := l.Write(&d); err != nil { // the disk takes data again
 		t.Fatal(err)
 	}
-	if got := list(t, dir); len(got) != 2 {
+	if got := listFiles(t, dir); len(got) != 2 {
 		t.Errorf("files: %v", got)
 	}
 	if err := l.Close(); err != nil {
@@ -261,7 +261,7 @@ func TestNewRecordsIntoItsDirectory(t *testing.T) {
 		time.Sleep(3500 * time.Millisecond)
 		f.StopAndJoin(context.Background())
 	})
-	paths := list(t, dir)
+	paths := listFiles(t, dir)
 	if len(paths) != 1 {
 		t.Fatalf("files: %v", paths)
 	}

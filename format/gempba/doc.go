@@ -10,4 +10,7 @@
 //
 // If the page of the format and the writer of GemPBA use different names, both are written and
 // either is read: allowed_cpu_ids and allowed_cpu_mask.
+//
+// Export and Import convert a spooled run. Figures sums up the lines that are stored with a run.
+// Package live broadcasts what runs on this node.
 package gempba

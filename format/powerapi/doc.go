@@ -7,4 +7,7 @@
 // metadata; the CSV input requires milliseconds that never decrease. Therefore a Stamp selects the
 // form of the time, and metadata is always written. The decoder reads all forms, also without
 // metadata, as in the examples of the page.
+//
+// Import and the functions Export* convert a spooled run. FollowToFile, FollowToSocket and Receiver
+// exchange reports with running sensors and formulas. Sensors sums up the stored reports of a run.
 package powerapi

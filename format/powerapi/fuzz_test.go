@@ -34,11 +34,11 @@ func FuzzDecode(f *testing.F) {
 			if len(line) > MaxDocument {
 				continue
 			}
-			again := decode(t, Decoder{}, line)
+			again := decodeAll(t, Decoder{}, line)
 			if len(again) != 1 {
 				t.Fatalf("%d reports in %s", len(again), line)
 			}
-			if twice := lines(t, again, ISO); !bytes.Equal(twice, line) {
+			if twice := jsonLines(t, again, ISO); !bytes.Equal(twice, line) {
 				t.Fatalf("%s came back as %s", line, twice)
 			}
 		}
@@ -67,8 +67,8 @@ func FuzzCSV(f *testing.F) {
 			if p, ok := r.(*PowerReport); ok && (math.IsNaN(p.Power) || math.IsInf(p.Power, 0)) {
 				t.Fatal("a power that is no number")
 			}
-			line := lines(t, []Report{r}, ISO)
-			if again := lines(t, decode(t, Decoder{}, line), ISO); !bytes.Equal(again, line) {
+			line := jsonLines(t, []Report{r}, ISO)
+			if again := jsonLines(t, decodeAll(t, Decoder{}, line), ISO); !bytes.Equal(again, line) {
 				t.Fatal(cmp.Diff(string(line), string(again)))
 			}
 		}

@@ -25,7 +25,7 @@ func files(tb testing.TB) map[string][]byte {
 	return out
 }
 
-func decode(tb testing.TB, d Decoder, data []byte) []Report {
+func decodeAll(tb testing.TB, d Decoder, data []byte) []Report {
 	tb.Helper()
 	var out []Report
 	for r, err := range d.Decode(bytes.NewReader(data)) {
@@ -37,7 +37,7 @@ func decode(tb testing.TB, d Decoder, data []byte) []Report {
 	return out
 }
 
-func lines(tb testing.TB, reports []Report, stamp Stamp) []byte {
+func jsonLines(tb testing.TB, reports []Report, stamp Stamp) []byte {
 	tb.Helper()
 	var out []byte
 	for _, r := range reports {
@@ -53,20 +53,20 @@ func lines(tb testing.TB, reports []Report, stamp Stamp) []byte {
 // written; both are read as what they were made of.
 func TestPageBothWays(t *testing.T) {
 	f := files(t)
-	reports := decode(t, Decoder{}, f["page.json"])
+	reports := decodeAll(t, Decoder{}, f["page.json"])
 	if len(reports) != 4 {
 		t.Fatalf("%d reports on the page", len(reports))
 	}
-	if d := cmp.Diff(string(f["file.jsonl"]), string(lines(t, reports, ISO))); d != "" {
+	if d := cmp.Diff(string(f["file.jsonl"]), string(jsonLines(t, reports, ISO))); d != "" {
 		t.Errorf("file (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(string(f["socket.jsonl"]), string(lines(t, reports, Millis))); d != "" {
+	if d := cmp.Diff(string(f["socket.jsonl"]), string(jsonLines(t, reports, Millis))); d != "" {
 		t.Errorf("socket (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(reports, decode(t, Decoder{}, f["file.jsonl"])); d != "" {
+	if d := cmp.Diff(reports, decodeAll(t, Decoder{}, f["file.jsonl"])); d != "" {
 		t.Errorf("read again (-want +got):\n%s", d)
 	}
-	again := decode(t, Decoder{}, f["socket.jsonl"])
+	again := decodeAll(t, Decoder{}, f["socket.jsonl"])
 	for i := range reports {
 		reports[i].Head().Time = reports[i].Head().Time.Truncate(time.Millisecond)
 	}
@@ -78,7 +78,7 @@ func TestPageBothWays(t *testing.T) {
 // The CSV of each group and kind, and back.
 func TestPageCSV(t *testing.T) {
 	f := files(t)
-	reports := decode(t, Decoder{}, f["socket.jsonl"])
+	reports := decodeAll(t, Decoder{}, f["socket.jsonl"])
 	for name, want := range map[string][]Report{
 		"core.csv": {reports[0]}, "rapl.csv": {only(reports[1], "rapl")}, "msr.csv": {only(reports[1], "msr")},
 		"power.csv": {reports[2]}, "procfs.csv": {reports[3]},
@@ -133,11 +133,11 @@ func events(r *HWPCReport, group string) []string {
 
 func TestCPUOutside(t *testing.T) {
 	const doc = `{"timestamp":1,"sensor":"s","target":"all","groups":{"core":{"7":{"1":{"e":5}}}}}`
-	r := decode(t, Decoder{CPUOutside: true}, []byte(doc))[0].(*HWPCReport)
+	r := decodeAll(t, Decoder{CPUOutside: true}, []byte(doc))[0].(*HWPCReport)
 	if got := r.Groups["core"][1][7]["e"]; got != 5 {
 		t.Errorf("CPU 7 of socket 1 counted %d", got)
 	}
-	r = decode(t, Decoder{}, []byte(doc))[0].(*HWPCReport)
+	r = decodeAll(t, Decoder{}, []byte(doc))[0].(*HWPCReport)
 	if got := r.Groups["core"][7][1]["e"]; got != 5 {
 		t.Errorf("CPU 1 of socket 7 counted %d", got)
 	}

@@ -10,4 +10,7 @@
 //
 // If the format's page and the programs that read it differ, the encoders satisfy both;
 // see the comments.
+//
+// Export and Import convert a spooled run. ReadMachine, WriteSysinfo and SacctJobs make records of
+// this host and of Slurm.
 package sonar

@@ -22,7 +22,7 @@ func TestSacctJobs(t *testing.T) {
 		}
 		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")[1:]
 		output, texts := inTwoCalls(lines)
-		jobs, err := SacctJobs(output, texts, zone)
+		jobs, err := parseSacct(output, texts, zone)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -51,17 +51,17 @@ func TestSacctJobs(t *testing.T) {
 // inTwoCalls returns what two calls of sacct give of lines with all fields.
 func inTwoCalls(lines []string) (figures string, texts func(dbIndex, jobIDRaw string) []string) {
 	all := map[string][]string{}
-	figures = strings.Join(SacctFields(), "|") + "\n"
+	figures = strings.Join(sacctFields(), "|") + "\n"
 	for number, line := range lines {
 		index := strconv.Itoa(number)
 		values := strings.SplitN(line, "|", len(JobFields))
 		value := func(name string) string { return values[slices.Index(JobFields[:], name)] }
 		figures += index
-		for _, name := range SacctFields()[1:] {
+		for _, name := range sacctFields()[1:] {
 			figures += "|" + value(name)
 		}
 		figures += "\n"
-		for _, name := range TextFields {
+		for _, name := range textFields {
 			all[index+" "+value("JobIDRaw")] = append(all[index+" "+value("JobIDRaw")], value(name))
 		}
 	}
@@ -88,12 +88,12 @@ func compareSacct(t *testing.T, values []string, j *Job) {
 }
 
 func TestSacctMalformed(t *testing.T) {
-	header := strings.Join(SacctFields(), "|") + "\n"
-	good := "5|1|1" + strings.Repeat("|", len(SacctFields())-3) + "\n"
+	header := strings.Join(sacctFields(), "|") + "\n"
+	good := "5|1|1" + strings.Repeat("|", len(sacctFields())-3) + "\n"
 	texts := func(dbIndex, jobIDRaw string) []string {
 		return []string{"alice", "physics", "", "n1", "cpu", dbIndex + " of " + jobIDRaw + "\n2|2"}
 	}
-	jobs, err := SacctJobs(header+good+"5|1|2\n"+good+"5|3|cut", texts, time.UTC)
+	jobs, err := parseSacct(header+good+"5|1|2\n"+good+"5|3|cut", texts, time.UTC)
 	if len(jobs) != 2 || err == nil || !strings.Contains(err.Error(), "line 3") || !strings.Contains(err.Error(), "line 5") {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
@@ -101,15 +101,15 @@ func TestSacctMalformed(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	none := func(_, _ string) []string { return nil }
-	if jobs, err := SacctJobs(header+good, none, time.UTC); err != nil || len(jobs) != 1 || jobs[0].JobName != "" {
+	if jobs, err := parseSacct(header+good, none, time.UTC); err != nil || len(jobs) != 1 || jobs[0].JobName != "" {
 		t.Errorf("without the texts: %+v, %v", jobs, err)
 	}
 	for _, text := range []string{"", "sacct: error: no", "JobID|State\n1|x\n"} {
-		if _, err := SacctJobs(text, none, time.UTC); err == nil {
+		if _, err := parseSacct(text, none, time.UTC); err == nil {
 			t.Errorf("%q has no header and gives no error", text)
 		}
 	}
-	if jobs, err := SacctJobs(header, none, time.UTC); jobs != nil || err != nil {
+	if jobs, err := parseSacct(header, none, time.UTC); jobs != nil || err != nil {
 		t.Errorf("no jobs: %v, %v", jobs, err)
 	}
 }

@@ -59,22 +59,22 @@ type Failure struct {
 	Timestamp time.Time
 }
 
-// TextFields are the fields of a Job that can be any text. A user can put line feeds and separators into some
+// textFields are the fields of a Job that can be any text. A user can put line feeds and separators into some
 // of them, and sacct prints them as they are.
-var TextFields = [...]string{"User", "Account", "Reservation", "NodeList", "Partition", "JobName"}
+var textFields = [...]string{"User", "Account", "Reservation", "NodeList", "Partition", "JobName"}
 
-// SacctFields are the fields that SacctJobs parses: DBIndex, and those of a Job without TextFields.
-func SacctFields() []string {
-	isText := func(name string) bool { return slices.Contains(TextFields[:], name) }
+// sacctFields are the fields that parseSacct parses: DBIndex, and those of a Job without textFields.
+func sacctFields() []string {
+	isText := func(name string) bool { return slices.Contains(textFields[:], name) }
 	return append([]string{"DBIndex"}, slices.DeleteFunc(slices.Clone(JobFields[:]), isText)...)
 }
 
-// SacctJobs parses the output of sacct -P with SacctFields in their order and with a
+// parseSacct parses the output of sacct -P with sacctFields in their order and with a
 // header. Times are seconds since the epoch (SLURM_TIME_FORMAT=%s), or local times of loc; the
-// result has the offset of loc. texts returns the values of TextFields of a record, nil if they are not known.
+// result has the offset of loc. texts returns the values of textFields of a record, nil if they are not known.
 // It returns the jobs of the valid lines next to the error for the others.
-func SacctJobs(output string, texts func(dbIndex, jobIDRaw string) []string, loc *time.Location) ([]Job, error) {
-	names := SacctFields()
+func parseSacct(output string, texts func(dbIndex, jobIDRaw string) []string, loc *time.Location) ([]Job, error) {
+	names := sacctFields()
 	first, rest, _ := strings.Cut(output, "\n")
 	if strings.TrimSuffix(first, "\r") != strings.Join(names, "|") {
 		return nil, fmt.Errorf("sonar: the output of sacct begins with %.100q and not with the header that was asked for", first)
@@ -94,7 +94,7 @@ func SacctJobs(output string, texts func(dbIndex, jobIDRaw string) []string, loc
 			*j.field(name) = sacctValue(name, values[1+i], loc)
 		}
 		for i, text := range texts(values[0], j.JobIDRaw) {
-			*j.field(TextFields[i]) = sacctValue(TextFields[i], text, loc)
+			*j.field(textFields[i]) = sacctValue(textFields[i], text, loc)
 		}
 		jobs = append(jobs, j)
 	}

@@ -1,0 +1,173 @@
+package sonar
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/gpu"
+	collecthost "github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/slurm/layout"
+)
+
+// userNames returns a function that looks up each user once.
+func userNames() func(uid uint64) string {
+	known := map[uint64]string{}
+	return func(uid uint64) string {
+		if name, ok := known[uid]; ok {
+			return name
+		}
+		name := NoInfoUID(uid)
+		if u, err := user.LookupId(strconv.FormatUint(uid, 10)); err == nil && u.Username != "" {
+			name = u.Username
+		}
+		known[uid] = name
+		return name
+	}
+}
+
+// jobOf returns the job of a process as Sonar does: the Slurm job of its cgroup, else its process
+// group. The environment is not used, because a user may set SLURM_JOB_ID to any text.
+func jobOf(p *proc.Listed) (job uint64, isSlurm bool) {
+	path, _ := layout.ParseProcess(p.Cgroup)
+	if job, ok := path.JobID.Get(); ok {
+		return job, true
+	}
+	return uint64(p.PGRP), false
+}
+
+// epochStart is the start of 2020 in seconds since 1970.
+const epochStart = 1577836800
+
+// readEpoch returns the boot time as in the field epoch: btime of /proc/stat, in seconds after
+// epochStart, at least 1.
+func readEpoch(procRoot string) (uint64, error) {
+	text, err := os.ReadFile(filepath.Join(procRoot, "stat"))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(text), "\nbtime ")
+	line, _, _ := strings.Cut(after, "\n")
+	boot, err := strconv.ParseUint(strings.TrimSpace(line), 10, 52)
+	if err != nil {
+		return 0, fmt.Errorf("read btime in %s/stat: %w", procRoot, err)
+	}
+	return max(boot, epochStart+1) - epochStart, nil
+}
+
+// describe returns a description of the host in one line.
+func describe(h *rt.Host, cards []Card) string {
+	model := cmp.Or(h.CPUModel, "CPUs of an unknown model")
+	parts := []string{fmt.Sprintf("%dx %s", h.VCPUs.Or(0), model), fmt.Sprintf("%d GiB", h.MemoryMiB.Or(0)>>10)}
+	for i := 0; i < len(cards); {
+		n := i + 1
+		for n < len(cards) && cards[n].Model == cards[i].Model && cards[n].MemSizeKiB == cards[i].MemSizeKiB {
+			n++
+		}
+		parts = append(parts, fmt.Sprintf("%dx %s @ %d GiB", n-i, cards[i].Model, cards[i].MemSizeKiB>>20))
+		i = n
+	}
+	return strings.Join(parts, ", ")
+}
+
+// WriteSysinfo prints what sonar sysinfo prints of this host.
+func WriteSysinfo(ctx context.Context, w io.Writer, gpus GPUSource, hostname string, asJSON bool) error {
+	facts := collecthost.Read(collecthost.NewRoots("/proc", "/sys"))
+	kept := keptGPUs{GPUSource: gpus}
+	readings := gpu.ReadOnce(ctx, &kept)
+	s := sysinfo(&facts, readings, kept.details)
+	s.Timestamp, s.Hostname = time.Now(), hostname
+	write := s.AppendCSV
+	if asJSON {
+		write = s.AppendJSON
+	}
+	out, err := write(nil)
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	return err
+}
+
+func sysinfo(h *rt.Host, gpus []rt.GPUReading, details []gpu.Details) *Sysinfo {
+	s := &Sysinfo{Version: Version, CPUCores: h.VCPUs.Or(0), MemGB: h.MemoryMiB.Or(0) >> 10, GPUInfo: cards(gpus, details)}
+	s.GPUCards = uint64(len(s.GPUInfo))
+	var kib uint64
+	for i := range gpus { // a GPU with MIG on has its memory in its instances
+		kib += gpus[i].VRAMTotal.Or(0) >> 10
+	}
+	s.GPUMemGB = kib >> 20
+	s.Description = describe(h, s.GPUInfo)
+	return s
+}
+
+// GPUSource is the part of gpu.Source that ReadMachine and WriteSysinfo use.
+type GPUSource interface {
+	gpu.Reader
+	Processes([]rt.GPUProcessReading) []rt.GPUProcessReading
+	Details([]gpu.Details) []gpu.Details
+}
+
+// keptGPUs keeps the processes and details that gpu.ReadOnce reads before it closes the source.
+type keptGPUs struct {
+	GPUSource
+	processes []rt.GPUProcessReading
+	details   []gpu.Details
+}
+
+func (k *keptGPUs) Read(snap *rt.Snapshot) error {
+	err := k.GPUSource.Read(snap)
+	k.processes, k.details = k.Processes(k.processes[:0]), k.Details(k.details[:0])
+	return err
+}
+
+// gpuUse returns the use of the GPUs by process id.
+func (m *Machine) gpuUse() map[int]process {
+	byUUID := map[string]*rt.GPUReading{}
+	for i := range m.snap.GPUs {
+		byUUID[m.snap.GPUs[i].UUID] = &m.snap.GPUs[i]
+	}
+	use := map[int]process{}
+	for _, p := range m.gpus {
+		g, ok := byUUID[p.UUID]
+		if !ok {
+			continue
+		}
+		u := use[int(p.PID)]
+		u.gpus = union(u.gpus, []uint32{gpuIndex(m.snap.GPUs, g)})
+		u.gpuUse += p.Utilization.Or(0)
+		u.gpuBytes += p.VRAMUsed.Or(0)
+		if total := g.VRAMTotal.Or(0); total > 0 {
+			u.gpuMem += float64(p.VRAMUsed.Or(0)) / float64(total) * 100
+		}
+		use[int(p.PID)] = u
+	}
+	return use
+}
+
+// cards describes the GPUs.
+func cards(all []rt.GPUReading, details []gpu.Details) []Card {
+	var out []Card
+	for _, g := range wholeGPUs(all) {
+		d := detailsOf(details, g.UUID)
+		c := Card{
+			BusAddr: g.Detail["pci_bus_id"], Index: uint64(gpuIndex(all, g)), UUID: g.UUID, Manufacturer: "AMD", Model: g.Name,
+			Arch: d.Architecture, Driver: g.Detail["driver_version"], Firmware: cmp.Or(d.Firmware, g.Detail["vbios_version"]),
+			MemSizeKiB: g.VRAMTotal.Or(0) >> 10, PowerLimitW: natural(d.PowerLimit), MinPowerLimitW: natural(d.MinPowerLimit),
+			MaxPowerLimitW: natural(d.MaxPowerLimit), MaxClockMHz: d.MaxClock.Or(0), MaxMemClockMHz: d.MaxMemClock.Or(0),
+		}
+		if g.Detail["nvml_version"] != "" {
+			c.Manufacturer = "NVIDIA"
+		}
+		out = append(out, c)
+	}
+	return out
+}

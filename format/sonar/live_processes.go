@@ -1,0 +1,222 @@
+package sonar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/gpu"
+	"github.com/resource-tracker/rt/collect/proc"
+)
+
+// Machine is a reading of this host and its processes.
+type Machine struct {
+	snap    rt.Snapshot // Wall, Boot, CPUs, memory, GPUs
+	all     []proc.Listed
+	gpus    []rt.GPUProcessReading
+	details []gpu.Details
+	name    func(uid uint64) string
+	epoch   uint64 // of this boot
+}
+
+// PsOptions configure WritePs.
+type PsOptions struct {
+	Filter
+	RollUp   bool   // one record for the processes of a job with the same command
+	Load     bool   // with the load of the host's CPUs and GPUs
+	Hostname string // with its domain
+	JSON     bool   // not CSV
+}
+
+// WritePs prints what sonar ps prints.
+func (m *Machine) WritePs(w io.Writer, o PsOptions) error {
+	head := Sample{Version: Version, Time: time.Unix(0, m.snap.Wall), Host: o.Hostname}
+	list := m.processes(o.Filter)
+	if o.RollUp {
+		list = rollUp(list)
+	}
+	samples := make([]Sample, len(list))
+	for i := range list {
+		samples[i] = list[i].sample(head)
+	}
+	if o.Load {
+		head.Load, head.GPUInfo = loadOf(&m.snap), gpusOf(m.snap.GPUs, m.details)
+		if len(samples) > 0 {
+			samples[0].Load, samples[0].GPUInfo = head.Load, head.GPUInfo
+		}
+	}
+	return writeSamples(w, &head, samples, o.JSON)
+}
+
+// ReadMachine reads the GPUs first, because their drivers may take seconds to wake up.
+func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, error) {
+	m := &Machine{name: userNames()}
+	kept := keptGPUs{GPUSource: gpus}
+	m.snap.GPUs = gpu.ReadOnce(ctx, &kept)
+	m.gpus, m.details = kept.processes, kept.details
+	cpu, memory := proc.NewCPU(fs), proc.NewMemory(fs)
+	err := errors.Join(cpu.Read(&m.snap), memory.Read(&m.snap), cpu.Close(), memory.Close())
+	if err != nil {
+		return nil, fmt.Errorf("read the CPUs and the memory of this host: %w", err)
+	}
+	m.epoch, err = readEpoch(fs.Proc)
+	if err != nil {
+		return nil, err
+	}
+	m.snap.Wall = time.Now().UnixNano()
+	var boot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
+		return nil, fmt.Errorf("read the time since boot: %w", err)
+	}
+	m.snap.Boot = boot.Nano()
+	if err := proc.List(fs, func(p *proc.Listed) { m.all = append(m.all, *p) }); err != nil {
+		return nil, fmt.Errorf("list the processes of this host: %w", err)
+	}
+	slices.SortFunc(m.all, func(a, b proc.Listed) int { return a.PID - b.PID })
+	return m, nil
+}
+
+// process is one process, or several that were rolled up.
+type process struct {
+	user, cmd       string
+	job             uint64
+	epoch           uint64 // 0 for a job of Slurm
+	pid, ppid       int
+	cpu             float64 // percent of a core
+	ticks           uint64
+	dataStack, anon uint64 // bytes
+	more            uint64 // processes that were rolled up into it
+	gpus            []uint32
+	gpuUse, gpuMem  float64 // percent of a GPU
+	gpuBytes        uint64
+}
+
+// Filter selects processes: if any limit is set, those that reach one of them.
+type Filter struct {
+	MinCPU          rt.Opt[float64] // percent of a core over the process's life
+	MinMemory       rt.Opt[float64] // percent of the host's memory
+	MinCPUTime      rt.Opt[float64] // seconds
+	NoSystem        bool            // leave out user ids below 1000
+	ExcludeUsers    string          // names, separated by commas
+	ExcludeCommands string          // prefixes of names, separated by commas
+}
+
+// processes returns those that pass the filter.
+func (m *Machine) processes(filter Filter) []process {
+	use := m.gpuUse()
+	var list []process
+	for i := range m.all {
+		p := &m.all[i]
+		s := process{
+			user: m.user(p), cmd: cmp.Or(p.Comm, NoInfo), pid: p.PID, ppid: p.PPID, ticks: p.OwnTicks + p.ChildTicks,
+			dataStack: p.DataStack.Or(0), anon: p.RSSAnon.Or(0),
+		}
+		var isSlurm bool
+		s.job, isSlurm = jobOf(p)
+		if !isSlurm {
+			s.epoch = m.epoch
+		}
+		if life := float64(m.snap.Boot)/1e9 - float64(p.Start)/rt.TicksPerSecond; life > 0 {
+			s.cpu = float64(p.OwnTicks) / rt.TicksPerSecond / life * 100
+		}
+		if g, ok := use[p.PID]; ok {
+			s.gpus, s.gpuUse, s.gpuMem, s.gpuBytes = g.gpus, g.gpuUse, g.gpuMem, g.gpuBytes
+		}
+		if filter.passes(&s, p, m.snap.Node.MemTotal.Or(0)) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func (f *Filter) passes(s *process, p *proc.Listed, memTotal uint64) bool {
+	uid, known := p.UID.Get()
+	isSystem := known && uid < 1000
+	hasPrefix := func(prefix string) bool { return strings.HasPrefix(s.cmd, prefix) }
+	switch {
+	case f.NoSystem && isSystem, slices.Contains(splitList(f.ExcludeUsers), s.user):
+		return false
+	case slices.ContainsFunc(splitList(f.ExcludeCommands), hasPrefix):
+		return false
+	case !f.MinCPU.Valid() && !f.MinMemory.Valid() && !f.MinCPUTime.Valid():
+		return true
+	}
+	memory := rt.None[float64]()
+	if memTotal > 0 {
+		memory.Set(float64(p.RSS) / float64(memTotal) * 100)
+	}
+	return reaches(rt.Some(s.cpu), f.MinCPU) || reaches(memory, f.MinMemory) ||
+		reaches(rt.Some(float64(s.ticks)/rt.TicksPerSecond), f.MinCPUTime)
+}
+
+// reaches reports whether v is at least a limit; false if one of them is absent.
+func reaches(v, limit rt.Opt[float64]) bool {
+	x, known := v.Get()
+	least, isSet := limit.Get()
+	return known && isSet && x >= least
+}
+
+func (m *Machine) user(p *proc.Listed) string {
+	uid, ok := p.UID.Get()
+	switch {
+	case ok:
+		return m.name(uid)
+	case p.State == 'Z':
+		return fmt.Sprintf("_zombie_%d", p.PID)
+	}
+	return NoInfo
+}
+
+// rollUp joins the processes of a Slurm job that have the same user and command. Like Sonar, it
+// joins no others.
+func rollUp(list []process) []process {
+	type key struct {
+		job       uint64
+		user, cmd string
+	}
+	at := map[key]int{}
+	var out []process
+	for _, p := range list {
+		k := key{p.job, p.user, p.cmd}
+		i, ok := at[k]
+		if p.job == 0 || p.epoch != 0 || !ok {
+			at[k] = len(out)
+			out = append(out, p)
+			continue
+		}
+		o := &out[i]
+		o.more++
+		o.pid = 0
+		if o.ppid != p.ppid {
+			o.ppid = 0
+		}
+		o.cpu += p.cpu
+		o.ticks += p.ticks
+		o.dataStack += p.dataStack
+		o.anon += p.anon
+		o.gpuUse += p.gpuUse
+		o.gpuMem += p.gpuMem
+		o.gpuBytes += p.gpuBytes
+		o.gpus = union(o.gpus, p.gpus)
+	}
+	return out
+}
+
+// sample returns the record. Integers are truncated; percentages have three decimals.
+func (p *process) sample(head Sample) Sample {
+	s := head
+	s.User, s.Cmd, s.Job, s.Epoch, s.PID, s.PPID = p.user, p.cmd, p.job, p.epoch, uint64(p.pid), uint64(p.ppid)
+	s.CPUPct, s.CPUKiB, s.RSSAnonKiB = thousandth(p.cpu), p.dataStack>>10, p.anon>>10
+	s.CPUTimeSec, s.RolledUp = (p.ticks+rt.TicksPerSecond/2)/rt.TicksPerSecond, p.more
+	s.GPUs.Indices = p.gpus
+	s.GPUPct, s.GPUMemPct, s.GPUKiB = thousandth(p.gpuUse), thousandth(p.gpuMem), p.gpuBytes>>10
+	return s
+}
