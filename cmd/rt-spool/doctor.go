@@ -20,10 +20,8 @@ import (
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/site/client"
-	slurmhook "github.com/resource-tracker/rt/slurm/launch"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/drain"
-	"github.com/resource-tracker/rt/upload/nodestate"
 	"github.com/resource-tracker/rt/upload/streaming"
 )
 
@@ -104,14 +102,6 @@ func newDoctor(c *cli.Context) *doctor.Doctor {
 		SlurmConf: os.Getenv("SLURM_CONF"), EnvToken: os.Getenv(streaming.EnvToken), Version: rt.VersionLine("rt-spool"),
 		Command: doctor.Command, Space: doctor.ReadSpace, Munge: client.ByMunge, HTTP: serviceClient, Local: localClient, GPUs: readGPUs,
 		Wait: wait.For, Now: time.Now,
-		Breaker: func(dir string) (doctor.Breaker, error) {
-			b, err := slurmhook.State{Dir: dir}.ReadBreaker(cfg.Hooks.BreakerFailures, cfg.Hooks.BreakerReset.Duration, time.Now())
-			return doctor.Breaker(b), err
-		},
-		Drains: func(dir string) (doctor.Drains, error) {
-			n, err := nodestate.ReadDrains(dir)
-			return doctor.Drains{Last: n.LastDrain.Or(time.Time{}), Success: n.LastSuccess.Or(time.Time{}), Failed: n.FailedDrains.Or(0)}, err
-		},
 	}
 	d.Hostname, err = os.Hostname()
 	if err != nil {

@@ -71,8 +71,6 @@ type Doctor struct {
 	Local   func(listen string) *http.Client                   // for the service of this machine; its certificate is for another name
 	Stores  func(ctx context.Context) ([]Check, error)         // the checks of rt-site doctor
 	Space   func(dir string) (Space, error)                    // of the file system of a directory
-	Breaker func(dir string) (Breaker, error)                  // of the hooks' state directory
-	Drains  func(dir string) (Drains, error)                   // of a spool
 	GPUs    func(ctx context.Context) ([]rt.GPUReading, error) // of this machine, as a tracker reads them
 	Wait    func(ctx context.Context, d time.Duration) bool    // false as soon as the context ends
 	Now     func() time.Time
@@ -88,18 +86,6 @@ type Space struct {
 	Memory   bool   // the file system is in memory, such as a tmpfs
 	ReadOnly bool   // the file system is mounted read-only
 	NoFiles  bool   // no further file can be created: there is no free inode
-}
-
-// Drains are the drains of a spool.
-type Drains struct {
-	Last, Success time.Time // ends of the last drain and of the last one that delivered all ended runs; zero: none
-	Failed        int64     // drains since Success
-}
-
-// Breaker is the state of the circuit breaker of the Prologs.
-type Breaker struct {
-	Failures int       // Prologs in a row that started no tracker
-	Until    time.Time // no tracker is started before; zero if the breaker is closed
 }
 
 // FindRoles returns the roles that the configuration and the installed programs suggest. A receiver can run jobs too.

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -70,8 +71,6 @@ func newMachine(t *testing.T) *machine {
 	m.Command, m.Now = m.command, time.Now
 	m.HTTP = func(string) (*http.Client, error) { return m.server.Client(), nil }
 	m.Space = spaceOf(Space{Free: 100 << 30})
-	m.Breaker = func(string) (Breaker, error) { return Breaker{}, nil }
-	m.Drains = drainsOf(Drains{Last: time.Now(), Success: time.Now()})
 	m.GPUs = func(context.Context) ([]rt.GPUReading, error) { return m.gpus, m.gpuErr }
 	m.Munge = func(string) func(*http.Request) error {
 		return func(r *http.Request) error {
@@ -100,6 +99,7 @@ func newMachine(t *testing.T) *machine {
 	m.write("/dev/log", "", 0o644)
 	m.write("/var/lib/rt/host.json", "{}", 0o644)
 	m.mkdir("/var/spool/rt", 0o755)
+	m.drained(time.Now(), 0)
 	m.mkdir("/run/rt", 0o755)
 	m.write("/proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", 0o444)
 	m.write("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n", 0o444)
@@ -316,11 +316,9 @@ var nodeConditions = []condition{
 	{"rt.rt-epilog", Warning, "0.0.9", func(m *machine) { m.commands["/usr/local/libexec/rt/rt-epilog"] = "rt-epilog 0.0.9 (go1.26)\n" }},
 	{"rt.kill_switch", Warning, "/etc/rt/disabled", func(m *machine) { m.write("/etc/rt/disabled", "", 0o644) }},
 	{"rt.breaker", Failure, "5 failures", func(m *machine) {
-		m.Breaker = func(string) (Breaker, error) { return Breaker{5, time.Now().Add(time.Hour)}, nil }
+		m.write("/run/rt/breaker@n1.json", `{"failures":5,"until":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`, 0o644)
 	}},
-	{"rt.breaker", Warning, "2 failures", func(m *machine) {
-		m.Breaker = func(string) (Breaker, error) { return Breaker{Failures: 2}, nil }
-	}},
+	{"rt.breaker", Warning, "2 failures", func(m *machine) { m.write("/run/rt/breaker@n1.json", `{"failures":2}`, 0o644) }},
 	{"rt.state_dir", Failure, "written by users", func(m *machine) { m.chmod("/run/rt", 0o777) }},
 	{"rt.state_dir", Failure, "written by users", func(m *machine) { m.chmod("/run/rt", 0o777|os.ModeSticky) }},
 	{"rt.state_dir", Failure, "not in memory", func(m *machine) {
@@ -353,9 +351,9 @@ var nodeConditions = []condition{
 	}},
 	{"spool.filesystem", Failure, "read-only", func(m *machine) { m.Space = spaceOf(Space{Free: 1 << 40, ReadOnly: true}) }},
 	{"spool.room", Failure, "inode", func(m *machine) { m.Space = spaceOf(Space{Free: 1 << 40, NoFiles: true}) }},
-	{"spool.drain", Warning, "no drain has run", func(m *machine) { m.Drains = drainsOf(Drains{}) }},
-	{"spool.drain", Warning, "the last drain ended at", func(m *machine) { m.Drains = drainsOf(Drains{Last: time.Now().Add(-48 * time.Hour)}) }},
-	{"spool.drain", Warning, "3 drains in a row", func(m *machine) { m.Drains = drainsOf(Drains{Last: time.Now(), Failed: 3}) }},
+	{"spool.drain", Warning, "no drain has run", func(m *machine) { m.remove("/var/spool/rt/.drains.json") }},
+	{"spool.drain", Warning, "the last drain ended at", func(m *machine) { m.drained(time.Now().Add(-48*time.Hour), 0) }},
+	{"spool.drain", Warning, "3 drains in a row", func(m *machine) { m.drained(time.Now(), 3) }},
 	{"gpu.driver", Warning, "not loaded", func(m *machine) {
 		m.write("/sys/bus/pci/devices/0000:41:00.0/vendor", "0x10de\n", 0o444)
 		m.write("/sys/bus/pci/devices/0000:41:00.0/class", "0x030200\n", 0o444)
@@ -418,8 +416,9 @@ func spaceOf(s Space) func(string) (Space, error) {
 	}
 }
 
-func drainsOf(v Drains) func(string) (Drains, error) {
-	return func(string) (Drains, error) { return v, nil }
+// drained lets drains have run, the last of which failed.
+func (m *machine) drained(last time.Time, failed int) {
+	m.write("/var/spool/rt/.drains.json", fmt.Sprintf(`{"last":%q,"failed":%d}`, last.Format(time.RFC3339), failed), 0o644)
 }
 
 // nvidia lets the machine have two GPUs of NVIDIA.

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/resource-tracker/rt/slurm/launch"
 )
 
 // checkConfig reports an error of rt.toml, which has the line.
@@ -81,7 +83,8 @@ func (d *Doctor) checkBreaker() {
 		d.ok(name, "closed: no Prolog has run since the boot")
 		return
 	}
-	b, err := d.Breaker(d.path(d.Config.Tracker.StateDir))
+	state := launch.State{Dir: d.path(d.Config.Tracker.StateDir)}
+	b, err := state.ReadBreaker(d.Config.Hooks.BreakerFailures, d.Config.Hooks.BreakerReset.Duration, d.Now())
 	remove := fmt.Sprintf("rm %s/breaker@*.json, after the cause in the log is fixed", d.Config.Tracker.StateDir)
 	switch {
 	case err != nil:

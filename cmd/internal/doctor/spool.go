@@ -12,6 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/upload/nodestate"
 )
 
 func (d *Doctor) checkSpool() {
@@ -208,22 +209,22 @@ func (d *Doctor) checkDrains() {
 		d.ok(name, "no receiver is configured")
 		return
 	}
-	drains, err := d.Drains(d.path(d.Config.Spool.Dir))
-	age := d.Now().Sub(drains.Last)
-	last := drains.Last.Format(time.RFC3339)
+	drains, err := nodestate.ReadDrains(d.path(d.Config.Spool.Dir))
+	ended, hasRun := drains.LastDrain.Get()
+	last := ended.Format(time.RFC3339)
 	success := "none has delivered all runs"
-	if !drains.Success.IsZero() {
-		success = "the last one that delivered all runs ended at " + drains.Success.Format(time.RFC3339)
+	if at, ok := drains.LastSuccess.Get(); ok {
+		success = "the last one that delivered all runs ended at " + at.Format(time.RFC3339)
 	}
 	switch {
 	case err != nil:
 		d.unknown(name, err)
-	case drains.Last.IsZero():
+	case !hasRun:
 		d.warn(name, "no drain has run on this node", "runs stay on this node until the quota of the spool thins them", start)
-	case age > lateDelivery:
+	case d.Now().Sub(ended) > lateDelivery:
 		d.warn(name, "the last drain ended at "+last, "newer runs stay on this node", start)
-	case drains.Failed > 0:
-		d.warn(name, fmt.Sprintf("%d drains in a row did not deliver all runs; %s", drains.Failed, success), "runs wait in the spool", fmt.Sprintf("runuser -u %s -- rt-spool drain, which prints the reason", d.Config.Spool.User))
+	case drains.FailedDrains.Or(0) > 0:
+		d.warn(name, fmt.Sprintf("%d drains in a row did not deliver all runs; %s", drains.FailedDrains.Or(0), success), "runs wait in the spool", fmt.Sprintf("runuser -u %s -- rt-spool drain, which prints the reason", d.Config.Spool.User))
 	default:
 		d.ok(name, "the last drain ended at %s and delivered all runs", last)
 	}
