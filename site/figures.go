@@ -1,10 +1,12 @@
 package site
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 )
 
 // Figures are what runs had reserved and what they used of it. Both figures of a pair are about the same
@@ -14,6 +16,8 @@ type Figures struct {
 	CoreSecs, CoreSecsUsed     rt.Opt[float64]
 	GPUSecs, GPUSecsUsed       rt.Opt[float64]
 	MemorySecs, MemorySecsUsed rt.Opt[float64] // byte-seconds
+	// CoreMark and MemoryMark are of CoreSecsUsed and of MemorySecsUsed.
+	CoreMark, MemoryMark report.Mark
 }
 
 // Pairs returns pointers to the figures: what was reserved, and what was used of it.
@@ -50,52 +54,45 @@ func (f *Figures) WasteSecs() (waste rt.Opt[float64]) {
 	return waste
 }
 
+// WasteMark is the mark of the waste.
+func (f *Figures) WasteMark() report.Mark { return cmp.Or(f.CoreMark.Rest(), f.MemoryMark.Rest()) }
+
 // maxFigure is the largest figure that is accepted from a client: its sums stay exact enough.
 const maxFigure = 1e24
 
-// FiguresOf returns the figures in the summary of a finish. The figures of a node that was not reserved
-// for the job are not used, and neither is a pair with a figure that no run can have.
-func FiguresOf(summary json.RawMessage) (f Figures) {
-	var s struct {
-		Run struct {
-			GPUs string `json:"gpus"`
-		} `json:"run"`
-		Elapsed rt.Opt[float64] `json:"elapsed_secs"`
-		CPU     struct {
-			Used      rt.Opt[float64] `json:"used_secs"`
-			Allocated rt.Opt[float64] `json:"allocated_secs"`
-			Of        string          `json:"cores_of"`
-		} `json:"cpu"`
-		Memory struct {
-			Peak  rt.Opt[uint64] `json:"peak_bytes"`
-			Limit rt.Opt[uint64] `json:"limit_bytes"`
-			Of    string         `json:"limit_of"`
-		} `json:"memory"`
-		GPUs []struct {
-			InJob rt.Opt[bool]    `json:"in_job"`
-			Busy  rt.Opt[float64] `json:"busy_pct"`
-		} `json:"gpus"`
+// SummaryOf returns the figures of a run in the summary of its finish, the zero value for one that cannot be read. A
+// summary is a client's text.
+func SummaryOf(summary json.RawMessage) (f report.RunFigures) {
+	if json.Unmarshal(summary, &f) != nil {
+		return report.RunFigures{}
 	}
-	if json.Unmarshal(summary, &s) != nil {
-		return f
+	if !isFigure(f.SuspendedSecs) {
+		f.SuspendedSecs.Clear()
 	}
-	if s.CPU.Of == "allocation" {
-		f.CoreSecs, f.CoreSecsUsed = s.CPU.Allocated, s.CPU.Used
+	return f
+}
+
+// FiguresOf returns the figures of a run. Those of a node that was not reserved for the job are not used, and neither
+// is a pair with a figure that no run can have.
+func FiguresOf(s *report.RunFigures) (f Figures) {
+	if s.CPU.CoresOf == "allocation" {
+		f.CoreSecs, f.CoreSecsUsed, f.CoreMark = s.CPU.AllocatedSecs, s.CPU.UsedSecs, known(s.CPU.UsedMark)
 	}
-	elapsed, isKnown := s.Elapsed.Get()
-	isLimit := s.Memory.Of == "cgroup" || s.Memory.Of == "allocation"
-	peak, hasPeak := s.Memory.Peak.Get()
-	limit, hasLimit := s.Memory.Limit.Get()
+	elapsed, isKnown := s.ElapsedSecs.Get()
+	isLimit := s.Memory.LimitOf == "cgroup" || s.Memory.LimitOf == "allocation"
+	peak, hasPeak := s.Memory.PeakBytes.Get()
+	limit, hasLimit := s.Memory.LimitBytes.Get()
 	if isKnown && isLimit && hasPeak && hasLimit {
 		f.MemorySecs.Set(float64(limit) * elapsed)
 		f.MemorySecsUsed.Set(float64(peak) * elapsed)
+		f.MemoryMark = known(s.Memory.PeakMark)
 	}
 	busy, count, isRead := 0.0, uint64(0), true
 	for _, gpu := range s.GPUs {
 		if gpu.InJob.Or(false) {
 			count++
-			isRead = isRead && gpu.Busy.Valid()
-			busy += gpu.Busy.Or(0) / 100
+			isRead = isRead && gpu.BusyPct.Valid()
+			busy += gpu.BusyPct.Or(0) / 100
 		}
 	}
 	hasGPUs := count > 0 && count >= rt.CountGPUs(s.Run.GPUs) && isRead
@@ -110,6 +107,14 @@ func FiguresOf(summary json.RawMessage) (f Figures) {
 		}
 	}
 	return f
+}
+
+// known is the mark of a client, if it is one.
+func known(m report.Mark) report.Mark {
+	if m == report.AtLeast || m == report.AtMost {
+		return m
+	}
+	return report.Exact
 }
 
 func isFigure(v rt.Opt[float64]) bool {

@@ -32,7 +32,8 @@ func TestFiguresOf(t *testing.T) {
 		{"another type", `{"cpu":"much"}`, "- -, - -, - -", rt.None[float64]()},
 		{"nothing", ``, "- -, - -, - -", rt.None[float64]()},
 	} {
-		f := FiguresOf([]byte(c.summary))
+		summary := SummaryOf([]byte(c.summary))
+		f := FiguresOf(&summary)
 		got := ""
 		for i, pair := range f.Pairs() {
 			if i > 0 {

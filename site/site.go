@@ -98,8 +98,8 @@ type Finished struct {
 	Unused  string // name of the inline data in the object store, if the run does not need them: an earlier finish has stored them
 }
 
-// Job is a job of a scheduler, over all of its nodes and attempts.
-type Job struct {
+// JobRow is a job of a scheduler, over all of its nodes and attempts.
+type JobRow struct {
 	Cluster string
 	JobID   uint64 // the scheduler's raw job id
 	// Generation distinguishes jobs with the same id: Slurm uses an id again.
@@ -107,10 +107,17 @@ type Job struct {
 
 	Owner                    string // of the runs that describe the job
 	User, Account, Partition string // empty: not known
+	Name                     string // empty: not known
+	Label                    string // "12", "12_3" for a task of an array
 	State                    rt.State
 	Outcome                  rt.Outcome
 	Start                    time.Time // of the first attempt
 	End                      time.Time // zero while the job is running
+
+	// Of the newest attempt: Slurm's own state where accounting has it and it says more than the outcome, and how long
+	// the job was suspended.
+	SlurmState    string
+	SuspendedSecs rt.Opt[float64]
 
 	Figures // of the runs of the whole job, not of those of its steps
 	// Waste is Figures.WasteSecs when the last run was stored, in whole core-seconds.

@@ -40,6 +40,8 @@ type endView struct {
 type jobItem struct {
 	jobView
 	endView
+	SlurmState    *string         `json:"slurm_state"`
+	SuspendedSecs rt.Opt[float64] `json:"suspended_secs"`
 }
 
 // runView has the fields of a run.
@@ -153,7 +155,7 @@ func (s *Server) readRuns(w http.ResponseWriter, r *http.Request, q reading, _ s
 
 // writeList writes a page of jobs. After the first byte an error ends the connection, so that the client
 // sees that the answer is incomplete.
-func (s *Server) writeList(w http.ResponseWriter, r *http.Request, q reading, name string, write func(*listWriter, site.Job) error) error {
+func (s *Server) writeList(w http.ResponseWriter, r *http.Request, q reading, name string, write func(*listWriter, site.JobRow) error) error {
 	list, err := parseQuery(r, listParameters)
 	if err != nil {
 		return err
@@ -215,7 +217,7 @@ func (l *listWriter) item(v any, without int) (err error) {
 
 // each calls f with the runs of a job that the reader may see, until there are no more. The first call can be
 // without runs.
-func (l *listWriter) each(job site.Job, f func(runs []site.Run, isLast bool) error) error {
+func (l *listWriter) each(job site.JobRow, f func(runs []site.Run, isLast bool) error) error {
 	for after, isLast := "", false; !isLast; {
 		runs, next, err := l.server.conf.Registry.JobRuns(l.ctx, job, l.access, after, batchRuns)
 		after, isLast = next, next == ""
@@ -230,7 +232,7 @@ func (l *listWriter) each(job site.Job, f func(runs []site.Run, isLast bool) err
 }
 
 // job writes a job with its runs.
-func (l *listWriter) job(job site.Job) error {
+func (l *listWriter) job(job site.JobRow) error {
 	isBegun, comma := false, ""
 	err := l.each(job, func(runs []site.Run, isLast bool) error {
 		isFirst := !isBegun && (len(runs) > 0 || isLast) // runs have fields that the row of the job lacks
@@ -263,10 +265,11 @@ func (l *listWriter) job(job site.Job) error {
 }
 
 // viewOf returns a job with the fields of its row, and those that only records have.
-func (l *listWriter) viewOf(job site.Job, runs []site.Run) jobItem {
+func (l *listWriter) viewOf(job site.JobRow, runs []site.Run) jobItem {
 	v := jobItem{
 		jobView{Cluster: known(job.Cluster), JobID: rt.Some(job.JobID), User: known(job.User), Account: known(job.Account), Partition: known(job.Partition)},
 		endView{known(job.State), known(job.Outcome), knownTime(job.Start), knownTime(job.End)},
+		known(job.SlurmState), job.SuspendedSecs,
 	}
 	for i := len(runs) - 1; i >= 0; i-- {
 		if runs[i].Owner != job.Owner {
@@ -278,7 +281,7 @@ func (l *listWriter) viewOf(job site.Job, runs []site.Run) jobItem {
 }
 
 // runs writes the runs of a job.
-func (l *listWriter) runs(job site.Job) error {
+func (l *listWriter) runs(job site.JobRow) error {
 	return l.each(job, func(runs []site.Run, _ bool) error {
 		for _, run := range runs {
 			if err := l.item(runItem{viewOfJob(run.Record), viewOfRun(run)}, 0); err != nil {

@@ -22,10 +22,10 @@ type Readers interface {
 type Reading interface {
 	// Jobs returns the jobs of a filter, the newest first, at most limit, and the cursor of the
 	// next call, which is empty at the end.
-	Jobs(ctx context.Context, f site.Filter, cursor string, limit int) (jobs []site.Job, next string, err error)
+	Jobs(ctx context.Context, f site.Filter, cursor string, limit int) (jobs []site.JobRow, next string, err error)
 	// JobRuns reads at most limit runs of a job after an id. It returns those that the reader may
 	// see, without their metadata, and the id after which to continue, empty at the end.
-	JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error)
+	JobRuns(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.Run, next string, err error)
 	// VisibleRun returns a run, or site.ErrNotFound also if the reader may not see it.
 	VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error)
 	// Unassigned returns at most limit runs of no job before an id, the newest first, without their metadata,

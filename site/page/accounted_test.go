@@ -1,10 +1,12 @@
 package page
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -23,16 +25,40 @@ func TestRowsHaveWhatAccountingSays(t *testing.T) {
 	} {
 		record := &rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](7), Start: start}, Ending: rt.Ending{State: rt.StateEnded, Outcome: rt.OutcomeCancelled, End: end}}
 		run := site.Run{Record: record, Finish: &site.Finish{Summary: []byte(tt.summary)}}
-		row := rowOf(site.Job{JobID: 7, State: rt.StateEnded, Outcome: rt.OutcomeCancelled, Start: start, End: end}, []site.Run{run})
+		said := summaryOf(run)
+		row := rowOf(site.JobRow{
+			JobID: 7, State: rt.StateEnded, Outcome: rt.OutcomeCancelled, Start: start, End: end, SlurmState: said.SlurmState, SuspendedSecs: said.SuspendedSecs,
+		})
 		if row.Outcome != tt.outcome || row.Elapsed != tt.elapsed {
 			t.Errorf("%s: the job has %q, %s", tt.summary, row.Outcome, row.Elapsed)
 		}
 		if row := runRowOf(run); row.Outcome != tt.outcome || row.Elapsed != tt.elapsed {
 			t.Errorf("%s: the run has %q, %s", tt.summary, row.Outcome, row.Elapsed)
 		}
-		again := rowOf(site.Job{JobID: 7, State: rt.StateEnded, Outcome: rt.OutcomeFinished, Start: start, End: end}, []site.Run{run})
-		if again.Outcome != "finished" {
-			t.Errorf("%s: a later attempt finished, the job has %q", tt.summary, again.Outcome)
-		}
+	}
+}
+
+// The marks of the figures of a job, and of the sums of jobs, are in the tables.
+func TestRowsHaveMarks(t *testing.T) {
+	f := site.Figures{
+		CoreSecs: rt.Some(7200.0), CoreSecsUsed: rt.Some(3600.0), CoreMark: report.AtLeast,
+		MemorySecs: rt.Some(4.0 * 3600 * (1 << 30)), MemorySecsUsed: rt.Some(1.0 * 3600 * (1 << 30)), MemoryMark: report.AtLeast,
+	}
+	row := rowOf(site.JobRow{JobID: 7, Figures: f, Waste: rt.Some[int64](3600)})
+	if row.CPU.Text() != ">=50 %" || row.Memory.Text() != ">=25 %" || row.Waste != "<=1.00" || row.GPU.Text() != dash {
+		t.Errorf("a job: CPU %s, memory %s, waste %s, GPU %s", row.CPU.Text(), row.Memory.Text(), row.Waste, row.GPU.Text())
+	}
+	total := totalRowOf(site.Total{Jobs: 1, Known: 1, WasteSecs: 3600, Figures: f})
+	if total.CPU.Of != ">=1.00 of 2.00" || total.Memory.Of != ">=1.00 of 4.00" || total.Waste != "<=1.00" || total.CPU.Text() != ">=50 %" {
+		t.Errorf("a total: CPU %s (%s), memory %s, waste %s", total.CPU.Of, total.CPU.Text(), total.Memory.Of, total.Waste)
+	}
+}
+
+// The list of jobs does not ask for the runs of each job: what it shows is in the rows.
+func TestJobsAreOneQuery(t *testing.T) {
+	f := &fake{}
+	_, body, _ := f.get(t, "/jobs")
+	if f.calls != 1 || f.runCalls != 0 || !strings.Contains(body, "Train") || !strings.Contains(body, "12_3") {
+		t.Errorf("%d queries of jobs, %d of runs: %s", f.calls, f.runCalls, body)
 	}
 }

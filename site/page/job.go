@@ -58,7 +58,7 @@ type runRow struct {
 type wanted struct {
 	cluster   string
 	id        uint64
-	jobs      []site.Job
+	jobs      []site.JobRow
 	runs      []site.Run
 	isPartial bool
 }
@@ -73,7 +73,7 @@ func (p *Pages) find(r request) (f wanted, err error) {
 	}
 	filter := site.Filter{Cluster: f.cluster, JobID: rt.Some(f.id), Access: r.access}
 	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
-		var jobs []site.Job
+		var jobs []site.JobRow
 		jobs, next, err = p.conf.Registry.Jobs(r.Context(), filter, next, mostRuns)
 		if err != nil {
 			return f, err
@@ -100,7 +100,7 @@ func (p *Pages) find(r request) (f wanted, err error) {
 }
 
 // addRuns adds the runs of a job.
-func (p *Pages) addRuns(r request, f *wanted, j site.Job) error {
+func (p *Pages) addRuns(r request, f *wanted, j site.JobRow) error {
 	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
 		runs, after, err := p.conf.Registry.JobRuns(r.Context(), j, r.access, next, batchRuns)
 		if err != nil {
@@ -224,11 +224,7 @@ func (p *Pages) jobWithout(w http.ResponseWriter, r request, f *wanted, why erro
 		page.Why = "The report cannot be made. The log of the service describes the error."
 		p.conf.Fault(fmt.Errorf("make the report of job %d: %w", f.id, why))
 	}
-	rows, err := p.rowsOf(r, f.jobs)
-	if err != nil {
-		return err
-	}
-	page.Jobs = rows
+	page.Jobs = rowsOf(f.jobs)
 	for _, run := range f.runs {
 		page.Runs = append(page.Runs, runRowOf(run))
 	}
@@ -242,10 +238,10 @@ func runRowOf(run site.Run) runRow {
 	row := runRow{Label: dash, Node: dash, Outcome: dash, Start: moment(run.Created), Elapsed: dash, Links: filesOf(run)}
 	if record := run.Record; record != nil {
 		row.Label, row.Node, row.Attempt = printable.Text(record.Label()), printable.Text(record.Node), strconv.FormatUint(record.Attempt, 10)
-		a := accountedOf(run)
-		row.Outcome, row.Start = a.outcome(outcomeOf(record.State, record.Outcome)), moment(record.Start)
+		said := summaryOf(run)
+		row.Outcome, row.Start = withSlurmState(outcomeOf(record.State, record.Outcome), said.SlurmState), moment(record.Start)
 		if !record.End.IsZero() {
-			row.Elapsed = a.elapsed(record.Start, record.End)
+			row.Elapsed = elapsed(record.Start, record.End, said.SuspendedSecs)
 		}
 	}
 	return row

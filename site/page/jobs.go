@@ -11,6 +11,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -167,12 +168,8 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 	if err != nil {
 		return err
 	}
-	rows, err := p.rowsOf(r, found)
-	if err != nil {
-		return err
-	}
 	page := jobsPage{
-		Query: values, States: states, Outcomes: outcomes, Sorts: sorts, Jobs: rows,
+		Query: values, States: states, Outcomes: outcomes, Sorts: sorts, Jobs: rowsOf(found),
 		IsPartial: len(found) < pageJobs && next != "", IsByWaste: f.Sort == site.ByWaste,
 		ByStart: link("jobs", values, "sort", ""), ByWaste: link("jobs", values, "sort", string(site.ByWaste)),
 	}
@@ -190,10 +187,10 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 
 // search returns the jobs of one page. One call of the registry may find fewer, because it examines a part of
 // the jobs.
-func (p *Pages) search(ctx context.Context, f site.Filter, cursor string) (found []site.Job, next string, err error) {
+func (p *Pages) search(ctx context.Context, f site.Filter, cursor string) (found []site.JobRow, next string, err error) {
 	next = cursor
 	for begin := time.Now(); ; {
-		var jobs []site.Job
+		var jobs []site.JobRow
 		jobs, next, err = p.conf.Registry.Jobs(ctx, f, next, pageJobs-len(found))
 		if err != nil {
 			return nil, "", err
@@ -206,42 +203,28 @@ func (p *Pages) search(ctx context.Context, f site.Filter, cursor string) (found
 	}
 }
 
-// rowsOf returns the jobs as rows of a table. The name and the task of a job are in the record of its first run.
-func (p *Pages) rowsOf(r request, jobs []site.Job) (rows jobRows, err error) {
+// rowsOf returns the jobs as rows of a table.
+func rowsOf(jobs []site.JobRow) (rows jobRows) {
 	for _, j := range jobs {
-		runs, _, err := p.conf.Registry.JobRuns(r.Context(), j, r.access, "", 1)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, rowOf(j, runs))
+		rows = append(rows, rowOf(j))
 	}
-	return rows, nil
+	return rows
 }
 
-func rowOf(j site.Job, runs []site.Run) jobRow {
+func rowOf(j site.JobRow) jobRow {
 	end := j.End
 	if j.State == rt.StateRunning {
 		end = time.Now()
 	}
 	row := jobRow{
-		Link: jobLink("job", j.Cluster, j.JobID), Label: strconv.FormatUint(j.JobID, 10), Cluster: printable.Text(j.Cluster), User: printable.Text(j.User), Account: printable.Text(j.Account),
-		Partition: printable.Text(j.Partition), State: string(j.State), Outcome: outcomeOf(j.State, j.Outcome), Start: moment(j.Start), Elapsed: elapsed(j.Start, end),
-		CPU: shareOf(j.CoreSecsUsed, j.CoreSecs), Memory: shareOf(j.MemorySecsUsed, j.MemorySecs), GPU: shareOf(j.GPUSecsUsed, j.GPUSecs),
+		Link: jobLink("job", j.Cluster, j.JobID), Label: printable.Text(j.Label), Name: printable.Text(j.Name), Cluster: printable.Text(j.Cluster),
+		User: printable.Text(j.User), Account: printable.Text(j.Account), Partition: printable.Text(j.Partition), State: string(j.State),
+		Outcome: withSlurmState(outcomeOf(j.State, j.Outcome), j.SlurmState), Start: moment(j.Start), Elapsed: elapsed(j.Start, end, j.SuspendedSecs),
+		CPU: shareOf(j.CoreSecsUsed, j.CoreSecs, j.CoreMark), Memory: shareOf(j.MemorySecsUsed, j.MemorySecs, j.MemoryMark), GPU: shareOf(j.GPUSecsUsed, j.GPUSecs, report.Exact),
 		CoreHours: hours(j.CoreSecs), Waste: dash,
 	}
 	if secs, ok := j.Waste.Get(); ok {
-		row.Waste = hours(rt.Some(float64(secs)))
-	}
-	if len(runs) > 0 && runs[0].Record != nil {
-		record := runs[0].Record
-		row.Name = printable.Text(record.Meta.JobName)
-		if isOfEnd := j.State != rt.StateRunning && record.Outcome == j.Outcome; isOfEnd {
-			a := accountedOf(runs[0])
-			row.Outcome, row.Elapsed = a.outcome(row.Outcome), a.elapsed(j.Start, j.End)
-		}
-		whole := record.Identity
-		whole.Step = ""
-		row.Label = printable.Text(whole.Label())
+		row.Waste = j.WasteMark().Sign(hours(rt.Some(float64(secs))))
 	}
 	return row
 }

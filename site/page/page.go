@@ -19,9 +19,9 @@ import (
 // Registry is where the jobs are. With an access it returns what the reader may see.
 type Registry interface {
 	// Jobs returns at most limit jobs of a filter, and the cursor of the next call, empty at the end.
-	Jobs(ctx context.Context, f site.Filter, cursor string, limit int) (jobs []site.Job, next string, err error)
+	Jobs(ctx context.Context, f site.Filter, cursor string, limit int) (jobs []site.JobRow, next string, err error)
 	// JobRuns reads at most limit runs of a job after an id, and returns the id after which to continue.
-	JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error)
+	JobRuns(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.Run, next string, err error)
 	// Totals sums the figures of the jobs of a filter by user, account or week.
 	Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error)
 	// Nodes returns at most limit nodes, and the cursor of the next call, empty at the end.

@@ -19,22 +19,25 @@ import (
 // fake is a registry with a job of two nodes, and the reports of it.
 type fake struct {
 	nodes  []site.Node
-	calls  int
+	calls  int // of Jobs
 	report error
 	runs   int // of the job; 0: two, one of them registered twice
+
+	runCalls int // of JobRuns
 }
 
-func (f *fake) Jobs(_ context.Context, filter site.Filter, cursor string, limit int) ([]site.Job, string, error) {
+func (f *fake) Jobs(_ context.Context, filter site.Filter, cursor string, limit int) ([]site.JobRow, string, error) {
 	f.calls++
 	if filter.Name == "rare" && cursor != "4" { // the search examines a part of the jobs at a time
 		return nil, fmt.Sprint(f.calls), nil
 	}
-	j := site.Job{Cluster: "c", JobID: 7, User: "alice", State: rt.StateEnded, Outcome: rt.OutcomeTimeout, Start: time.Unix(0, 0), End: time.Unix(90061, 0)}
+	j := site.JobRow{Cluster: "c", JobID: 7, User: "alice", Name: "Train", Label: "12_3", State: rt.StateEnded, Outcome: rt.OutcomeTimeout, Start: time.Unix(0, 0), End: time.Unix(90061, 0)}
 	j.CoreSecs, j.CoreSecsUsed, j.Waste = rt.Some(7200.0), rt.Some(3600.0), rt.Some[int64](3600)
-	return []site.Job{j}, "", nil
+	return []site.JobRow{j}, "", nil
 }
 
-func (f *fake) JobRuns(context.Context, site.Job, *site.Access, string, int) (runs []site.Run, next string, err error) {
+func (f *fake) JobRuns(context.Context, site.JobRow, *site.Access, string, int) (runs []site.Run, next string, err error) {
+	f.runCalls++
 	states := []rt.State{rt.StateRunning, rt.StateEnded, rt.StateEnded}
 	if f.runs > 0 {
 		states = slices.Repeat([]rt.State{rt.StateEnded}, f.runs)
@@ -132,7 +135,7 @@ func TestReportHasEachRunOnce(t *testing.T) {
 // A search that finds nothing at first is continued.
 func TestSearchIsContinued(t *testing.T) {
 	f := &fake{}
-	if _, body, _ := f.get(t, "/jobs?name=rare"); f.calls != 5 || !strings.Contains(body, ">7</a>") {
+	if _, body, _ := f.get(t, "/jobs?name=rare"); f.calls != 5 || !strings.Contains(body, ">12_3</a>") {
 		t.Errorf("after %d calls: %s", f.calls, body)
 	}
 }

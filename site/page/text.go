@@ -3,9 +3,13 @@ package page
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/site"
 )
 
 // dash stands for what is not known.
@@ -50,14 +54,15 @@ func scaled(v rt.Opt[float64], by float64) rt.Opt[float64] {
 type share struct {
 	Pct     float64
 	IsKnown bool
+	Mark    report.Mark
 }
 
-func shareOf(used, reserved rt.Opt[float64]) share {
+func shareOf(used, reserved rt.Opt[float64], mark report.Mark) share {
 	whole, isKnown := reserved.Get()
 	if !isKnown || whole <= 0 {
 		return share{}
 	}
-	return share{used.Or(0) / whole * 100, true}
+	return share{used.Or(0) / whole * 100, true, mark}
 }
 
 // Text is the share as text.
@@ -65,7 +70,7 @@ func (s share) Text() string {
 	if !s.IsKnown {
 		return dash
 	}
-	return fmt.Sprintf("%.0f %%", s.Pct)
+	return s.Mark.Sign(fmt.Sprintf("%.0f %%", s.Pct))
 }
 
 // meter is the value of a meter element for a percentage.
@@ -94,16 +99,40 @@ func moment(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04")
 }
 
-// elapsed formats the time between two instants.
-func elapsed(from, to time.Time) string {
+// elapsed formats the time between two instants, without the seconds in which the job was suspended.
+func elapsed(from, to time.Time, suspended rt.Opt[float64]) string {
 	if from.IsZero() || to.Before(from) {
 		return dash
 	}
-	d := to.Sub(from).Round(time.Second)
+	d := to.Sub(from)
+	if secs := suspended.Or(0); secs <= d.Seconds() {
+		d -= time.Duration(secs * float64(time.Second))
+	}
+	d = d.Round(time.Second)
 	const day = 24 * time.Hour
 	text := fmt.Sprintf("%d:%02d:%02d", d%day/time.Hour, d%time.Hour/time.Minute, d%time.Minute/time.Second)
 	if d >= day {
 		text = fmt.Sprintf("%dd %s", d/day, text)
 	}
 	return text
+}
+
+// summaryOf returns the figures that came with the finish of a run, the zero value for none.
+func summaryOf(run site.Run) (f report.RunFigures) {
+	if run.Finish == nil {
+		return f
+	}
+	return site.SummaryOf(run.Finish.Summary)
+}
+
+// withSlurmState is how a run ended, with Slurm's own state where that says more: "cancelled (PREEMPTED)", "cancelled by root".
+func withSlurmState(outcome, state string) string {
+	word, by, _ := strings.Cut(printable.Text(state), " ")
+	switch {
+	case word == "":
+		return outcome
+	case strings.EqualFold(word, outcome):
+		return outcome + " " + by
+	}
+	return outcome + " (" + printable.Text(state) + ")"
 }

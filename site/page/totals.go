@@ -10,6 +10,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -49,10 +50,10 @@ type usage struct {
 	Of string
 }
 
-func usageOf(used, reserved rt.Opt[float64]) usage {
-	u := usage{share: shareOf(used, reserved), Of: dash}
+func usageOf(used, reserved rt.Opt[float64], mark report.Mark) usage {
+	u := usage{share: shareOf(used, reserved, mark), Of: dash}
 	if reserved.Valid() {
-		u.Of = hours(used) + " of " + hours(reserved)
+		u.Of = mark.Sign(hours(used)) + " of " + hours(reserved)
 	}
 	return u
 }
@@ -115,12 +116,8 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	if err != nil {
 		return err
 	}
-	rows, err := p.rowsOf(r, found)
-	if err != nil {
-		return err
-	}
 	page := totalsPage{
-		Query: values, What: what, Field: field, Jobs: rows, IsByWaste: true, Chart: chartOf(weeks),
+		Query: values, What: what, Field: field, Jobs: rowsOf(found), IsByWaste: true, Chart: chartOf(weeks),
 		All:        link("jobs", values, "sort", string(site.ByWaste)),
 		Totals:     tableOf(totalTable{ID: "totals", Title: "What was reserved and used", Head: what[:len(what)-1]}, totals),
 		Partitions: tableOf(totalTable{ID: "partitions", Title: "By partition", Head: "Partition"}, partitions),
@@ -147,7 +144,7 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 }
 
 // wasteful returns the jobs of a filter that waste most.
-func (p *Pages) wasteful(r request, f site.Filter) ([]site.Job, error) {
+func (p *Pages) wasteful(r request, f site.Filter) ([]site.JobRow, error) {
 	found, _, err := p.search(r.Context(), f, "")
 	return found[:min(len(found), mostSaving)], err
 }
@@ -166,10 +163,11 @@ func totalRowOf(t site.Total) totalRow {
 	const gib = 1 << 30
 	row := totalRow{
 		Name: printable.Text(t.Name), Jobs: grouped(t.Jobs), Waste: dash, Parts: partsOf(&t.Figures),
-		CPU: usageOf(t.CoreSecsUsed, t.CoreSecs), GPU: usageOf(t.GPUSecsUsed, t.GPUSecs), Memory: usageOf(scaled(t.MemorySecsUsed, 1.0/gib), scaled(t.MemorySecs, 1.0/gib)),
+		CPU: usageOf(t.CoreSecsUsed, t.CoreSecs, t.CoreMark), GPU: usageOf(t.GPUSecsUsed, t.GPUSecs, report.Exact),
+		Memory: usageOf(scaled(t.MemorySecsUsed, 1.0/gib), scaled(t.MemorySecs, 1.0/gib), t.MemoryMark),
 	}
 	if t.Known > 0 {
-		row.Waste = hours(rt.Some(t.WasteSecs))
+		row.Waste = t.WasteMark().Sign(hours(rt.Some(t.WasteSecs)))
 	}
 	if lacking := t.Jobs - t.Known; lacking > 0 {
 		row.Note = fmt.Sprintf("%s without figures", grouped(lacking))

@@ -148,14 +148,18 @@ func grownTexts(finish *site.Finish, w site.Rewrite) (int64, error) {
 
 func (r *Registry) putTexts(ctx context.Context, tx transaction, run lockedRun, w site.Rewrite, grown int64) error {
 	var finish []byte
+	var said summaryColumns
 	if w.Finish != nil {
 		var err error
 		finish, err = encode(w.Finish)
 		if err != nil {
 			return err
 		}
+		said = summaryColumnsOf(w.Finish.Summary)
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE run SET metadata = $1, finish = $2, charged = charged + $3 WHERE id = $4", []byte(w.Metadata), finish, grown, run.id)
+	var c conditions
+	set := "metadata = " + c.value([]byte(w.Metadata)) + ", finish = " + c.value(finish) + ", charged = charged + " + c.value(grown) + said.set(&c)
+	_, err := tx.ExecContext(ctx, "UPDATE run SET "+set+" WHERE id = "+c.value(run.id), c.args...)
 	if err != nil {
 		return err
 	}

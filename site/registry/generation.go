@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -42,10 +43,16 @@ func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, r
 			job.generation = known[len(known)-1].generation + 1
 		}
 		n, first := namesOf(run.owner, record), summarise([]part{partOf(record)})
-		result, err := tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, generation, owner, family, username, account, partition, name, state, outcome, started, ended, updated)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`,
-			job.cluster, job.id, job.generation, run.owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3],
-			string(first.state), string(first.outcome), first.started, first.ended, micros(time.Now()))
+		var c conditions
+		values := []string{
+			c.value(job.cluster), c.value(job.id), c.value(job.generation), c.value(run.owner), c.value(n.family),
+			c.value(string(first.state)), c.value(string(first.outcome)), c.value(first.started), c.value(first.ended), c.value(micros(time.Now())),
+		}
+		for _, text := range n.text {
+			values = append(values, c.value(text))
+		}
+		result, err := tx.ExecContext(ctx, "INSERT INTO job (cluster, job_id, generation, owner, family, state, outcome, started, ended, updated, "+
+			strings.Join(textColumns[:], ", ")+") VALUES ("+strings.Join(values, ", ")+") ON CONFLICT DO NOTHING", c.args...)
 		if err != nil {
 			return job, nil, err
 		}

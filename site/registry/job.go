@@ -100,34 +100,58 @@ func (r *Registry) putJob(ctx context.Context, tx transaction, run lockedRun, re
 		return job, err == nil, err
 	}
 	n := namesOf(run.owner, record)
-	set := "family = CASE WHEN $2 = job_id THEN family ELSE $2 END, username = " + kept("$3", "username") + ", account = " + kept("$4", "account") +
-		", partition = " + kept("$5", "partition") + ", name = " + kept("$6", "name")
 	isOther := found.owner != run.owner
 	switch {
 	case isOther && site.IsOwnerOfUser(run.owner):
 		return job, false, nil
 	case isOther:
-		set = "family = $2, username = $3, account = $4, partition = $5, name = $6"
+		return job, false, n.replace(ctx, tx, job)
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE job SET owner = $1, "+set+" WHERE cluster = $7 AND job_id = $8 AND generation = $9",
-		run.owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3], job.cluster, job.id, job.generation)
+	var c conditions
+	family := c.value(n.family)
+	set := "family = CASE WHEN " + family + " = job_id THEN family ELSE " + family + " END"
+	for i, name := range textColumns {
+		set += ", " + name + " = coalesce(nullif(" + c.value(n.text[i]) + ", ''), " + name + ")" // an empty text keeps the old one
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE job SET "+set+job.where(&c), c.args...)
 	return job, false, err
 }
 
-// kept is the new value of a column, or the old one if the new one is empty.
-func kept(value, column string) string { return "coalesce(nullif(" + value + ", ''), " + column + ")" }
+// where is the WHERE clause of the row of a job.
+func (k jobKey) where(c *conditions) string {
+	return " WHERE cluster = " + c.value(k.cluster) + " AND job_id = " + c.value(k.id) + " AND generation = " + c.value(k.generation)
+}
 
 // jobNames is what putJob stores of a job.
 type jobNames struct {
 	owner  string
 	family int64
-	text   [4]string // username, account, partition, name
+	text   [len(textColumns)]string
+}
+
+// textColumns are the columns of jobNames.text.
+var textColumns = [...]string{"username", "account", "partition", "name", "display", "label"}
+
+// replace stores the names in the place of those that a job has.
+func (n *jobNames) replace(ctx context.Context, tx transaction, job jobKey) error {
+	var c conditions
+	set := "owner = " + c.value(n.owner) + ", family = " + c.value(n.family)
+	for i, name := range textColumns {
+		set += ", " + name + " = " + c.value(n.text[i])
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE job SET "+set+job.where(&c), c.args...)
+	return err
 }
 
 // namesOf returns what a record gives to the row of its job.
 func namesOf(owner string, record *rt.Run) jobNames {
 	family := record.ArrayJobID.Or(record.HetJobID.Or(record.JobID.Or(0)))
-	return jobNames{owner, int64(family), [4]string{column(record.User), column(record.Account), column(record.Partition), folded(record.Meta.JobName)}}
+	whole, name, label := record.Identity, record.Meta.JobName, ""
+	whole.Step = ""
+	if record.ArrayTaskID.Valid() {
+		label = whole.Label()
+	}
+	return jobNames{owner, int64(family), [...]string{column(record.User), column(record.Account), column(record.Partition), folded(name), fit(name, nameMax), label}}
 }
 
 // addNames adds the names of a later record of the job, as putJob does.
@@ -176,9 +200,7 @@ func renameJob(ctx context.Context, tx transaction, key jobKey) error {
 	for _, later := range list[1:] {
 		job.addNames(later, key.id)
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE job SET owner = $1, family = $2, username = $3, account = $4, partition = $5, name = $6 WHERE cluster = $7 AND job_id = $8 AND generation = $9",
-		job.owner, job.family, job.text[0], job.text[1], job.text[2], job.text[3], key.cluster, key.id, key.generation)
-	return err
+	return job.replace(ctx, tx, key)
 }
 
 // part summarises the runs of an attempt of a job with the same state and outcome.
@@ -189,6 +211,9 @@ type part struct {
 	accounted int64
 	started   int64
 	ended     sql.NullInt64
+	// From the summaries of the runs.
+	slurmState string
+	suspended  sql.NullFloat64
 }
 
 // partOf returns the part with the run of a record alone.
@@ -226,7 +251,7 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 	var sums figureValues
 	rows, err := tx.QueryContext(ctx, partsOfJob, key.cluster, key.id, key.generation, owner)
 	parts, err := collect(rows, err, func(from row) (p part, err error) {
-		return p, from.Scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended}, sums.targets()...)...)
+		return p, from.Scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended, &p.slurmState, &p.suspended}, sums.targets()...)...)
 	})
 	if err != nil {
 		return err
@@ -243,14 +268,14 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 		set += ", state = " + c.value(string(job.state)) + ", outcome = " + c.value(string(job.outcome)) +
 			", started = " + c.value(job.started) + ", ended = " + c.value(job.ended)
 	}
+	set += ", slurm_state = " + c.value(job.slurmState) + ", suspended = " + c.value(job.suspended)
 	if sums != oldSums {
 		set += ", waste = " + c.value(wasteOf(sums))
-		for i, name := range figureNames {
-			set += ", " + name + " = " + c.value(sums[i])
+		for i, value := range sums.arguments() {
+			set += ", " + figureNames[i] + " = " + c.value(value)
 		}
 	}
-	where := " WHERE cluster = " + c.value(key.cluster) + " AND job_id = " + c.value(key.id) + " AND generation = " + c.value(key.generation)
-	_, err = tx.ExecContext(ctx, "UPDATE job SET "+set+where, c.args...)
+	_, err = tx.ExecContext(ctx, "UPDATE job SET "+set+key.where(&c), c.args...)
 	return err
 }
 
@@ -290,17 +315,22 @@ func summarise(parts []part) part {
 		if p.ended.Int64 > job.ended.Int64 {
 			job.ended = p.ended
 		}
+		if p.suspended.Float64 > job.suspended.Float64 {
+			job.suspended = p.suspended
+		}
 		byRank := cmp.Or(cmp.Compare(p.accounted, job.accounted), cmp.Compare(certainty[p.outcome], certainty[job.outcome]))
 		if byRank > 0 {
-			job.outcome, job.accounted = p.outcome, p.accounted
+			job.outcome, job.accounted, job.slurmState = p.outcome, p.accounted, p.slurmState
 		}
-		if p.state != rt.StateRunning && job.state != rt.StateRunning {
-			continue
+		if p.outcome == job.outcome {
+			job.slurmState = cmp.Or(job.slurmState, p.slurmState)
 		}
-		job.state = rt.StateRunning
+		if p.state == rt.StateRunning || job.state == rt.StateRunning {
+			job.state = rt.StateRunning
+		}
 	}
 	if job.state == rt.StateRunning {
-		job.outcome, job.ended = rt.OutcomeNone, sql.NullInt64{}
+		job.outcome, job.ended, job.slurmState = rt.OutcomeNone, sql.NullInt64{}, ""
 	}
 	return job
 }

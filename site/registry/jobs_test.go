@@ -368,3 +368,53 @@ func TestExpire(t *testing.T) {
 		same(t, "use", []int64{own, total}, []int64{0, 0})
 	})
 }
+
+// The row of a job has its name as it is, its label, and of the newest attempt Slurm's own state, the time in which it
+// was suspended and the marks, whichever run was registered first. Texts that a rewritten run has not any more go.
+func TestRowOfJobHasWhatTheListShows(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		finish := func(id, summary string) {
+			t.Helper()
+			_, err := r.FinishRun(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "inline", Summary: []byte(summary)}, nil, nil)
+			is(t, "FinishRun", err, nil)
+		}
+		row := func() string {
+			t.Helper()
+			jobs, _, err := r.Jobs(t.Context(), site.Filter{}, "", 10)
+			if err != nil || len(jobs) != 1 {
+				t.Fatalf("%d jobs, %v", len(jobs), err)
+			}
+			j := jobs[0]
+			return fmt.Sprintf("%s %s|%s|%s|%v|%s|%s|%s", j.Label, j.Name, j.Outcome, j.SlurmState, j.SuspendedSecs.Or(-1), j.CoreMark, j.MemoryMark, j.WasteMark())
+		}
+		record := job(9, 0)
+		record.Outcome = rt.OutcomeFailed
+		first := putRun(t, r, 1, record)
+		finish(first.ID, `{"slurm_state":"NODE_FAIL","suspended_secs":50}`)
+		same(t, "the first attempt", row(), "9 Train_Model|failed|NODE_FAIL|50|||")
+
+		again := job(9, 3)
+		again.Attempt, again.Outcome, again.OutcomeSource = 1, rt.OutcomeCancelled, "sacct"
+		again.ArrayJobID, again.ArrayTaskID = rt.Some[uint64](7), rt.Some[uint64](3)
+		second := putRun(t, r, 2, again)
+		finish(second.ID, `{"slurm_state":"CANCELLED by bob","elapsed_secs":10,"cpu":{"used_secs":1,"used_mark":"at least","allocated_secs":9,"cores_of":"allocation"},
+			"memory":{"peak_bytes":1,"peak_mark":"any","limit_bytes":2,"limit_of":"cgroup"}}`)
+		same(t, "the newest attempt", row(), "7_3 Train_Model|cancelled|CANCELLED by bob|-1|at least||at most")
+
+		other := again
+		other.Node, other.OutcomeSource, other.Outcome = "n2", "epilog", rt.OutcomeUnknown
+		third := putRun(t, r, 3, other)
+		finish(third.ID, `{"suspended_secs":7,"elapsed_secs":10,"memory":{"peak_bytes":1,"peak_mark":"at least","limit_bytes":2,"limit_of":"cgroup"}}`)
+		same(t, "with another node", row(), "7_3 Train_Model|cancelled|CANCELLED by bob|7|at least|at least|at most")
+
+		old, err := r.Run(t.Context(), second.ID)
+		is(t, "Run", err, nil)
+		objects, err := r.Objects(t.Context(), second.ID)
+		is(t, "Objects", err, nil)
+		forgotten := *old.Finish
+		forgotten.Summary = []byte(`{}`)
+		again.Meta.JobName = "x"
+		is(t, "Rewrite", r.Rewrite(t.Context(), site.Rewrite{Old: old, OldRecord: objects[0], Metadata: old.Metadata, Finish: &forgotten, Run: &again}), nil)
+		same(t, "after Rewrite", row(), "7_3 Train_Model|cancelled||7||at least|at most")
+	})
+}

@@ -38,7 +38,7 @@ const maxValues = 16
 // more. There are indexes by id, user, account, outcome, state and partition. The first of these
 // in the filter selects the jobs that the call examines, at most 4,000. The search for a part of
 // a name has no index of its own. It ignores case.
-func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.Job, next string, err error) {
+func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.JobRow, next string, err error) {
 	f.Users, f.Access = r.wanted(f), r.reach(f.Access)
 	jobs, next, err = r.page(ctx, f, after, max(limit, 1))
 	if err != nil {
@@ -54,7 +54,7 @@ type place struct {
 	cluster        string
 }
 
-func placeOf(j site.Job, by site.Sort) place {
+func placeOf(j site.JobRow, by site.Sort) place {
 	p := place{0, micros(j.Start), int64(j.JobID), j.Cluster}
 	if by == site.ByWaste {
 		p.waste = j.Waste.Or(0)
@@ -108,15 +108,25 @@ func compare(a, b place) int {
 	return cmp.Or(cmp.Compare(a.waste, b.waste), cmp.Compare(a.started, b.started), cmp.Compare(a.jobID, b.jobID), strings.Compare(a.cluster, b.cluster))
 }
 
-func scanJob(from row) (j site.Job, err error) {
+func scanJob(from row) (j site.JobRow, err error) {
 	var started, waste int64
 	var ended sql.NullInt64
 	var figures figureValues
-	to := []any{&started, &j.JobID, &j.Cluster, &j.Generation, &j.Owner, &j.User, &j.Account, &j.Partition, &j.State, &j.Outcome, &ended, &waste}
+	var suspended sql.NullFloat64
+	to := []any{
+		&started, &j.JobID, &j.Cluster, &j.Generation, &j.Owner, &j.User, &j.Account, &j.Partition, &j.Name, &j.Label,
+		&j.State, &j.Outcome, &j.SlurmState, &suspended, &ended, &waste,
+	}
 	err = from.Scan(append(to, figures.targets()...)...)
 	j.Start, j.Figures = moment(started), figures.figures()
 	if ended.Valid {
 		j.End = moment(ended.Int64)
+	}
+	if suspended.Valid {
+		j.SuspendedSecs.Set(suspended.Float64)
+	}
+	if j.Label == "" {
+		j.Label = strconv.FormatUint(j.JobID, 10)
 	}
 	if waste >= 0 {
 		j.Waste.Set(waste)
@@ -124,7 +134,8 @@ func scanJob(from row) (j site.Job, err error) {
 	return j, err
 }
 
-const jobColumns = "started, job.job_id, job.cluster, job.generation, owner, username, account, partition, state, outcome, ended, waste, " + figureColumns
+const jobColumns = "started, job.job_id, job.cluster, job.generation, owner, username, account, partition, display, label, " +
+	"state, outcome, slurm_state, suspended, ended, waste, " + figureColumns
 
 // order is the order of a list: its columns, as text for ORDER BY, and placeholders for their values.
 type order struct{ columns, clause, values string }
@@ -135,7 +146,7 @@ var orders = map[site.Sort]order{
 }
 
 // page returns the jobs of one answer, and the cursor of the next one.
-func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.Job, next string, err error) {
+func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.JobRow, next string, err error) {
 	var from *place
 	by := f.Sort
 	if _, isKnown := orders[by]; !isKnown {
@@ -163,11 +174,11 @@ func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit 
 			end = last
 		}
 	}
-	slices.SortFunc(jobs, func(a, b site.Job) int { return compare(placeOf(b, by), placeOf(a, by)) })
+	slices.SortFunc(jobs, func(a, b site.JobRow) int { return compare(placeOf(b, by), placeOf(a, by)) })
 	// A job can be in the range of a user and in that of an account.
-	jobs = slices.CompactFunc(jobs, func(a, b site.Job) bool { return placeOf(a, by) == placeOf(b, by) && a.Generation == b.Generation })
+	jobs = slices.CompactFunc(jobs, func(a, b site.JobRow) bool { return placeOf(a, by) == placeOf(b, by) && a.Generation == b.Generation })
 	if end != nil { // later jobs have not all been found
-		jobs = slices.DeleteFunc(jobs, func(j site.Job) bool { return compare(placeOf(j, by), *end) < 0 })
+		jobs = slices.DeleteFunc(jobs, func(j site.JobRow) bool { return compare(placeOf(j, by), *end) < 0 })
 	}
 	if len(jobs) > limit {
 		jobs = jobs[:limit]
@@ -181,7 +192,7 @@ func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit 
 }
 
 // searchTwice searches the first jobs of a range, and more of them if that does not find enough.
-func (r *Registry) searchTwice(ctx context.Context, one indexRange, limit int) (jobs []site.Job, last *place, err error) {
+func (r *Registry) searchTwice(ctx context.Context, one indexRange, limit int) (jobs []site.JobRow, last *place, err error) {
 	for _, window := range []int{min(r.windows.first, one.window), one.window} {
 		jobs, last, err = r.search(ctx, one, window, limit)
 		isEnough := len(jobs) >= limit || last == nil
@@ -194,7 +205,7 @@ func (r *Registry) searchTwice(ctx context.Context, one indexRange, limit int) (
 
 // search returns at most limit jobs of a range that match the rest of its filter, and the place at
 // which it stopped, nil at the end of the range.
-func (r *Registry) search(ctx context.Context, one indexRange, window, limit int) (jobs []site.Job, last *place, err error) {
+func (r *Registry) search(ctx context.Context, one indexRange, window, limit int) (jobs []site.JobRow, last *place, err error) {
 	by := one.rest.Sort
 	all := conditions{slices.Clone(one.where), slices.Clone(one.args)}
 	addOther(&all, one.rest)
@@ -217,7 +228,7 @@ func (r *Registry) search(ctx context.Context, one indexRange, window, limit int
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortFunc(jobs, func(a, b site.Job) int { return compare(placeOf(b, by), placeOf(a, by)) })
+	slices.SortFunc(jobs, func(a, b site.JobRow) int { return compare(placeOf(b, by), placeOf(a, by)) })
 	if len(jobs) > limit {
 		jobs = jobs[:limit]
 		end := placeOf(jobs[limit-1], by)

@@ -57,7 +57,7 @@ func (h heldRun) isVisible(a *site.Access) bool {
 
 // JobRuns reads at most limit runs of a job after an id, the oldest first, without their metadata. It
 // returns those that the reader may see, and the id after which to continue, empty at the end.
-func (r *Registry) JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
+func (r *Registry) JobRuns(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
 	access = r.reach(access)
 	rows, err := r.db.QueryContext(ctx, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+` FROM run r WHERE r.id IN
 		(SELECT id FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND id > $4 ORDER BY id LIMIT $5) ORDER BY r.id`,

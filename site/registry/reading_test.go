@@ -10,7 +10,7 @@ import (
 )
 
 // jobRuns reads the runs of a job in pages of three.
-func jobRuns(t *testing.T, r *Registry, job site.Job, access *site.Access) (runs []site.Run) {
+func jobRuns(t *testing.T, r *Registry, job site.JobRow, access *site.Access) (runs []site.Run) {
 	t.Helper()
 	after := ""
 	for {
@@ -130,7 +130,7 @@ func TestAccessToRunsOfOneJob(t *testing.T) {
 			access := &site.Access{Users: []string{user}}
 			var nodes []string
 			for generation := range int64(2) {
-				for _, run := range jobRuns(t, r, site.Job{Cluster: "c", JobID: 9, Generation: generation + 1}, access) {
+				for _, run := range jobRuns(t, r, site.JobRow{Cluster: "c", JobID: 9, Generation: generation + 1}, access) {
 					nodes = append(nodes, run.Record.Node)
 				}
 			}

@@ -193,7 +193,7 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 	if err != nil {
 		return done, fmt.Errorf("finish run %s: %w", id, err)
 	}
-	now, v := time.Now(), valuesOf(site.FiguresOf(f.Summary))
+	now, said := time.Now(), summaryColumnsOf(f.Summary)
 	err = r.change(ctx, "finish run "+id, func(tx transaction) error {
 		done = site.Finished{}
 		run, err := r.lockRun(ctx, tx, id)
@@ -228,9 +228,10 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE run SET finish = $1, finished = coalesce(finished, $2), charged = charged + $3, objects = objects + $4,
-			core_secs = $5, core_used = $6, gpu_secs = $7, gpu_used = $8, mem_secs = $9, mem_used = $10 WHERE id = $11`,
-			text, micros(now), charged, put.objects, v[0], v[1], v[2], v[3], v[4], v[5], id)
+		var c conditions
+		set := "finish = " + c.value(text) + ", finished = coalesce(finished, " + c.value(micros(now)) + "), charged = charged + " + c.value(charged) +
+			", objects = objects + " + c.value(put.objects) + said.set(&c)
+		_, err = tx.ExecContext(ctx, "UPDATE run SET "+set+" WHERE id = "+c.value(id), c.args...)
 		if err != nil {
 			return err
 		}

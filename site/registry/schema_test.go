@@ -19,7 +19,7 @@ import (
 
 // schemaSums has the checksum of the statements of each version of the tables.
 var schemaSums = map[string]string{
-	"00002_registry.sql": "edd9edbb1ab4c38a",
+	"00002_registry.sql": "dad1d860096d384c",
 }
 
 // A statement of the schema does not change without its number.

@@ -23,12 +23,12 @@ const (
 func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error) {
 	expression, order := map[site.Group]string{
 		site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),
-	}[by], "wasted DESC, label"
+	}[by], "wasted DESC, group_name"
 	switch {
 	case expression == "":
 		return nil, fmt.Errorf("sum the figures of jobs: %q is no group", by)
 	case by == site.ByWeek:
-		order = "label DESC"
+		order = "group_name DESC"
 	}
 	var c conditions
 	if !f.Since.IsZero() {
@@ -48,9 +48,9 @@ func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]
 			c.where = append(c.where, one.column+" IN ("+c.values(one.values)+")")
 		}
 	}
-	query := "SELECT " + expression + ` AS label, count(*), sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used),
+	query := "SELECT " + expression + ` AS group_name, count(*), sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used), max(core_mark), max(mem_mark),
 		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
-		FROM job` + c.clause() + " GROUP BY label ORDER BY " + order + " LIMIT " + c.value(maxTotals)
+		FROM job` + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(maxTotals)
 	rows, err := r.db.QueryContext(ctx, query, c.args...)
 	totals, err := collect(rows, err, func(from row) (t site.Total, err error) {
 		var figures figureValues

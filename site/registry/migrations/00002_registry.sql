@@ -29,6 +29,10 @@ CREATE TABLE run (
     gpu_used    DOUBLE PRECISION,
     mem_secs    DOUBLE PRECISION,
     mem_used    DOUBLE PRECISION,
+    core_mark   TEXT NOT NULL DEFAULT '', -- 'at least' or 'at most': of core_used
+    mem_mark    TEXT NOT NULL DEFAULT '', -- the same of mem_used
+    slurm_state TEXT NOT NULL DEFAULT '', -- Slurm's own, where it says more than outcome
+    suspended   DOUBLE PRECISION,         -- seconds
     expired     TEXT NOT NULL DEFAULT '', -- classes of which retention has removed objects, a space after each
     changes     BIGINT NOT NULL DEFAULT 0, -- of the record since the lake has it
     lake        TEXT,            -- the only partition of the lake that can have the run; NULL: none
@@ -38,7 +42,7 @@ CREATE TABLE run (
 );
 -- A change of a run reads this index alone for the sums of its job.
 CREATE INDEX run_job ON run (cluster, job_id, generation, owner, attempt, state, outcome, accounted, started, ended,
-    stem, core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used) WHERE job_id IS NOT NULL;
+    stem, core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used, core_mark, mem_mark, slurm_state, suspended) WHERE job_id IS NOT NULL;
 CREATE INDEX run_node ON run (node, started, cluster, job_id, generation) WHERE job_id IS NOT NULL;
 CREATE INDEX run_owner ON run (owner, id);
 CREATE INDEX run_unassigned ON run (id) WHERE job_id IS NULL;
@@ -73,11 +77,16 @@ CREATE TABLE job (
     account   TEXT NOT NULL,
     partition TEXT NOT NULL,
     name      TEXT NOT NULL,   -- in lower case, for the search
+    display   TEXT NOT NULL DEFAULT '', -- the name as it is
+    label     TEXT NOT NULL DEFAULT '', -- '12_3' for a task of an array; empty: job_id is the label
     state     TEXT NOT NULL,
     outcome   TEXT NOT NULL,
     started   BIGINT NOT NULL,
     ended     BIGINT,          -- NULL while the job is running
     updated   BIGINT NOT NULL,
+    -- Of the newest attempt, as in run.
+    slurm_state TEXT NOT NULL DEFAULT '',
+    suspended DOUBLE PRECISION,
     -- The sums of the figures of the runs of the whole job, of all nodes and attempts; NULL if not known.
     core_secs DOUBLE PRECISION,
     core_used DOUBLE PRECISION,
@@ -85,6 +94,8 @@ CREATE TABLE job (
     gpu_used  DOUBLE PRECISION,
     mem_secs  DOUBLE PRECISION,
     mem_used  DOUBLE PRECISION,
+    core_mark TEXT NOT NULL DEFAULT '',
+    mem_mark  TEXT NOT NULL DEFAULT '',
     waste     BIGINT NOT NULL DEFAULT -1, -- what was reserved and not used, in equivalent core-seconds; -1 if not known
     PRIMARY KEY (cluster, job_id, generation)
 );
