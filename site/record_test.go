@@ -31,3 +31,13 @@ func TestCheckRecordRun(t *testing.T) {
 		}
 	}
 }
+
+// Two objects with the same bytes have different names in the object store: one can be deleted while the other is needed.
+func TestStoredNamesAreNew(t *testing.T) {
+	o := Object{RunID: "20260301t120000-a", SHA256: "00ff"}
+	one, other := o.NewStoredName(), o.NewStoredName()
+	isOfRun := strings.HasPrefix(one, o.RunID+"/"+o.SHA256+"-") && strings.ToLower(one) == one
+	if one == other || !isOfRun {
+		t.Errorf("%s, %s", one, other)
+	}
+}

@@ -5,8 +5,10 @@
 package site
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -82,6 +84,15 @@ type Object struct {
 	Stored      string // name in the object store; empty if the registry holds the bytes
 	Created     time.Time
 	Signed      time.Time // of a record: when its sender signed the upload
+}
+
+// MaxRow is the size, in bytes, up to which the registry has the bytes of an object. The object store has larger ones.
+const MaxRow = 64 << 10
+
+// NewStoredName returns a name for the object in the object store that no other object has, so that it can be deleted
+// there at any time. RunID and SHA256 must be set.
+func (o *Object) NewStoredName() string {
+	return o.RunID + "/" + o.SHA256 + "-" + strings.ToLower(rand.Text())
 }
 
 // Stored is an object in the object store.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -76,7 +75,7 @@ func (l *loaded) put(ctx context.Context, id, name string, class site.Class, con
 	if class == site.ClassRecord {
 		o.Signed = time.Now()
 	}
-	o.Stored = id + "/" + o.SHA256 + "-" + strings.ToLower(rand.Text())
+	o.Stored = o.NewStoredName()
 	if err := l.objects.Put(ctx, o.Stored, o.Bytes, bytes.NewReader(content)); err != nil {
 		return err
 	}

@@ -196,7 +196,7 @@ func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) 
 	defer cancel()
 	sum := sha256.Sum256(packed)
 	o.Bytes, o.SHA256 = int64(len(packed)), hex.EncodeToString(sum[:])
-	if len(packed) > maxRow {
+	if len(packed) > site.MaxRow {
 		if err := s.store(ctx, &o, bytes.NewReader(packed)); err != nil {
 			return done, err
 		}

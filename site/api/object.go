@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/xml"
@@ -169,7 +168,7 @@ func (s *Server) keep(ctx context.Context, b *body, o site.Object, record *rt.Ru
 	defer cancel()
 	var content []byte
 	var err error
-	if b.size <= maxRow {
+	if b.size <= site.MaxRow {
 		content, err = b.content()
 	} else {
 		err = s.store(ctx, &o, io.NewSectionReader(b.file, 0, b.size))
@@ -186,10 +185,9 @@ func (s *Server) keep(ctx context.Context, b *body, o site.Object, record *rt.Ru
 	return err
 }
 
-// store puts the bytes of an object into the object store, under a name that no other object has: it
-// can be deleted at any time. After an error it deletes what may be there.
+// store puts the bytes of an object into the object store, under a new name. After an error it deletes what may be there.
 func (s *Server) store(ctx context.Context, o *site.Object, content io.Reader) error {
-	o.Stored = o.RunID + "/" + o.SHA256 + "-" + strings.ToLower(rand.Text())
+	o.Stored = o.NewStoredName()
 	err := s.conf.Objects.Put(ctx, o.Stored, o.Bytes, content)
 	if err != nil {
 		s.discard(ctx, o.Stored)

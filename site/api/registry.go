@@ -10,7 +10,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Registry stores runs, and objects of at most maxRow bytes. Each change is durable when its
+// Registry stores runs, and objects of at most site.MaxRow bytes. Each change is durable when its
 // method returns. The errors are those of package site.
 type Registry interface {
 	Runs
@@ -61,6 +61,3 @@ type Objects interface {
 	// List yields the objects with names that begin with prefix.
 	List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error]
 }
-
-// maxRow is the size, in bytes, up to which the registry stores an object.
-const maxRow = 64 << 10

@@ -34,7 +34,7 @@ func finishInline(t *testing.T, s *Server, id, csv string) (int, string) {
 
 // incompressible is a text that is too large for the registry, compressed or not.
 func incompressible() string {
-	random := make([]byte, maxRow)
+	random := make([]byte, site.MaxRow)
 	rand.Read(random)
 	return hex.EncodeToString(random)
 }

@@ -3,7 +3,6 @@ package upkeep
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -75,9 +74,6 @@ type Forgotten struct {
 	Failed     int   // runs that could not be changed
 	Undeleted  int   // removed objects that could not be deleted in the object store
 }
-
-// maxSmall is the size in bytes up to which the registry has the bytes of a record.
-const maxSmall = 64 << 10
 
 // Forget forgets the runs of the user.
 func (f *Forgetter) Forget(ctx context.Context) (done Forgotten, err error) {
@@ -267,9 +263,9 @@ func (f *Forgetter) read(ctx context.Context, o site.Object) ([]byte, error) {
 func (f *Forgetter) store(ctx context.Context, run string, record []byte) (o site.Object, body []byte, err error) {
 	sum := sha256.Sum256(record)
 	o = site.Object{RunID: run, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(len(record)), SHA256: hex.EncodeToString(sum[:])}
-	if len(record) <= maxSmall {
+	if len(record) <= site.MaxRow {
 		return o, record, nil
 	}
-	o.Stored = run + "/" + o.SHA256 + "-" + strings.ToLower(rand.Text())
+	o.Stored = o.NewStoredName()
 	return o, nil, f.Objects.Put(ctx, o.Stored, o.Bytes, bytes.NewReader(record))
 }

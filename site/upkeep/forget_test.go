@@ -79,8 +79,8 @@ func rewritten(run site.Run, record []byte) (out Rewritten, err error) {
 		out.Summary = run.Finish.Summary
 	}
 	if record != nil {
-		out.Record = append(replace(record), make([]byte, maxSmall)...) // so that it is in the object store
-		for i := len(out.Record) - maxSmall; i < len(out.Record); i++ {
+		out.Record = append(replace(record), make([]byte, site.MaxRow)...) // so that it is in the object store
+		for i := len(out.Record) - site.MaxRow; i < len(out.Record); i++ {
 			out.Record[i] = ' '
 		}
 	}
