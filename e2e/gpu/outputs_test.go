@@ -81,7 +81,8 @@ func track(c *check, pid int, devices string) (out outputs) {
 	if err != nil {
 		c.Fatalf("%v", err)
 	}
-	out.figures = site.FiguresOf(text)
+	delivered := site.SummaryOf(text)
+	out.figures = site.FiguresOf(&delivered)
 	scalars := rt.DeriveScalars(nil, out.last, rt.ScopeJob)
 	row := strings.Split(strings.TrimSpace(string(resourcetracker.AppendCSV(nil, 1, &scalars))), ",")
 	out.row = row[len(row)-3:]
