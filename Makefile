@@ -43,7 +43,7 @@ help:
 	check 'all tests: lint, -race, Slurm 22.05 to 26.05 in virtual machines, PostgreSQL, browser' \
 	fresh 'demo and test on a new Debian 12 (as root); contrib/lab/fresh has more kinds of machines' \
 	lint 'gofmt, go vet, staticcheck, depguard, the checks of tools/rtvet, and Vale for the prose' \
-	bench 'what trackers, hooks and drain cost, next to their budgets (BENCH=-h)' \
+	bench 'what trackers, hooks and drain cost, next to their limits (BENCH=-h)' \
 	gpu 'a test of GPUs in build/gpu, to be copied to a machine that has one: build/gpu/run' \
 	install 'into PREFIX=$(PREFIX), below DESTDIR' \
 	packages 'deb and rpm packages of this commit, in build/packages' \
@@ -76,7 +76,7 @@ check:
 fresh:
 	@contrib/lab/fresh demo test
 
-# BENCH='-only tracker,hooks -for 1m'. As root it installs Slurm and the programs to compare with.
+# BENCH='-only tracker,hooks -for 1m'. docs/budgets.md explains the figures.
 BENCH ?=
 bench: build
 	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true

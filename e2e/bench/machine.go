@@ -3,10 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,27 +47,4 @@ func firstLine(path, key string) string {
 		}
 	}
 	return "unknown"
-}
-
-// syncTimes measures how long this machine takes to write 4 KiB to a file below a
-// directory so that they survive a power failure, in ms.
-func syncTimes(dir string, runs int) (t times, err error) {
-	f, err := os.Create(filepath.Join(dir, "sync"))
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	page := make([]byte, 4096)
-	for range runs {
-		begin := time.Now()
-		if _, err := f.Write(page); err != nil {
-			return nil, err
-		}
-		if err := f.Sync(); err != nil {
-			return nil, fmt.Errorf("sync of %s: %w", f.Name(), err)
-		}
-		t = append(t, float64(time.Since(begin).Microseconds())/1000)
-	}
-	return t, nil
 }

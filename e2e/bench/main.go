@@ -1,15 +1,14 @@
-// Bench prints the cost of the programs on this machine, each figure next to its budget
-// and, if there is one, its floor: the same work done by a C program or by a shell,
-// measured in the same run. The second budget is a multiple of the floor, for a machine
-// of another speed: it is exact only if program and floor slow down alike. RT_BIN names the directory of the programs. With -soak it shows
-// instead what resource-tracker holds and uses in that time. The parts "tracker", "many" and
-// "processes" need root: they measure jobs of a real Slurm, and install it.
+// Bench measures the figures of docs/budgets.md on this machine, each next to its limit. It ends with status 1 if one
+// is over its limit. RT_BIN names the directory of the programs. The parts "tracker", "many" and "resident" need root,
+// because they make cgroups. No part needs Slurm.
 package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -20,82 +19,55 @@ import (
 	"time"
 )
 
-// row is one figure. budget, floor and planned are 0 where there is none.
-type row struct {
-	what           string
-	figure, budget float64
-	unit           string
-	floor          float64
-	planned        float64 // the floor on the machine for which the budget was set
-	more           bool    // more is better
-	zero           bool    // the budget is 0
+// figure is one figure of docs/budgets.md.
+type figure struct {
+	what         string
+	value, limit float64
+	unit         string
+	atLeast      bool   // the limit is the lowest good value, not the highest
+	unmeasured   bool   // the value is unknown; from has the reason
+	from         string // what the value was computed from
 }
 
-// Floors on the machine for which the budgets in ms and in us/s were set.
-const (
-	plannedShell = 1.3 // bash -c :, in ms
-	plannedC     = 326 // C: 48 files at 1 Hz, in us/s
+// isOver reports whether a figure does not keep its limit.
+func (f figure) isOver() bool {
+	switch {
+	case f.unmeasured:
+		return false
+	case f.atLeast:
+		return f.value < f.limit
+	}
+	return f.value > f.limit
+}
+
+// span is how long trackers are measured.
+var span time.Duration
+
+// parts are the measurements by name, order their sequence.
+var (
+	parts = map[string]func(bin, dir string) ([]figure, error){
+		"tracker": oneTracker, "many": manyTrackers, "resident": resident, "hooks": hooks, "drain": drain,
+	}
+	order = "tracker,many,resident,hooks,drain"
 )
 
-// toFloor returns the figure and the budget of r as multiples of their floors, 0 where there is none.
-func (r row) toFloor() row {
-	var multiple row
-	if r.floor != 0 {
-		multiple.figure = r.figure / r.floor
-	}
-	if r.floor != 0 && r.planned != 0 {
-		multiple.budget = r.budget / r.planned
-	}
-	return multiple
-}
-
-// within reports whether a figure meets its budget.
-func (r row) within() string {
-	switch {
-	case r.zero && r.figure > 0:
-		return "OVER"
-	case r.zero:
-		return "ok"
-	case r.budget == 0:
-		return ""
-	case r.more && r.figure >= r.budget, !r.more && r.figure <= r.budget:
-		return "ok"
-	}
-	return "OVER"
-}
-
 func main() {
-	soakFor := flag.Duration("soak", 0, "run resource-tracker, and the tracker of a job with steps that come and go, for this long, at least a minute")
-	only := flag.String("only", "", "measure these parts alone, with commas: "+strings.Join(slices.Sorted(maps.Keys(parts)), ","))
-	flag.DurationVar(&span, "for", span, "how long the programs are measured at 1 Hz; twice as long at 10 s")
-	flag.BoolVar(&noSlurm, "no-slurm", false, "make the cgroups of the jobs without a Slurm")
+	only := flag.String("only", order, "measure these parts alone, with commas: "+strings.Join(slices.Sorted(maps.Keys(parts)), ","))
+	flag.DurationVar(&span, "for", 30*time.Second, "how long trackers are measured at 1 Hz, and twice as long at 10 s; from 1h on, \"resident\" is measured in real time")
 	flag.Parse()
-	bin := os.Getenv("RT_BIN")
-	if bin == "" {
-		bin = "build/bin"
-	}
-	if err := run(bin, *soakFor, *only); err != nil {
+	bin := cmp.Or(os.Getenv("RT_BIN"), "build/bin")
+	if err := run(bin, strings.Split(*only, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// span is how long programs are measured at 1 Hz.
-var span = 30 * time.Second
-
-var noSlurm bool
-
-// parts are the measurements by name, order their sequence.
-var (
-	parts = map[string]func(bin, dir string) ([]row, error){
-		"readings": readings, "spooling": spooling, "hooks": hooks, "counters": counters,
-		"tracker": realJob, "many": manyJobs, "processes": manyProcesses, "wrapped": wrapped,
-		"delivery": delivery, "drained": drained, "exchange": exchange, "jobs": listed, "sizes": sizes,
+func run(bin string, names []string) error {
+	for _, name := range names {
+		if parts[name] == nil {
+			return fmt.Errorf("there is no part %q; -h lists them", name)
+		}
 	}
-	order = "readings,counters,spooling,hooks,tracker,many,processes,wrapped,delivery,drained,exchange,jobs,sizes"
-)
-
-func run(bin string, soakFor time.Duration, only string) error {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return err
@@ -105,36 +77,22 @@ func run(bin string, soakFor time.Duration, only string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // users run jobs in it
-		return err
-	}
 	defer os.RemoveAll(dir)
 	defer os.RemoveAll(stateRoot(dir))
 	bin, err = install(bin, dir)
 	if err != nil {
 		return err
 	}
-	if soakFor > 0 {
-		rows, err := soak(bin, dir, max(soakFor, time.Minute))
+	var figures []figure
+	for _, name := range names {
+		more, err := parts[name](bin, dir)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		return show(rows)
-	}
-	var rows []row
-	for name := range strings.SplitSeq(cmp.Or(only, order), ",") {
-		part, ok := parts[name]
-		if !ok {
-			return fmt.Errorf("there is no part %q; -h lists them", name)
-		}
-		more, err := part(bin, dir)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, more...)
+		figures = append(figures, more...)
 	}
 	fmt.Println("load at the end:", load())
-	return show(rows)
+	return show(os.Stdout, figures)
 }
 
 // install copies the programs as `make install` does. The linker writes its output in large
@@ -155,26 +113,29 @@ func install(bin, dir string) (string, error) {
 	return to, nil
 }
 
-func show(rows []row) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "figure\t\tbudget\t\tx floor\tbudget\t\t  what")
-	for _, r := range rows {
-		budget, multiple := "-", r.toFloor()
-		if r.budget != 0 || r.zero {
-			budget = number(r.budget)
+// show prints figures next to their limits. It returns an error if one is over its limit.
+func show(to io.Writer, figures []figure) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "figure\tmeasured\tlimit\t\tfrom")
+	over := 0
+	for _, f := range figures {
+		value, verdict := number(f.value)+" "+f.unit, "ok"
+		switch {
+		case f.unmeasured:
+			value, verdict = "-", "not measured"
+		case f.isOver():
+			verdict = "OVER"
+			over++
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", number(r.figure), r.unit, budget, r.within(),
-			orDash(multiple.figure), orDash(multiple.budget), multiple.within(), r.what)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.what, value, number(f.limit)+" "+f.unit, verdict, f.from)
 	}
-	return w.Flush()
-}
-
-// orDash is number, with a dash for 0.
-func orDash(v float64) string {
-	if v == 0 {
-		return "-"
+	if err := w.Flush(); err != nil {
+		return err
 	}
-	return number(v)
+	if over > 0 {
+		return errors.New("a figure is over its limit")
+	}
+	return nil
 }
 
 func number(v float64) string {

@@ -3,12 +3,10 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
+	"strings"
 )
 
 // peer is another program that measures once a second.
@@ -18,38 +16,15 @@ type peer struct {
 	stop    func()
 }
 
-// startPeer runs a program until stop.
-func startPeer(name, program string, args ...string) (*peer, error) {
-	cmd := exec.Command(program, args...)
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return &peer{name: name, process: cmd.Process, stop: func() {
-		_ = cmd.Process.Kill() // it has no state
-		_ = cmd.Wait()
-	}}, nil
-}
-
-// buildFloor compiles the C program that reads the same files.
-func buildFloor(dir string) (string, error) {
-	path := filepath.Join(dir, "floor")
-	if out, err := exec.Command("gcc", "-O2", "-o", path, "collect/testdata/floor/floor.c").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("gcc floor.c: %w\n%s", err, out)
-	}
-	return path, nil
-}
-
-// startFloor reads the files of the node once a second, and those of a job if there is one.
+// startFloor starts the C program that reads the files of the node and of a job once a second.
 func startFloor(dir string, j *job) (*peer, error) {
-	path, err := buildFloor(dir)
+	path := filepath.Join(dir, "floor")
+	out, err := exec.Command("gcc", "-O2", "-o", path, "collect/testdata/floor/floor.c").CombinedOutput()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("gcc floor.c: %w\n%s", err, out)
 	}
-	cmd := exec.Command(path, "-i", "1")
-	if j != nil {
-		cmd.Args = append(append(cmd.Args, j.cgroups...), j.lists...)
-	}
-	out, err := cmd.StdoutPipe()
+	cmd := exec.Command(path, append([]string{"-i", "1"}, j.counterFiles()...)...)
+	lines, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -57,34 +32,20 @@ func startFloor(dir string, j *job) (*peer, error) {
 		return nil, err
 	}
 	p := &peer{process: cmd.Process, stop: func() {
-		_ = cmd.Process.Kill()
+		_ = cmd.Process.Kill() // it has no state
 		_ = cmd.Wait()
 	}}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, err := bufio.NewReader(lines).ReadString('\n')
 	if err != nil {
 		p.stop()
 		return nil, fmt.Errorf("floor: %w", err)
 	}
-	p.name = "C: " + line[:len(line)-1]
+	p.name = "a C program with " + strings.TrimSpace(line)
 	return p, nil
 }
 
-// others starts the programs that can be installed. The reasons for those that cannot go
-// to standard error.
-func others(j *job) (peers []*peer) {
-	for _, start := range []func(*job) (*peer, error){startPython, startExporter, startPidstat} {
-		p, err := start(j)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "bench: a peer is missing:", err)
-			continue
-		}
-		peers = append(peers, p)
-	}
-	return peers
-}
-
-// startPython runs the Python tracker, installed from PyPI, for the node.
-func startPython(*job) (*peer, error) {
+// startPython starts the Python tracker, installed from PyPI, for the node.
+func startPython() (*peer, error) {
 	const version = "0.5.0"
 	venv := filepath.Join("build", "peer-resource-tracker-"+version)
 	python := filepath.Join(venv, "bin", "python")
@@ -94,60 +55,18 @@ func startPython(*job) (*peer, error) {
 			{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "resource-tracker==" + version},
 			{"touch", filepath.Join(venv, "complete")},
 		} {
-			if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-				return nil, fmt.Errorf("%v: %w\n%s", args, err, out)
-			}
-		}
-	}
-	return startPeer("Python resource-tracker "+version+", node", python, "-c",
-		"from resource_tracker import SystemTracker; SystemTracker(interval=1, output_file='/dev/null')")
-}
-
-// need installs a Debian package if its program is missing.
-func need(program, pkg string) error {
-	if out, err := exec.Command("contrib/lab/need", program+"="+pkg).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", pkg, err, out)
-	}
-	return nil
-}
-
-// startExporter runs node_exporter, which reads when it is asked.
-func startExporter(*job) (*peer, error) {
-	const address = "127.0.0.1:19100"
-	if err := need("prometheus-node-exporter", "prometheus-node-exporter"); err != nil {
-		return nil, err
-	}
-	p, err := startPeer("node_exporter, one scrape per second", "prometheus-node-exporter", "--web.listen-address="+address)
-	if err != nil {
-		return nil, err
-	}
-	done, kill := make(chan struct{}), p.stop
-	p.stop = func() {
-		close(done)
-		kill()
-	}
-	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Second):
-			}
-			answer, err := http.Get("http://" + address + "/metrics")
+			out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 			if err != nil {
-				continue // it starts
+				return nil, fmt.Errorf("%v: %w: %s", args, err, out)
 			}
-			_, _ = io.Copy(io.Discard, answer.Body)
-			answer.Body.Close()
 		}
-	}()
-	return p, nil
-}
-
-// startPidstat runs pidstat for the tracker of the job.
-func startPidstat(j *job) (*peer, error) {
-	if err := need("pidstat", "sysstat"); err != nil {
-		return nil, err
 	}
-	return startPeer("pidstat, one process", "pidstat", "-u", "-r", "-d", "-p", fmt.Sprint(j.tracker), "1")
+	cmd := exec.Command(python, "-c", "from resource_tracker import SystemTracker; SystemTracker(interval=1, output_file='/dev/null')")
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("the Python tracker: %w", err)
+	}
+	return &peer{name: "Python resource-tracker " + version, process: cmd.Process, stop: func() {
+		_ = cmd.Process.Kill() // it has no state
+		_ = cmd.Wait()
+	}}, nil
 }
