@@ -101,9 +101,6 @@ func (e *busyError) Error() string {
 }
 func (e *busyError) Unwrap() []error { return []error{ErrBusy, e.err} }
 
-// Busy says that the file was only locked, for callers that do not import this package.
-func (e *busyError) Busy() bool { return true }
-
 // intactError is the error of a file that this program cannot read, though its content can be good.
 type intactError struct {
 	path string
@@ -113,9 +110,6 @@ type intactError struct {
 
 func (e *intactError) Error() string   { return fmt.Sprintf("%s: %v: %v", e.path, e.kind, e.err) }
 func (e *intactError) Unwrap() []error { return []error{e.kind, e.err} }
-
-// Intact says that the file is not known to be damaged, for callers that do not import this package.
-func (e *intactError) Intact() bool { return true }
 
 // IsIntact reports whether err is about a file that is of another version, or on a disk that fails, and so not known
 // to be damaged.

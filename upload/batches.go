@@ -8,26 +8,17 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// BatchLedger is the ledger of sealed batches.
-type BatchLedger interface {
-	// Batches returns the batches, ascending by number.
-	Batches() ([]rt.Batch, error)
-	// SealBatch writes the batch into the ledger. It replaces a batch with the same number.
-	SealBatch(rt.Batch) error
-	MarkUploaded(number int, at time.Time) error
-}
-
 // upload uploads all batches after the cursor that the receiver has not confirmed yet. Afterwards
 // uris has the URIs of all batches, in order; it is empty if the run has no rows.
 func (r *delivery) upload(ctx context.Context) error {
 	if err := r.resume(); err != nil {
 		return err
 	}
-	sealed, err := r.ledger.Batches()
+	sealed, err := r.spooled.Batches()
 	if err != nil {
 		return unreadable("read the ledger of batches", err)
 	}
-	last, err := r.snapshots.LastSeq()
+	last, err := r.spooled.LastSeq()
 	if err != nil {
 		return unreadable("read the number of the last snapshot", err)
 	}
@@ -70,7 +61,7 @@ func (r *delivery) resume() error {
 		}
 		r.rows = &rows{enc: enc, buf: r.buf}
 	}
-	r.rows.snapshots, r.rows.cursor = r.snapshots, r.cursor
+	r.rows.spooled, r.rows.cursor = r.spooled, r.cursor
 	return nil
 }
 
@@ -120,7 +111,7 @@ func (r *delivery) uploadBatch(ctx context.Context, sealed rt.Batch, last int64,
 }
 
 func (r *delivery) uploaded(n int) error {
-	if err := r.ledger.MarkUploaded(n, time.Now()); err != nil {
+	if err := r.spooled.MarkUploaded(n, time.Now()); err != nil {
 		return unwritable(fmt.Sprintf("mark batch %d uploaded", n), err)
 	}
 	return nil
@@ -145,7 +136,7 @@ func (r *delivery) seal(sealed, b rt.Batch) error {
 			}
 		}
 	}
-	if err := r.ledger.SealBatch(b); err != nil {
+	if err := r.spooled.SealBatch(b); err != nil {
 		return unwritable(fmt.Sprintf("seal batch %d", b.Number), err)
 	}
 	return nil

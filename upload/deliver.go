@@ -3,52 +3,58 @@ package upload
 import (
 	"context"
 	"errors"
+	"io"
+	"iter"
 	"time"
 
 	"github.com/resource-tracker/rt"
 )
 
 // Spooled is a run to deliver. The run has ended, but for a Stream and with Options.Live it may
-// still be tracked. A change is durable when its method returns. If another process has locked the
-// file, the error has a method Busy() bool that returns true.
+// still be tracked. A change is durable when its method returns. Its errors are those of package spool.
 type Spooled interface {
-	Description
-	Registrations
-	BatchLedger
-	SnapshotReader
-	Recorder
-	Journal
-	Close() error
-}
-
-// Description is what a registration sends.
-type Description interface {
+	// Run and Host are what a registration sends.
 	Run() rt.Run
 	Host() rt.Host
-}
 
-// Journal stores the events of a delivery and its end.
-type Journal interface {
+	// Registration returns false if none is stored.
+	Registration() (rt.Registration, bool, error)
+	SaveRegistration(rt.Registration) error
+
+	// Batches returns the sealed batches, ascending by number.
+	Batches() ([]rt.Batch, error)
+	// SealBatch writes the batch into the ledger. It replaces a batch with the same number.
+	SealBatch(rt.Batch) error
+	MarkUploaded(number int, at time.Time) error
+
+	// LastSeq is the sequence number of the last snapshot, 0 when there is none.
+	LastSeq() (int64, error)
+	// Rates yields the snapshots from..to, both included, ascending, with what rows are derived from. A
+	// snapshot is valid until the next one.
+	Rates(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error]
+
+	// WriteRecord writes the complete record of the run, for receivers that take records. It has nothing of the
+	// delivery: the record of an ended run has the same bytes at each attempt.
+	WriteRecord(ctx context.Context, w io.Writer) error
+	// Figures returns the figures of the run for lists of jobs, as a JSON object; empty for none.
+	Figures(ctx context.Context) ([]byte, error)
+
 	AddEvent(rt.Event) error
 	Events() ([]rt.Event, error)
 	MarkDelivered(at time.Time) error
+	Close() error
 }
 
 // delivery is the delivery of one run.
 type delivery struct {
-	d         *drainer
-	name      string // of the spool file
-	live      bool   // its tracker still writes it
-	buf       *buffers
-	run       rt.Run
-	host      func() rt.Host
-	reg       rt.Registration
-	cred      Credentials
-	registry  Registrations
-	ledger    BatchLedger
-	snapshots SnapshotReader
-	recorder  Recorder
-	journal   Journal
+	d       *drainer
+	name    string // of the spool file
+	live    bool   // its tracker still writes it
+	buf     *buffers
+	spooled Spooled
+	run     rt.Run
+	reg     rt.Registration
+	cred    Credentials
 
 	// How far the upload is.
 	rows    *rows    // nil before the first batch
@@ -70,8 +76,7 @@ type delivery struct {
 
 // use sets the run that is delivered.
 func (r *delivery) use(s Spooled) {
-	r.run, r.host = s.Run(), s.Host
-	r.registry, r.ledger, r.snapshots, r.recorder, r.journal = s, s, s, s, s
+	r.spooled, r.run = s, s.Run()
 }
 
 // deliver delivers an ended run. It skips the steps that are already done.
@@ -79,7 +84,7 @@ func (r *delivery) deliver(ctx context.Context) error {
 	if err := r.registered(ctx, r.close); err != nil {
 		return err
 	}
-	if err := r.journal.MarkDelivered(time.Now()); err != nil {
+	if err := r.spooled.MarkDelivered(time.Now()); err != nil {
 		return unwritable("mark the run delivered", err)
 	}
 	if r.note != nil {

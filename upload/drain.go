@@ -13,35 +13,35 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool"
 )
 
 // Options of a drain. Zero values mean the defaults.
 type Options struct {
-	Concurrency     int           // runs at a time; 4
-	Deadline        time.Duration // for the whole drain, after the jitter; none
-	Jitter          time.Duration // the start is delayed by a random part of it; none
-	BatchRows       int           // rows per object; 10,000
-	Scope           rt.Scope      // of the rows of runs that are not registered yet; rt.ScopeJob
-	Tries           int           // requests per step, at most; 5
-	MaxRetryAfter   time.Duration // a longer Retry-After is left to the next drain; 2 minutes
-	BreakerFailures int           // requests in a row without an answer after which an endpoint is down; 5
-	Live            bool          // also upload the committed rows of runs that are still tracked; these runs are not closed
-	Progress        Progress      // may be nil
+	Concurrency int           // runs at a time; 4
+	Deadline    time.Duration // for the whole drain, after the jitter; none
+	Jitter      time.Duration // the start is delayed by a random part of it; none
+	BatchRows   int           // rows per object; 10,000
+	Scope       rt.Scope      // of the rows of runs that are not registered yet; rt.ScopeJob
+	Tries       int           // requests per step, at most; 5
+	Live        bool          // also upload the committed rows of runs that are still tracked; these runs are not closed
+	// Begin is called once with the number of runs to deliver, and Done for each of them, one call at a time; err is nil
+	// for a delivered one. Both may be nil.
+	Begin func(runs int)
+	Done  func(run string, err error)
 }
 
 func (o Options) withDefaults() Options {
 	setDefault(&o.Concurrency, 4)
 	setDefault(&o.BatchRows, 10_000)
 	setDefault(&o.Tries, 5)
-	setDefault(&o.MaxRetryAfter, 2*time.Minute)
-	setDefault(&o.BreakerFailures, 5)
 	if o.Scope == "" {
 		o.Scope = rt.ScopeJob
 	}
 	return o
 }
 
-func setDefault[T int | time.Duration](v *T, def T) {
+func setDefault(v *int, def int) {
 	if *v <= 0 {
 		*v = def
 	}
@@ -61,14 +61,6 @@ type Entry struct {
 	Start time.Time // the oldest runs are delivered first
 	Live  bool      // its tracker still writes it
 	Err   error     // why it cannot be read: the drain reports it and continues with the others
-}
-
-// Progress shows a drain. Several goroutines call it, one at a time.
-type Progress interface {
-	// Begin is called once with the number of runs to deliver.
-	Begin(runs int)
-	// Done is called for each of them; err is nil for a delivered one.
-	Done(run string, err error)
 }
 
 type drainer struct {
@@ -118,7 +110,7 @@ func newDrainer(client Client, putter Putter, format Format, opts Options, stop 
 	d := &drainer{client: client, putter: putter, format: format, opts: opts.withDefaults(), stop: stop}
 	server := func(name string) *endpoint {
 		return &endpoint{
-			name: name, tries: uint(d.opts.Tries), maxPause: d.opts.MaxRetryAfter, limit: d.opts.BreakerFailures,
+			name: name, tries: uint(d.opts.Tries),
 			down: func(err error) { stop(&stopped{kind: ErrTemporary, err: err}) },
 		}
 	}
@@ -146,7 +138,7 @@ func (d *drainer) ready(entries []Entry) []Entry {
 	var ready []Entry
 	for _, e := range entries {
 		switch {
-		case isBusy(e.Err), isIntact(e.Err):
+		case isBusy(e.Err), spool.IsIntact(e.Err):
 			d.sum.Failed++
 			d.sum.problem(e.Name, e.Err)
 		case e.Err != nil:
@@ -163,8 +155,8 @@ func (d *drainer) ready(entries []Entry) []Entry {
 }
 
 func (d *drainer) run(ctx context.Context, ready []Entry) {
-	if p := d.opts.Progress; p != nil {
-		p.Begin(len(ready))
+	if d.opts.Begin != nil {
+		d.opts.Begin(len(ready))
 	}
 	d.pass(ctx, ready)
 	// Another process, of the job's owner for example, may have locked a file. The other
@@ -277,8 +269,8 @@ func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
 		d.sum.Failed++
 		d.sum.problem(e.Name, err)
 	}
-	if p := d.opts.Progress; p != nil {
-		p.Done(e.Name, err)
+	if d.opts.Done != nil {
+		d.opts.Done(e.Name, err)
 	}
 }
 

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -37,10 +37,11 @@ func drain(t *testing.T, d *fakeDir, c *fakeClient, o upload.Options) (upload.Su
 
 // A file of another version waits, and is not counted as damaged.
 func TestDrainKeepsFilesOfOtherVersions(t *testing.T) {
+	_, old := spool.Open("../spool/testdata/before-0.2.0/ended.db")
 	unread := newRun(1, 2)
-	unread.readErr = otherVersion{}
+	unread.readErr = old
 	d := dirOf(unread, newRun(2, 1))
-	d.extra = []upload.Entry{{Name: "old", Err: otherVersion{}}}
+	d.extra = []upload.Entry{{Name: "old", Err: old}}
 	sum, err := drain(t, d, &fakeClient{}, upload.Options{})
 	if sum.Delivered != 1 || sum.Damaged != 0 || sum.Failed != 2 || !errors.Is(err, upload.ErrTemporary) || strings.Contains(err.Error(), "damaged") {
 		t.Errorf("%+v, %v", sum, err)
@@ -201,28 +202,20 @@ func TestJitterAndConcurrency(t *testing.T) {
 		for i := range 30 {
 			runs = append(runs, newRun(uint64(i), 2))
 		}
-		p := &progress{}
+		begun, done := 0, 0
 		before := time.Now()
-		sum, err := drain(t, dirOf(runs...), c, upload.Options{Concurrency: 3, Jitter: time.Hour, Progress: p})
+		sum, err := drain(t, dirOf(runs...), c, upload.Options{Concurrency: 3, Jitter: time.Hour, Begin: func(runs int) { begun = runs }, Done: func(string, error) { done++ }})
 		if err != nil || sum.Delivered != 30 || c.peak != 3 {
 			t.Errorf("%+v, %v, peak %d", sum, err, c.peak)
 		}
 		if sum.ElapsedSecs != 30 || time.Since(before) > time.Hour+30*time.Second {
 			t.Errorf("%v s of work, %v with the jitter", sum.ElapsedSecs, time.Since(before))
 		}
-		if p.runs != 30 || p.done != 30 {
-			t.Errorf("progress %+v", p)
+		if begun != 30 || done != 30 {
+			t.Errorf("%d begun, %d done", begun, done)
 		}
 	})
 }
-
-type progress struct {
-	mu         sync.Mutex
-	runs, done int
-}
-
-func (p *progress) Begin(n int)        { p.runs = n }
-func (p *progress) Done(string, error) { p.mu.Lock(); p.done++; p.mu.Unlock() }
 
 func TestDamagedRunsDoNotStopTheOthers(t *testing.T) {
 	bad, changed := newRun(1, 9), newRun(2, 9)

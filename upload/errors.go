@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/resource-tracker/rt/spool"
 )
 
 // The kinds of Drain's error, for the exit status of its caller.
@@ -171,21 +173,11 @@ func unwritable(op string, err error) error { return &spoolError{op: op, err: er
 
 func isDamaged(err error) bool {
 	var s *spoolError
-	return errors.As(err, &s) && s.damaged && !isBusy(err) && !isIntact(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &s) && s.damaged && !isBusy(err) && !spool.IsIntact(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // isBusy reports whether another process has locked the run's file.
-func isBusy(err error) bool {
-	var b interface{ Busy() bool }
-	return errors.As(err, &b) && b.Busy()
-}
-
-// isIntact reports whether the run's file is of another version, or on a disk that fails, and so not known to be
-// damaged.
-func isIntact(err error) bool {
-	var i interface{ Intact() bool }
-	return errors.As(err, &i) && i.Intact()
-}
+func isBusy(err error) bool { return errors.Is(err, spool.ErrBusy) }
 
 func isKind(err error, k Kind) bool {
 	e, ok := errors.AsType[*Error](err)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -79,18 +80,6 @@ type fakeRun struct {
 	locked    int // how often the file is locked when it is to be changed
 }
 
-// lockedError is the spool's error for a file that another process has locked.
-type lockedError struct{}
-
-func (lockedError) Error() string { return "database is locked" }
-func (lockedError) Busy() bool    { return true }
-
-// otherVersion is the spool's error for a file of another version, or on a disk that fails.
-type otherVersion struct{}
-
-func (otherVersion) Error() string { return "spool file of an older version" }
-func (otherVersion) Intact() bool  { return true }
-
 func (f *fakeRun) Run() rt.Run   { return f.run }
 func (f *fakeRun) Host() rt.Host { return rt.Host{HostName: "n1", VCPUs: rt.Some[uint64](2)} }
 
@@ -99,7 +88,7 @@ func (f *fakeRun) SaveRegistration(r rt.Registration) error {
 	return f.killer.step(func() error {
 		if f.locked > 0 {
 			f.locked--
-			return fmt.Errorf("save the registration: %w", lockedError{})
+			return fmt.Errorf("save the registration: %w", spool.ErrBusy)
 		}
 		f.reg, f.known = r, true
 		return nil
@@ -133,8 +122,8 @@ func (f *fakeRun) LastSeq() (int64, error) {
 	return f.snaps[len(f.snaps)-1].Seq, nil
 }
 
-// Scalars hands out one snapshot again and again, as a real reader may.
-func (f *fakeRun) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
+// Rates hands out one snapshot again and again, as a real reader may.
+func (f *fakeRun) Rates(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return func(yield func(*rt.Snapshot, error) bool) {
 		var shared rt.Snapshot
 		i, _ := slices.BinarySearchFunc(f.snaps, from, func(s rt.Snapshot, seq int64) int { return int(s.Seq - seq) })
@@ -176,7 +165,7 @@ func (f *fakeRun) MarkDelivered(time.Time) error {
 	return f.killer.step(func() error {
 		if f.locked > 0 {
 			f.locked--
-			return fmt.Errorf("mark the run delivered: %w", lockedError{})
+			return fmt.Errorf("mark the run delivered: %w", spool.ErrBusy)
 		}
 		f.delivered = true
 		return nil

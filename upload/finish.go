@@ -66,7 +66,7 @@ const resendPause = 24 * time.Hour
 // refusedLately reports whether the receiver has refused the finish with all objects lately: it does not lack
 // objects, but has another reason.
 func (r *delivery) refusedLately(now time.Time) bool {
-	events, err := r.journal.Events()
+	events, err := r.spooled.Events()
 	return err == nil && slices.ContainsFunc(events, func(e rt.Event) bool {
 		return e.Kind == rt.EventDelivery && e.Status == statusRefusedAgain && now.Sub(e.Time) < resendPause
 	})

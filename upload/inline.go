@@ -23,11 +23,11 @@ const inlineRows = 3600
 // were sealed for the store may be in it although no answer has confirmed it: they are
 // uploaded again, and sent inline only if that fails.
 func (r *delivery) collect(ctx context.Context) error {
-	sealed, err := r.ledger.Batches()
+	sealed, err := r.spooled.Batches()
 	if err != nil {
 		return unreadable("read the ledger of batches", err)
 	}
-	last, err := r.snapshots.LastSeq()
+	last, err := r.spooled.LastSeq()
 	if err != nil {
 		return unreadable("read the number of the last snapshot", err)
 	}

@@ -7,19 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 )
-
-// Recorder makes the complete record of a run, for receivers that take records.
-type Recorder interface {
-	// WriteRecord writes the record. It has nothing of the delivery: the record of an ended run
-	// has the same bytes at each attempt.
-	WriteRecord(ctx context.Context, w io.Writer) error
-	// Figures returns the figures of the run for lists of jobs, as a JSON object; empty for none.
-	Figures(ctx context.Context) ([]byte, error)
-}
 
 // RecordName is the name of the record below the URI of a run.
 const RecordName = "run.rtrec"
@@ -55,7 +45,7 @@ func (r *delivery) sendRecord(ctx context.Context) (sum string, err error) {
 			*body = bytes.Buffer{}
 		}
 	}()
-	if err := r.recorder.WriteRecord(ctx, recordBuffer{body}); err != nil {
+	if err := r.spooled.WriteRecord(ctx, recordBuffer{body}); err != nil {
 		if errors.Is(err, errRecordTooLarge) {
 			return "", err
 		}
@@ -77,7 +67,7 @@ func (r *delivery) attachRecord(ctx context.Context, f *Finish) error {
 	if !r.reg.Record {
 		return nil
 	}
-	figures, err := r.recorder.Figures(ctx)
+	figures, err := r.spooled.Figures(ctx)
 	if err != nil {
 		err = unreadable("read the figures of the run", err)
 	}

@@ -9,19 +9,12 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Registrations stores the registration of a run at a receiver.
-type Registrations interface {
-	// Registration returns false if none is stored.
-	Registration() (rt.Registration, bool, error)
-	SaveRegistration(rt.Registration) error
-}
-
 // register registers the run, unless it is registered. It saves the intent before it sends the
 // request. There is no idempotency key: if the response is lost, the receiver may keep a run that
 // is never finished, and the next attempt counts as a possible duplicate. register also saves the
 // scope, which never changes again, so that all batches have the same figures.
 func (r *delivery) register(ctx context.Context) error {
-	reg, known, err := r.registry.Registration()
+	reg, known, err := r.spooled.Registration()
 	if err != nil {
 		return unreadable("read the registration", err)
 	}
@@ -48,7 +41,7 @@ func (r *delivery) register(ctx context.Context) error {
 
 func (r *delivery) reregister(ctx context.Context) error {
 	unanswered := !r.reg.IntentAt.IsZero()
-	host := r.host()
+	host := r.spooled.Host()
 	var answer Registered
 	err := r.d.api.call(ctx, func(ctx context.Context) error {
 		if unanswered {
@@ -103,7 +96,7 @@ func (r *delivery) saveIntent(at time.Time, requests int) error {
 }
 
 func (r *delivery) save() error {
-	if err := r.registry.SaveRegistration(r.reg); err != nil {
+	if err := r.spooled.SaveRegistration(r.reg); err != nil {
 		return unwritable("save the registration", err)
 	}
 	return nil
@@ -163,7 +156,7 @@ func (r *delivery) startAgain(ctx context.Context, cause error) error {
 
 func (r *delivery) event(name, status, detail string) error {
 	e := rt.Event{Time: time.Now(), Kind: rt.EventDelivery, Name: name, Status: status, Detail: detail}
-	if err := r.journal.AddEvent(e); err != nil {
+	if err := r.spooled.AddEvent(e); err != nil {
 		return unwritable("write an event", err)
 	}
 	return nil

@@ -14,19 +14,23 @@ import (
 // after a growing pause with jitter, and after several failures in a row without any answer
 // the endpoint counts as down.
 type endpoint struct {
-	name     string
-	tries    uint            // requests per call, at most
-	maxPause time.Duration   // a longer Retry-After is left to the next drain
-	limit    int             // failures in a row, over all workers, that mean "down"
-	down     func(err error) // called when the endpoint counts as down
+	name  string
+	tries uint            // requests per call, at most
+	down  func(err error) // called when the endpoint counts as down
 
 	mu       sync.Mutex
 	failures int
 }
 
+// maxRetryAfter is the longest Retry-After that a drain waits for: a longer one is left to the next drain.
+const maxRetryAfter = 2 * time.Minute
+
+// downFailures is the number of requests in a row without an answer, over all workers, after which an endpoint is down.
+const downFailures = 5
+
 // call sends a request until it succeeds, is refused for good, or must wait for the next drain.
 func (e *endpoint) call(ctx context.Context, request func(context.Context) error) error {
-	p := newPause(e.maxPause)
+	p := newPause()
 	attempt := func() (struct{}, error) {
 		err := request(ctx)
 		e.observe(ctx, err)
@@ -62,7 +66,7 @@ func (e *endpoint) observe(ctx context.Context, err error) {
 		return
 	}
 	e.failures++
-	if e.failures >= e.limit {
+	if e.failures >= downFailures {
 		e.down(fmt.Errorf("%s is down (%d requests in a row without an answer): %w", e.name, e.failures, err))
 	}
 }
@@ -72,20 +76,19 @@ func (e *endpoint) observe(ctx context.Context, err error) {
 // instant.
 type pause struct {
 	exp     *backoff.ExponentialBackOff
-	longest time.Duration
 	atLeast time.Duration
 }
 
-func newPause(longest time.Duration) *pause {
+func newPause() *pause {
 	exp := backoff.NewExponentialBackOff()
 	exp.MaxInterval = 30 * time.Second
 	exp.Multiplier = 2
-	return &pause{exp: exp, longest: longest}
+	return &pause{exp: exp}
 }
 
 // NextBackOff implements backoff.BackOff.
 func (p *pause) NextBackOff() time.Duration {
-	if p.atLeast > p.longest {
+	if p.atLeast > maxRetryAfter {
 		return backoff.Stop
 	}
 	return p.atLeast + p.exp.NextBackOff()

@@ -99,11 +99,11 @@ func TestAnEndpointThatIsDownEndsTheDrain(t *testing.T) {
 				runs = append(runs, newRun(uint64(i), 2))
 			}
 			d := dirOf(runs...)
-			sum, err := drain(t, d, c, upload.Options{Concurrency: 3, BreakerFailures: 4})
+			sum, err := drain(t, d, c, upload.Options{Concurrency: 3})
 			if !errors.Is(err, upload.ErrTemporary) || !strings.Contains(err.Error(), "is down") {
 				t.Errorf("error %v", err)
 			}
-			if sum.Waiting != 100 || c.calls[what] > 4+3 || len(sum.Problems) > 4 {
+			if sum.Waiting != 100 || c.calls[what] > 5+3 || len(sum.Problems) > 4 {
 				t.Errorf("%+v after %v", sum, c.calls)
 			}
 			c.fault = nil

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -19,15 +18,6 @@ const gzipLevel = 6
 
 // flushAt is the number of bytes of rows that are passed to gzip at once.
 const flushAt = 32 << 10
-
-// SnapshotReader reads the snapshots of a run.
-type SnapshotReader interface {
-	// LastSeq is the sequence number of the last snapshot, 0 when there is none.
-	LastSeq() (int64, error)
-	// Scalars yields the snapshots from..to, both included, ascending, without
-	// devices. A snapshot is valid until the next one.
-	Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error]
-}
 
 // Encoder writes the rows of one run. It is used by one goroutine at a time.
 type Encoder interface {
@@ -60,9 +50,9 @@ func newBuffers() (*buffers, error) {
 // rows reads the snapshots of a run once, and builds the bodies of batches. A row of a body covers
 // the interval between two snapshots.
 type rows struct {
-	snapshots SnapshotReader
-	enc       Encoder
-	buf       *buffers
+	spooled Spooled
+	enc     Encoder
+	buf     *buffers
 	cursor
 }
 
@@ -80,7 +70,7 @@ func (r *rows) advance(ctx context.Context, to int64, visit func(prev, cur *rt.S
 	if r.seq >= to {
 		return nil
 	}
-	for snap, err := range r.snapshots.Scalars(ctx, r.seq+1, to) {
+	for snap, err := range r.spooled.Rates(ctx, r.seq+1, to) {
 		if err != nil {
 			return unreadable(fmt.Sprintf("read the snapshots after number %d", r.seq), err)
 		}

@@ -14,8 +14,7 @@ const warnAfter = 3
 // the spool. Only one goroutine at a time may use a Stream.
 type Stream struct{ r *delivery }
 
-// NewStream returns a Stream. It uses the options BatchRows, Tries, MaxRetryAfter
-// and Scope.
+// NewStream returns a Stream. It uses the options BatchRows, Tries and Scope.
 func NewStream(client Client, putter Putter, format Format, opts Options) (*Stream, error) {
 	d := newDrainer(client, putter, format, opts, func(error) {})
 	buf, err := newBuffers()

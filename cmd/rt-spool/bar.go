@@ -24,7 +24,7 @@ func newBar(c *cli.Context) *bar {
 	return &bar{w: c.App.ErrWriter}
 }
 
-// Begin implements upload.Progress and joblist.Progress.
+// Begin implements list.Progress.
 func (b *bar) Begin(runs int) {
 	if b == nil {
 		return
@@ -36,7 +36,7 @@ func (b *bar) Begin(runs int) {
 		progressbar.OptionSetWidth(40), progressbar.OptionClearOnFinish())
 }
 
-// Done implements upload.Progress and joblist.Progress.
+// Done implements list.Progress.
 func (b *bar) Done(string, error) {
 	if b != nil {
 		_ = b.p.Add(1) // a failure to draw stops nothing

@@ -89,11 +89,11 @@ func runDrain(c *cli.Context) error {
 		Scope: rt.Scope(cfg.Drain.Scope),
 	}
 	progress := newBar(c)
-	o.Progress = progress
+	o.Begin, o.Done = progress.Begin, progress.Done
 	done, err := dir.Drain(c.Context, client, putter, o)
 	progress.finish()
 	done.Warnings = warnings
-	done.NodeReport = reportNode(c.Context, cfg, done, err, client)
+	done.NodeReport = reportNode(c.Context, cfg, &done, err, client)
 	if c.Bool("json") {
 		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, &done))
 	}

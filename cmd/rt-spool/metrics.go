@@ -10,9 +10,9 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/drain"
 	"github.com/resource-tracker/rt/upload/nodestate"
+	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
 func metricsCommand() *cli.Command {
@@ -43,13 +43,11 @@ func runMetrics(c *cli.Context) error {
 
 // reportNode records a drain, and reports the state of the node to a receiver that takes reports. A failure changes
 // nothing about the drain.
-func reportNode(ctx context.Context, cfg config.Config, d drain.Drained, drainErr error, to upload.Client) string {
-	receiver, isOne := to.(nodestate.Receiver)
-	if d.AnotherRuns || !isOne {
+func reportNode(ctx context.Context, cfg config.Config, d *drain.Drained, drainErr error, to *sentinel.Client) string {
+	if d.AnotherRuns {
 		return ""
 	}
-	isComplete := drainErr == nil || errors.Is(drainErr, upload.ErrDamaged)
-	isSent, err := nodeSource(cfg).AfterDrain(ctx, nodestate.Drained{Complete: isComplete, Delivered: d.Delivered, Lost: d.Lost}, receiver)
+	isSent, err := nodeSource(cfg).AfterDrain(ctx, d, drainErr, to)
 	switch {
 	case err != nil:
 		return err.Error()

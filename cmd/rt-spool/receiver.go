@@ -9,21 +9,22 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/drain"
+	"github.com/resource-tracker/rt/upload/s3"
+	"github.com/resource-tracker/rt/upload/sentinel"
 	"github.com/resource-tracker/rt/upload/streaming"
 )
 
 // connect returns the configured receiver and its clients.
-func connect(cfg config.Sentinel) (to drain.Receiver, client upload.Client, putter upload.Putter, err error) {
+func connect(cfg config.Sentinel) (to drain.Receiver, client *sentinel.Client, store *s3.Uploader, err error) {
 	to, err = destination(cfg)
 	if err == nil {
-		client, putter, err = to.Connect()
+		client, store, err = to.Connect()
 	}
 	if err != nil {
 		err = misconfigured(err)
 	}
-	return to, client, putter, err
+	return to, client, store, err
 }
 
 // destination returns where to send. A receiver that the environment names replaces the

@@ -73,7 +73,7 @@ func (n *node) WriteRecord(_ context.Context, w io.Writer) error {
 }
 func (n *node) Figures(context.Context) ([]byte, error) { return n.records.figures, nil }
 
-func (n *node) Scalars(_ context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
+func (n *node) Rates(_ context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return func(yield func(*rt.Snapshot, error) bool) {
 		for seq := from; seq <= to; seq++ {
 			s := rt.Snapshot{Seq: seq, Wall: began.UnixNano() + seq*1e10, Boot: seq * 1e10}

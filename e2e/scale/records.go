@@ -67,7 +67,7 @@ func spoolRun(ctx context.Context, dir string, n *node) (path string, err error)
 	if err != nil {
 		return "", err
 	}
-	for s, err := range n.Scalars(ctx, 1, int64(n.rows)+1) {
+	for s, err := range n.Rates(ctx, 1, int64(n.rows)+1) {
 		if err == nil {
 			err = w.Put(s)
 		}

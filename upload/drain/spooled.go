@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"iter"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
@@ -19,22 +18,17 @@ type spooled struct {
 	privacy *Privacy
 }
 
-// Run implements upload.Description.
+// Run implements upload.Spooled.
 func (s spooled) Run() rt.Run { return s.disguise().Run() }
 
 func (s spooled) disguise() *Disguise { return s.privacy.Disguise(s.Reader.Run()) }
 
-// Scalars implements upload.SnapshotReader. It reads only those parts of the snapshots from which rows are derived.
-func (s spooled) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
-	return s.Rates(ctx, from, to)
-}
-
-// WriteRecord implements upload.Recorder.
+// WriteRecord implements upload.Spooled.
 func (s spooled) WriteRecord(ctx context.Context, w io.Writer) error {
 	return archive.Write(ctx, w, s.Reader, s.privacy.RecordOptions())
 }
 
-// Figures implements upload.Recorder. There are none if one of them is infinite, which JSON cannot have.
+// Figures implements upload.Spooled. There are none if one of them is infinite, which JSON cannot have.
 func (s spooled) Figures(ctx context.Context) ([]byte, error) {
 	events, err := s.Events()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 // drainsFile is the name of the file in the spool in which the drains record what they did.
@@ -97,23 +98,16 @@ func (d drains) fill(n *site.NodeState) {
 	}
 }
 
-// Drained is the result of one drain.
-type Drained struct {
-	Complete  bool // all ended runs that can be read are delivered
-	Delivered int
-	Lost      int // runs of dead trackers
-}
-
 // record adds a drain. n is the state of the node after it.
-func (d drains) record(r Drained, n *site.NodeState, now time.Time) drains {
+func (d drains) record(done *drain.Drained, isComplete bool, n *site.NodeState, now time.Time) drains {
 	d.Last = now.UTC()
-	if r.Complete {
+	if isComplete {
 		d.LastSuccess, d.Failed = d.Last, 0
 	} else {
 		d.Failed++
 	}
-	d.Delivered += int64(r.Delivered)
-	d.Lost += int64(r.Lost)
+	d.Delivered += int64(done.Delivered)
+	d.Lost += int64(done.Lost)
 	if name, err := os.Hostname(); err == nil && n.Node != "" {
 		d.Host, d.Cluster, d.Node = name, n.Cluster, n.Node
 	}

@@ -1,21 +1,27 @@
 package nodestate
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/drain"
+	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -173,39 +179,72 @@ rt_hooks_disabled 0
 # TYPE rt_trackers_alive gauge
 rt_trackers_alive 2
 `
-	if diff := cmp.Diff(want, printed(t, n)); diff != "" {
-		t.Error(diff)
+	if d := diff.Diff(want, printed(t, n)); d != "" {
+		t.Error(d)
 	}
 }
 
-// receiver counts reports.
+// receiver takes registrations and reports of nodes.
 type receiver struct {
-	url      string
-	takes    bool
-	isAbsent bool
-	err      error
-	reports  []site.NodeState
+	*httptest.Server
+	takes   bool // it announces in the answer to a registration that it takes reports
+	status  int  // of the answer to a report; 0: 200
+	reports []site.NodeState
 }
 
-func (r *receiver) Endpoint() string { return r.url }
-func (r *receiver) TakesNodes() bool { return r.takes }
-func (r *receiver) PutNode(_ context.Context, text []byte) (bool, error) {
-	var n site.NodeState
-	if err := json.Unmarshal(text, &n); err != nil {
-		return true, err
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch req.Method + " " + req.URL.Path {
+		case "POST /runs":
+			extensions := ""
+			if r.takes {
+				extensions = `"extensions":{"rt.node":1},`
+			}
+			fmt.Fprintf(w, `{"run_id":"r1",%s"upload_uri_prefix":"s3://b/p","upload_credentials":{"access_key":"a","secret_key":"s","session_token":"t"}}`, extensions)
+		case "PUT /nodes":
+			var n site.NodeState
+			err := json.NewDecoder(req.Body).Decode(&n)
+			if err != nil || req.Header.Get("Authorization") != "Bearer token" {
+				t.Errorf("a report with %v, %v", req.Header, err)
+			}
+			r.reports = append(r.reports, n)
+			w.WriteHeader(cmp.Or(r.status, http.StatusOK))
+		default:
+			t.Errorf("%s %s", req.Method, req.URL)
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// client returns a client of a new process, which registers a run if registers is set.
+func (r *receiver) client(t *testing.T, registers bool) *sentinel.Client {
+	t.Helper()
+	c, err := sentinel.New(sentinel.Config{HTTP: r.Client(), Endpoint: r.URL, Token: "token"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.reports = append(r.reports, n)
-	return !r.isAbsent, r.err
+	if registers {
+		if _, err := c.Register(t.Context(), rt.Run{}, rt.Host{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
 }
 
 // Only a receiver that has announced it gets reports, in later drains too, until it takes none any more.
 func TestAfterDrain(t *testing.T) {
 	s := newSource(t)
 	newRun(t, s, 0, true)
-	drained := func(to *receiver, r Drained, isSent bool, problem string) {
+	registers := true
+	drained := func(to *receiver, delivered, lost int, drainErr error, isSent bool, problem string) {
 		t.Helper()
 		before := len(to.reports)
-		got, err := s.AfterDrain(t.Context(), r, to)
+		done := &drain.Drained{Lost: lost}
+		done.Delivered = delivered
+		got, err := s.AfterDrain(t.Context(), done, drainErr, to.client(t, registers))
 		isProblem := problem != "" && err != nil && strings.Contains(err.Error(), problem)
 		if got != isSent || (err != nil) != (problem != "") || isProblem != (problem != "") {
 			t.Errorf("sent %v, %v", got, err)
@@ -214,11 +253,11 @@ func TestAfterDrain(t *testing.T) {
 			t.Errorf("%d reports", len(to.reports))
 		}
 	}
-	sentinel := &receiver{url: "https://sentinel"}
-	drained(sentinel, Drained{Delivered: 1}, false, "")
-	drained(sentinel, Drained{Complete: true, Delivered: 2, Lost: 1}, false, "")
-	ours := &receiver{url: "https://site", takes: true}
-	drained(ours, Drained{Delivered: 3}, true, "")
+	public, ours := newReceiver(t), newReceiver(t)
+	drained(public, 1, 0, upload.ErrTemporary, false, "")
+	drained(public, 2, 1, upload.ErrDamaged, false, "")
+	ours.takes = true
+	drained(ours, 3, 0, upload.ErrTemporary, true, "")
 	n := ours.reports[0]
 	if n.Cluster != "alps" || n.Node != "n1" || n.Delivered != rt.Some[int64](6) || n.Lost != rt.Some[int64](1) || n.FailedDrains != rt.Some[int64](1) {
 		t.Errorf("%+v", n)
@@ -226,23 +265,23 @@ func TestAfterDrain(t *testing.T) {
 	if last, success := n.LastDrain.Or(start), n.LastSuccess.Or(last(n)); !success.Before(last) || !success.After(start) {
 		t.Errorf("last drain %s, last success %s", last, success)
 	}
-	ours.takes = false // this process has registered no run
+	registers = false
 	if err := os.Remove(newRunPath(t, s)); err != nil {
 		t.Fatal(err)
 	}
-	drained(ours, Drained{Complete: true}, true, "")
+	drained(ours, 0, 0, nil, true, "")
 	if n := ours.reports[1]; n.Node != "n1" || n.FailedDrains != rt.Some[int64](0) {
 		t.Errorf("with an empty spool: %+v", n)
 	}
-	ours.err = errors.New("no answer")
-	drained(ours, Drained{Complete: true}, false, "no answer")
-	ours.err, ours.isAbsent = errors.New("not found"), true
-	drained(ours, Drained{Complete: true}, false, "not found")
-	ours.err, ours.isAbsent = nil, false
-	drained(ours, Drained{Complete: true}, false, "")
-	drained(sentinel, Drained{Complete: true}, false, "")
-	if len(sentinel.reports) != 0 {
-		t.Errorf("%d reports to a service that takes none", len(sentinel.reports))
+	ours.status = http.StatusBadGateway
+	drained(ours, 0, 0, nil, false, "502")
+	ours.status = http.StatusNotFound
+	drained(ours, 0, 0, nil, false, "404")
+	ours.status = 0
+	drained(ours, 0, 0, nil, false, "")
+	drained(public, 0, 0, nil, false, "")
+	if len(public.reports) != 0 {
+		t.Errorf("%d reports to a service that takes none", len(public.reports))
 	}
 }
 
@@ -261,9 +300,9 @@ func newRunPath(t *testing.T, s Source) string {
 // A copy of a spool on another machine does not report as the node from which it is.
 func TestCopiedSpool(t *testing.T) {
 	s := newSource(t)
-	write(t, filepath.Join(s.Spool, drainsFile), `{"host":"another","cluster":"alps","node":"n7","last":"2026-03-01T12:00:00Z","receiver":"https://site","takes_reports":true}`)
-	ours := &receiver{url: "https://site"}
-	if isSent, err := s.AfterDrain(t.Context(), Drained{Complete: true}, ours); isSent || err != nil || len(ours.reports) != 0 {
+	ours := newReceiver(t)
+	write(t, filepath.Join(s.Spool, drainsFile), fmt.Sprintf(`{"host":"another","cluster":"alps","node":"n7","last":"2026-03-01T12:00:00Z","receiver":%q,"takes_reports":true}`, ours.URL))
+	if isSent, err := s.AfterDrain(t.Context(), &drain.Drained{}, nil, ours.client(t, false)); isSent || err != nil || len(ours.reports) != 0 {
 		t.Errorf("sent %v, %v, %+v", isSent, err, ours.reports)
 	}
 }
