@@ -98,7 +98,7 @@ func newDoctor(c *cli.Context) *doctor.Doctor {
 	}
 	cfg.Sentinel.S3Endpoint = cmp.Or(cfg.Sentinel.S3Endpoint, drain.S3Endpoint(os.Getenv)) // as drain does
 	d := &doctor.Doctor{
-		Root: "/", ConfigFile: cmp.Or(c.String("config"), config.DefaultPath), ConfigErr: err, Config: cfg,
+		Files: doctor.Files{Root: "/"}, ConfigFile: cmp.Or(c.String("config"), config.DefaultPath), ConfigErr: err, Config: cfg,
 		SlurmConf: os.Getenv("SLURM_CONF"), EnvToken: os.Getenv(streaming.EnvToken), Version: rt.VersionLine("rt-spool"),
 		Command: doctor.Command, Space: doctor.ReadSpace, Munge: client.ByMunge, HTTP: serviceClient, Local: localClient, GPUs: readGPUs,
 		Wait: wait.For, Now: time.Now,

@@ -63,7 +63,7 @@ func (a account) may(permission fs.FileMode, st os.FileInfo) bool {
 }
 
 // closedTo returns the first directory above a file that the account may not search; empty if there is none.
-func (d *Doctor) closedTo(a account, file string) string {
+func (d Files) closedTo(a account, file string) string {
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
 		st, err := os.Stat(d.path(dir))
 		if err == nil && !a.may(maySearch, st) {

@@ -5,9 +5,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -51,8 +48,7 @@ const (
 
 // Doctor has the inputs of the checks. A test replaces them.
 type Doctor struct {
-	Root       string // of the file system, "/" except in tests
-	Admin      uint32 // the user id that must own hooks and directories: 0 except in tests
+	Files
 	ConfigFile string // the file that was read
 	ConfigErr  error  // why it could not be read; Config has the defaults then
 	Config     config.Config
@@ -75,8 +71,8 @@ type Doctor struct {
 	Wait    func(ctx context.Context, d time.Duration) bool    // false as soon as the context ends
 	Now     func() time.Time
 
-	checks []Check
-	nodes  []string // names of this machine in Slurm
+	findings
+	nodes []string // names of this machine in Slurm
 }
 
 // Space is the room on a file system.
@@ -126,24 +122,24 @@ func (d *Doctor) Run(ctx context.Context, roles ...Role) []Check {
 			d.runNode(ctx)
 		case Login:
 			d.checkPrograms(ctx, "resource-tracker")
-			d.checkSite(ctx)
+			serviceChecks{d}.checkSite(ctx)
 		case Receiver:
-			d.checkReceiver(ctx)
+			serveChecks{d}.run(ctx)
 		}
 	}
 	return d.checks
 }
 
 func (d *Doctor) runNode(ctx context.Context) {
-	d.checkSlurm(ctx)
-	d.checkKernel()
+	slurmChecks{d}.run(ctx)
+	kernelChecks{d}.run()
 	d.checkPrograms(ctx, "rt-prolog", "rt-epilog", "rt-tracker", "resource-tracker")
 	d.checkSwitches()
-	d.checkSpool()
-	d.checkGPU(ctx)
-	d.checkDelivery(ctx)
+	spoolChecks{d}.run()
+	gpuChecks{d}.run(ctx)
+	serviceChecks{d}.checkDelivery(ctx)
 	if d.Config.Site.URL != "" {
-		d.checkSite(ctx)
+		serviceChecks{d}.checkSite(ctx)
 	}
 }
 
@@ -157,54 +153,6 @@ func Worst(checks []Check) Status {
 		}
 	}
 	return worst
-}
-
-func (d *Doctor) ok(name, format string, args ...any) {
-	d.checks = append(d.checks, Check{Name: name, Status: OK, Finding: fmt.Sprintf(format, args...)})
-}
-
-// unknown adds a check that could not be done, and why.
-func (d *Doctor) unknown(name string, err error) {
-	fix := "fix this reason, and run rt-spool doctor again"
-	if errors.Is(err, fs.ErrPermission) {
-		fix = "run rt-spool doctor as root"
-	}
-	d.checks = append(d.checks, Check{Name: name, Status: Unknown, Finding: fmt.Sprintf("not checked: %v", err), Fix: fix})
-}
-
-func (d *Doctor) warn(name, finding, meaning, fix string) {
-	d.checks = append(d.checks, Check{name, Warning, finding, meaning, fix})
-}
-
-func (d *Doctor) fail(name, finding, meaning, fix string) {
-	d.checks = append(d.checks, Check{name, Failure, finding, meaning, fix})
-}
-
-// okUnless adds an ok check if no check of this name has been added since the number n of checks.
-func (d *Doctor) okUnless(n int, name, format string, args ...any) {
-	for _, c := range d.checks[n:] {
-		if c.Name == name {
-			return
-		}
-	}
-	d.ok(name, format, args...)
-}
-
-// path returns a path below the root of the file system.
-func (d *Doctor) path(name string) string { return filepath.Join(d.Root, name) }
-
-func (d *Doctor) exists(name string) bool {
-	if name == "" {
-		return false
-	}
-	_, err := os.Stat(d.path(name))
-	return err == nil
-}
-
-// read returns the content of a file without leading and trailing blanks.
-func (d *Doctor) read(name string) (string, error) {
-	text, err := os.ReadFile(d.path(name))
-	return strings.TrimSpace(string(text)), err
 }
 
 // program returns the path of an installed program of rt, empty if there is none.

@@ -12,8 +12,11 @@ import (
 
 const gpuMeaning = "the GPUs of jobs are not recorded"
 
-// checkGPU checks that trackers can read the GPUs: NVIDIA's with NVML, a library of the driver, AMD's from /sys.
-func (d *Doctor) checkGPU(ctx context.Context) {
+// gpuChecks check the GPUs and their driver.
+type gpuChecks struct{ *Doctor }
+
+// run checks that trackers can read the GPUs: NVIDIA's with NVML, a library of the driver, AMD's from /sys.
+func (d gpuChecks) run(ctx context.Context) {
 	text, err := d.read("/proc/driver/nvidia/version")
 	hasNVIDIA, hasAMD := err == nil, d.exists("/sys/module/amdgpu")
 	switch {
@@ -44,7 +47,7 @@ func (d *Doctor) checkGPU(ctx context.Context) {
 }
 
 // countUnused returns the number of NVIDIA's display and 3D controllers on the PCI bus.
-func (d *Doctor) countUnused() (n int) {
+func (d gpuChecks) countUnused() (n int) {
 	found, _ := filepath.Glob(d.path("/sys/bus/pci/devices/*"))
 	for _, device := range found {
 		name := "/" + strings.TrimPrefix(strings.TrimPrefix(device, d.Root), "/")
@@ -80,7 +83,7 @@ func names(gpus []rt.GPUReading) string {
 func isInstance(g *rt.GPUReading) bool { return g.Detail["parent_uuid"] != "" }
 
 // describeNVIDIA adds the versions of the libraries, and what MIG means for records.
-func (d *Doctor) describeNVIDIA(gpus []rt.GPUReading) {
+func (d gpuChecks) describeNVIDIA(gpus []rt.GPUReading) {
 	enabled, instances := 0, 0
 	version := ""
 	for i := range gpus {

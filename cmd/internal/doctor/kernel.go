@@ -15,7 +15,10 @@ import (
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
-func (d *Doctor) checkKernel() {
+// kernelChecks check what the kernel offers to trackers.
+type kernelChecks struct{ *Doctor }
+
+func (d kernelChecks) run() {
 	d.checkCgroups()
 	d.checkInotify()
 	d.checkRAPL()
@@ -23,7 +26,7 @@ func (d *Doctor) checkKernel() {
 }
 
 // release returns the version of the kernel as major and minor.
-func (d *Doctor) release() (v version, text string, err error) {
+func (d kernelChecks) release() (v version, text string, err error) {
 	text, err = d.read("/proc/sys/kernel/osrelease")
 	if err != nil {
 		return v, text, err
@@ -32,7 +35,7 @@ func (d *Doctor) release() (v version, text string, err error) {
 	return v, text, err
 }
 
-func (d *Doctor) checkCgroups() {
+func (d kernelChecks) checkCgroups() {
 	const name = "kernel.cgroup"
 	m, err := cgroupfs.ReadMounts(d.path("/proc"))
 	if err != nil {
@@ -66,7 +69,7 @@ var meaningOf = map[string]string{
 	"memory":  "the memory of jobs is not recorded",
 }
 
-func (d *Doctor) checkControllers(mount string) {
+func (d kernelChecks) checkControllers(mount string) {
 	const name = "kernel.controllers"
 	text, err := d.read(path.Join(mount, "cgroup.controllers"))
 	if err != nil {
@@ -82,7 +85,7 @@ func (d *Doctor) checkControllers(mount string) {
 	d.okUnless(before, name, "%s", text)
 }
 
-func (d *Doctor) checkPressure() {
+func (d kernelChecks) checkPressure() {
 	const name = "kernel.psi"
 	if _, err := d.read("/proc/pressure/cpu"); err == nil {
 		d.ok(name, "/proc/pressure is there")
@@ -92,7 +95,7 @@ func (d *Doctor) checkPressure() {
 }
 
 // checkPeak checks for memory.peak: since Linux 5.19, in some kernels of distributions earlier.
-func (d *Doctor) checkPeak(mount string) {
+func (d kernelChecks) checkPeak(mount string) {
 	const name = "kernel.memory_peak"
 	if found, _ := filepath.Glob(filepath.Join(d.path(mount), "*", "memory.peak")); len(found) > 0 {
 		d.ok(name, "cgroups have memory.peak")
@@ -115,7 +118,7 @@ const (
 	leastWatches   = 8192
 )
 
-func (d *Doctor) checkInotify() {
+func (d kernelChecks) checkInotify() {
 	for _, limit := range []struct {
 		key   string
 		least int
@@ -137,7 +140,7 @@ func (d *Doctor) checkInotify() {
 }
 
 // checkRAPL checks that the energy counters can be read. Trackers have the capability to read files of root.
-func (d *Doctor) checkRAPL() {
+func (d kernelChecks) checkRAPL() {
 	const name = "kernel.rapl"
 	if d.Config.Energy.Source == "off" {
 		d.ok(name, "energy.source is off")
@@ -162,7 +165,7 @@ func (d *Doctor) checkRAPL() {
 }
 
 // checkPerf checks the kernel's limits of perf_event_open(2), if the configuration has events.
-func (d *Doctor) checkPerf() {
+func (d kernelChecks) checkPerf() {
 	const name = "kernel.perf"
 	if d.Config.Perf == (config.Perf{}) {
 		d.ok(name, "no events are configured")

@@ -25,8 +25,11 @@ const (
 	answerLimit      = 1 << 20 // bytes of an answer
 )
 
+// serviceChecks check the services that this machine sends runs to or reads them from.
+type serviceChecks struct{ *Doctor }
+
 // checkDelivery checks the receiver of the runs, and that it accepts the token.
-func (d *Doctor) checkDelivery(ctx context.Context) {
+func (d serviceChecks) checkDelivery(ctx context.Context) {
 	s := d.Config.Sentinel
 	if s.Endpoint == "" {
 		d.warn("receiver.endpoint", "no receiver is configured", "runs stay on this node until the quota of the spool thins them", "endpoint in section [sentinel] of rt.toml")
@@ -46,7 +49,7 @@ func (d *Doctor) checkDelivery(ctx context.Context) {
 }
 
 // checkStore checks that the object store of the uploads answers. Without credentials it refuses the request.
-func (d *Doctor) checkStore(ctx context.Context) {
+func (d serviceChecks) checkStore(ctx context.Context) {
 	const name = "receiver.store"
 	const meaning = "runs wait in the spool"
 	s := d.Config.Sentinel
@@ -78,7 +81,7 @@ func (d *Doctor) checkStore(ctx context.Context) {
 }
 
 // checkSite checks the site service that users of this machine ask for runs.
-func (d *Doctor) checkSite(ctx context.Context) {
+func (d serviceChecks) checkSite(ctx context.Context) {
 	s := d.Config.Site
 	if s.URL == "" {
 		d.warn("site.url", "no site service is configured", "users see only the runs in spools of this machine", "url in section [site] of rt.toml")
@@ -107,7 +110,7 @@ func bearer(token string) func(*http.Request) error {
 }
 
 // checkDrainMayRead checks that the drain of cron and of systemd, which runs as spool.user, can read the token.
-func (d *Doctor) checkDrainMayRead(file string) {
+func (d serviceChecks) checkDrainMayRead(file string) {
 	st, err := os.Stat(d.path(file))
 	user, userErr := d.user()
 	if err != nil || userErr != nil || user.uid == "" { // other checks report these
@@ -122,7 +125,7 @@ func (d *Doctor) checkDrainMayRead(file string) {
 }
 
 // checkTokenFile returns the token; ok is false without one.
-func (d *Doctor) checkTokenFile(name, file string) (token string, ok bool) {
+func (d serviceChecks) checkTokenFile(name, file string) (token string, ok bool) {
 	before := len(d.checks)
 	st, err := os.Stat(d.path(file))
 	if err == nil && st.Mode().Perm()&0o007 != 0 && name == "receiver.token_file" {
@@ -162,7 +165,7 @@ type service struct {
 }
 
 // checkService asks a service whether it accepts the token, and compares its clock and certificate.
-func (d *Doctor) checkService(ctx context.Context, s service) {
+func (d serviceChecks) checkService(ctx context.Context, s service) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	client, err := d.HTTP(s.caFile)
@@ -196,7 +199,7 @@ func (d *Doctor) checkService(ctx context.Context, s service) {
 	d.checkPeer(s, resp.TLS)
 }
 
-func (d *Doctor) unreachable(s service, err error) {
+func (d serviceChecks) unreachable(s service, err error) {
 	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
 	if isCertificate {
 		d.fail(s.name+".tls", err.Error(), "no connection is made", "renew the certificate, or set ca_file in "+s.section+" of rt.toml")
@@ -205,7 +208,7 @@ func (d *Doctor) unreachable(s service, err error) {
 	d.fail(s.name+".answer", err.Error(), "the service gives no answer to this machine; runs wait in the spool", "check the URL in "+s.section+" of rt.toml, the network and the service")
 }
 
-func (d *Doctor) checkStatus(s service, resp *http.Response, body []byte) {
+func (d serviceChecks) checkStatus(s service, resp *http.Response, body []byte) {
 	name, status := s.name+".token", resp.StatusCode
 	isRefused := status == http.StatusUnauthorized || status == http.StatusForbidden
 	isRedirect := status >= http.StatusMultipleChoices && status < http.StatusBadRequest
@@ -245,7 +248,7 @@ func isOfAPI(resp *http.Response, body []byte) bool {
 	return resp.StatusCode < http.StatusMultipleChoices || object["detail"] != nil || object["error"] != nil
 }
 
-func (d *Doctor) checkClock(s service, date string) {
+func (d serviceChecks) checkClock(s service, date string) {
 	name := s.name + ".clock"
 	at, err := http.ParseTime(date)
 	if err != nil {
@@ -260,7 +263,7 @@ func (d *Doctor) checkClock(s service, date string) {
 	d.ok(name, "differs by %s", difference)
 }
 
-func (d *Doctor) checkPeer(s service, state *tls.ConnectionState) {
+func (d serviceChecks) checkPeer(s service, state *tls.ConnectionState) {
 	if state != nil && len(state.PeerCertificates) > 0 {
 		d.checkCertificate(s.name+".tls", state.PeerCertificates[0])
 	}

@@ -16,16 +16,14 @@ import (
 	"strings"
 )
 
-// checkReceiver checks the files of rt-site serve on this machine. rt-site verify checks the data.
-func (d *Doctor) checkReceiver(ctx context.Context) {
+// serveChecks check the files of rt-site serve on this machine. rt-site verify checks the data.
+type serveChecks struct{ *Doctor }
+
+func (d serveChecks) run(ctx context.Context) {
 	s := d.Config.Serve
-	dir, err := os.Stat(d.path(s.Dir))
-	switch {
-	case err != nil:
-		d.fail("serve.dir", err.Error(), "rt-site serve does not start", "install -d -o rt -g rt -m 750 "+s.Dir)
-	case dir.Mode().Perm()&0o022 != 0:
-		d.fail("serve.dir", fmt.Sprintf("%s can be written by other users (mode %04o)", s.Dir, dir.Mode().Perm()), "another user can replace the runs of the site", "chmod go-w "+s.Dir)
-	default:
+	isSafe := d.checkFile(fileRule{"serve.dir", s.Dir, "rt-site serve does not start", "install -d -o rt -g rt -m 750 " + s.Dir,
+		0o022, "another user can replace the runs of the site", "chmod go-w " + s.Dir})
+	if isSafe {
 		d.ok("serve.dir", "%s", s.Dir)
 		d.checkServeSpace()
 	}
@@ -51,7 +49,7 @@ func (d *Doctor) checkReceiver(ctx context.Context) {
 	}
 }
 
-func (d *Doctor) checkServeSpace() {
+func (d serveChecks) checkServeSpace() {
 	space, err := d.Space(d.path(d.Config.Serve.Dir))
 	const least = 1 << 30
 	switch {
@@ -71,17 +69,10 @@ type tokenFile struct {
 }
 
 // checkServeTokens returns the first token of a file; empty if the file has only hashes of tokens.
-func (d *Doctor) checkServeTokens(f tokenFile) (token string) {
-	st, err := os.Stat(d.path(f.file))
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		d.unknown(f.setting, err)
-		return ""
-	case err != nil:
-		d.fail(f.setting, err.Error(), f.without, "put one token per line into "+f.file)
-		return ""
-	case st.Mode().Perm()&0o007 != 0:
-		d.fail(f.setting, fmt.Sprintf("%s can be read or written by all users (mode %04o)", f.file, st.Mode().Perm()), f.exposed, "chmod o-rwx "+f.file+", and new tokens")
+func (d serveChecks) checkServeTokens(f tokenFile) (token string) {
+	isSafe := d.checkFile(fileRule{f.setting, f.file, f.without, "put one token per line into " + f.file,
+		0o007, f.exposed, "chmod o-rwx " + f.file + ", and new tokens"})
+	if !isSafe {
 		return ""
 	}
 	text, err := d.read(f.file)
@@ -110,7 +101,7 @@ func (d *Doctor) checkServeTokens(f tokenFile) (token string) {
 }
 
 // checkReaders checks who may read the runs of the site.
-func (d *Doctor) checkReaders(ctx context.Context) {
+func (d serveChecks) checkReaders(ctx context.Context) {
 	s := d.Config.Serve
 	if s.ReadTokenFile != "" {
 		d.checkServeTokens(tokenFile{"serve.read_token_file", s.ReadTokenFile, "no read token is valid", "each user of this machine can read the runs that a token in it may read"})
@@ -126,22 +117,16 @@ func (d *Doctor) checkReaders(ctx context.Context) {
 		}
 		d.ok(name, "sacctmgr")
 	default:
-		st, err := os.Stat(d.path(s.Coordinators))
-		switch {
-		case errors.Is(err, fs.ErrPermission):
-			d.unknown(name, err)
-		case err != nil:
-			d.fail(name, err.Error(), "coordinators see only their own jobs", "create the file, or correct serve.coordinators in rt.toml")
-		case st.Mode().Perm()&0o002 != 0:
-			d.fail(name, fmt.Sprintf("%s can be written by all users (mode %04o)", s.Coordinators, st.Mode().Perm()), "another user can let users read the jobs of an account", "chmod o-w "+s.Coordinators)
-		default:
+		isSafe := d.checkFile(fileRule{name, s.Coordinators, "coordinators see only their own jobs", "create the file, or correct serve.coordinators in rt.toml",
+			0o002, "another user can let users read the jobs of an account", "chmod o-w " + s.Coordinators})
+		if isSafe {
 			d.ok(name, "%s", s.Coordinators)
 		}
 	}
 }
 
 // checkLake checks the directory of the Parquet files. rt-site lake tries a store of objects itself.
-func (d *Doctor) checkLake() {
+func (d serveChecks) checkLake() {
 	const name = "serve.lake"
 	dir := d.Config.Serve.Lake
 	isDirectory := strings.HasPrefix(dir, "/")
@@ -161,7 +146,7 @@ func (d *Doctor) checkLake() {
 	}
 }
 
-func (d *Doctor) checkServeTLS() {
+func (d serveChecks) checkServeTLS() {
 	const name = "serve.tls"
 	s := d.Config.Serve
 	if s.TLSCert == "" {
@@ -185,27 +170,27 @@ func (d *Doctor) checkServeTLS() {
 	}
 	d.checkCertificate(name, c)
 	const keyName = "serve.tls_key"
-	key, err := d.read(s.TLSKey)
-	st, statErr := os.Stat(d.path(s.TLSKey))
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		d.unknown(keyName, err)
-	case err != nil || statErr != nil:
-		d.fail(keyName, errors.Join(err, statErr).Error(), "rt-site serve does not start", "correct serve.tls_key in rt.toml")
-	case st.Mode().Perm()&0o007 != 0:
-		d.fail(keyName, fmt.Sprintf("%s can be read by all users (mode %04o)", s.TLSKey, st.Mode().Perm()), "each user of this machine can act as the service", "chmod o-rwx "+s.TLSKey)
-	default:
-		_, err := tls.X509KeyPair([]byte(text), []byte(key))
-		if err != nil { // the error does not quote the key
-			d.fail(keyName, fmt.Sprintf("%s and %s: %v", s.TLSCert, s.TLSKey, err), "rt-site serve does not start", "the key of this certificate in serve.tls_key")
-			return
-		}
-		d.ok(keyName, "%s is the key of the certificate", s.TLSKey)
+	isSafe := d.checkFile(fileRule{keyName, s.TLSKey, "rt-site serve does not start", "correct serve.tls_key in rt.toml",
+		0o007, "each user of this machine can act as the service", "chmod o-rwx " + s.TLSKey})
+	if !isSafe {
+		return
 	}
+	key, err := d.read(s.TLSKey)
+	if errors.Is(err, fs.ErrPermission) {
+		d.unknown(keyName, err)
+		return
+	}
+	_, pairErr := tls.X509KeyPair([]byte(text), []byte(key)) // the error does not quote the key
+	err = errors.Join(err, pairErr)
+	if err != nil {
+		d.fail(keyName, fmt.Sprintf("%s and %s: %v", s.TLSCert, s.TLSKey, err), "rt-site serve does not start", "the key of this certificate in serve.tls_key")
+		return
+	}
+	d.ok(keyName, "%s is the key of the certificate", s.TLSKey)
 }
 
 // checkServeFiles checks that the files of the site belong to one user: those that root makes cannot be written by the service.
-func (d *Doctor) checkServeFiles() {
+func (d serveChecks) checkServeFiles() {
 	const name = "serve.owner"
 	dir := d.Config.Serve.Dir
 	st, err := os.Stat(d.path(dir))
@@ -224,7 +209,7 @@ func (d *Doctor) checkServeFiles() {
 }
 
 // checkPassword checks that a password in rt.toml is not for all users.
-func (d *Doctor) checkPassword() {
+func (d serveChecks) checkPassword() {
 	u, err := url.Parse(d.Config.Serve.Database)
 	st, statErr := os.Stat(d.path(d.ConfigFile))
 	if err != nil || statErr != nil {
@@ -259,7 +244,7 @@ func localURL(listen string, isTLS bool) string {
 }
 
 // checkServing asks the running service for a run, as a node that delivers does.
-func (d *Doctor) checkServing(ctx context.Context, token string) {
+func (d serveChecks) checkServing(ctx context.Context, token string) {
 	const name = "serve.answer"
 	s := d.Config.Serve
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
@@ -291,7 +276,7 @@ func (d *Doctor) checkServing(ctx context.Context, token string) {
 }
 
 // checkStores checks the database and the object store. rt-site does that, because rt-spool links no database client.
-func (d *Doctor) checkStores(ctx context.Context) {
+func (d serveChecks) checkStores(ctx context.Context) {
 	checks, err := d.Stores(ctx)
 	if err != nil {
 		d.checks = append(d.checks, Check{"serve.database", Unknown, fmt.Sprintf("not checked: %v", err), "", "rt-site doctor, as the user of the service and with its environment"})

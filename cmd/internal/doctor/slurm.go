@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,7 +15,10 @@ import (
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
-func (d *Doctor) checkSlurm(ctx context.Context) {
+// slurmChecks check the settings of Slurm.
+type slurmChecks struct{ *Doctor }
+
+func (d slurmChecks) run(ctx context.Context) {
 	s, err := d.settings(ctx)
 	switch {
 	case s.values == nil:
@@ -40,7 +41,7 @@ func (d *Doctor) checkSlurm(ctx context.Context) {
 	d.checkTimeout(&s, "EpilogTimeout", d.EpilogLimit, "hooks.stop_timeout")
 }
 
-func (d *Doctor) checkVersion(ctx context.Context, s *slurmSettings) {
+func (d slurmChecks) checkVersion(ctx context.Context, s *slurmSettings) {
 	const name = "slurm.version"
 	text, found := s.get("SLURM_VERSION")
 	if !found { // that of the programs on this node
@@ -71,7 +72,7 @@ var calls = map[string]*regexp.Regexp{
 }
 
 // checkHook checks that Slurm starts the hook of rt, and that only root can change it.
-func (d *Doctor) checkHook(s *slurmSettings, setting, program, meaning string) {
+func (d slurmChecks) checkHook(s *slurmSettings, setting, program, meaning string) {
 	name := "slurm." + strings.ToLower(setting)
 	script := d.program(strings.ToLower(setting))
 	if script == "" {
@@ -112,30 +113,17 @@ func (d *Doctor) checkHook(s *slurmSettings, setting, program, meaning string) {
 
 // warnNotCalled reports a hook of the site without a call of rt in its text. It can call rt in a way that a search of
 // the text does not find, for example with a variable. An earlier run proves nothing: the hook can have changed since.
-func (d *Doctor) warnNotCalled(name, setting, program, hooks, script, meaning string) {
+func (d slurmChecks) warnNotCalled(name, setting, program, hooks, script, meaning string) {
 	position := map[string]string{"Prolog": "last", "Epilog": "first"}[setting]
 	d.warn(name, fmt.Sprintf("%s names %s: no call of %s is found there", setting, hooks, program), "if it does not call "+program+" in another way: "+meaning,
 		fmt.Sprintf("rt-spool doctor --try, which shows whether a job is tracked; if not, keep the script and add the command: %s || true, as its %s command", script, position))
-}
-
-// hookFiles returns the files of one entry of Prolog or Epilog: a file, a pattern or a directory.
-func (d *Doctor) hookFiles(value string) []string {
-	pattern := d.path(value)
-	if st, err := os.Stat(pattern); err == nil && st.IsDir() {
-		pattern = filepath.Join(pattern, "*")
-	}
-	found, _ := filepath.Glob(pattern) // the error is that of a bad pattern, which names no file
-	for i := range found {
-		found[i] = "/" + strings.TrimPrefix(strings.TrimPrefix(found[i], d.Root), "/")
-	}
-	return found
 }
 
 // errNotOurs means that a file calls no hook of rt.
 var errNotOurs = errors.New("calls no hook of rt")
 
 // calledBy returns the programs of rt that a file calls; none if the file is the program itself.
-func (d *Doctor) calledBy(file, setting string) ([]string, error) {
+func (d slurmChecks) calledBy(file, setting string) ([]string, error) {
 	if calls[setting].MatchString(file) && strings.HasPrefix(path.Base(file), "rt-") {
 		return nil, nil
 	}
@@ -155,46 +143,7 @@ func (d *Doctor) calledBy(file, setting string) ([]string, error) {
 	return nil, errNotOurs
 }
 
-// checkExecutable checks a file that root runs.
-func (d *Doctor) checkExecutable(name, file string) {
-	st, err := os.Stat(d.path(file))
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		d.unknown(name, err)
-		return
-	case err != nil:
-		d.fail(name, fmt.Sprintf("%s does not exist", file), "no job of this node is tracked", "install the package rt, or run make install")
-		return
-	case st.Mode()&0o111 == 0:
-		d.fail(name, fmt.Sprintf("%s is not executable (mode %04o)", file, st.Mode().Perm()), "Slurm drains the node, or no job is tracked", "chmod 755 "+file)
-	}
-	if problem, fix := d.unsafe(file); problem != "" {
-		d.fail(name, problem, "another user can run programs as root", fix)
-	}
-}
-
-// unsafe returns what lets a user other than root change a file: the file itself, or a directory above it.
-func (d *Doctor) unsafe(file string) (problem, fix string) {
-	for at := file; ; at = path.Dir(at) {
-		st, err := os.Stat(d.path(at))
-		if err != nil {
-			return "", ""
-		}
-		uid := ownerOf(st)
-		isShared := st.Mode().Perm()&0o022 != 0 && st.Mode()&fs.ModeSticky == 0
-		switch {
-		case uid != d.Admin:
-			return fmt.Sprintf("%s belongs to the user id %d, not to root", at, uid), "chown root: " + at
-		case isShared:
-			return fmt.Sprintf("%s can be written by users other than root (mode %04o)", at, st.Mode().Perm()), "chmod go-w " + at
-		}
-		if at == "/" || at == "." {
-			return "", ""
-		}
-	}
-}
-
-func (d *Doctor) checkPrologFlags(s *slurmSettings) {
+func (d slurmChecks) checkPrologFlags(s *slurmSettings) {
 	const name = "slurm.prologflags"
 	before := len(d.checks)
 	flags, _ := s.get("PrologFlags")
@@ -214,7 +163,7 @@ func (d *Doctor) checkPrologFlags(s *slurmSettings) {
 }
 
 // checkRunInJob checks whether rt-prolog can leave the job's cgroup, in which RunInJob starts it.
-func (d *Doctor) checkRunInJob(name, found, fix string) {
+func (d slurmChecks) checkRunInJob(name, found, fix string) {
 	m, err := cgroupfs.ReadMounts(d.path("/proc"))
 	if err != nil {
 		return // kernel.cgroup reports it
@@ -227,7 +176,7 @@ func (d *Doctor) checkRunInJob(name, found, fix string) {
 }
 
 // checkPlugins checks the plugins and cgroup.conf, which decide what can be read of a job.
-func (d *Doctor) checkPlugins(s *slurmSettings) {
+func (d slurmChecks) checkPlugins(s *slurmSettings) {
 	proctrack, known := s.get("ProctrackType")
 	switch {
 	case !known:
@@ -258,7 +207,7 @@ func (d *Doctor) checkPlugins(s *slurmSettings) {
 }
 
 // checkCgroupPlugin checks that slurmd makes cgroups, and in a hierarchy that this machine has.
-func (d *Doctor) checkCgroupPlugin(s *slurmSettings) {
+func (d slurmChecks) checkCgroupPlugin(s *slurmSettings) {
 	const name = "slurm.cgroupplugin"
 	plugin, _ := s.get("CgroupPlugin")
 	plugin = strings.TrimPrefix(plugin, "cgroup/")
@@ -280,7 +229,7 @@ func (d *Doctor) checkCgroupPlugin(s *slurmSettings) {
 }
 
 // checkConstraint checks a setting of cgroup.conf, which scontrol prints after those of slurm.conf.
-func (d *Doctor) checkConstraint(s *slurmSettings, setting, meaning string) {
+func (d slurmChecks) checkConstraint(s *slurmSettings, setting, meaning string) {
 	name := "slurm." + strings.ToLower(setting)
 	value, known := s.get(setting)
 	switch {
@@ -295,7 +244,7 @@ func (d *Doctor) checkConstraint(s *slurmSettings, setting, meaning string) {
 
 // checkTimeout checks that Slurm does not kill a hook of rt. Slurm 25.05 has one limit for each kind of
 // hook; older versions have one for both.
-func (d *Doctor) checkTimeout(s *slurmSettings, setting string, need time.Duration, key string) {
+func (d slurmChecks) checkTimeout(s *slurmSettings, setting string, need time.Duration, key string) {
 	name := "slurm." + strings.ToLower(setting)
 	for _, setting := range []string{setting, "PrologEpilogTimeout"} {
 		limit, isLimit := s.seconds(setting)

@@ -15,7 +15,10 @@ import (
 	"github.com/resource-tracker/rt/upload/nodestate"
 )
 
-func (d *Doctor) checkSpool() {
+// spoolChecks check the spool and what trackers and drains need.
+type spoolChecks struct{ *Doctor }
+
+func (d spoolChecks) run() {
 	user, err := d.user()
 	switch {
 	case err != nil:
@@ -37,7 +40,7 @@ func (d *Doctor) checkSpool() {
 }
 
 // checkHostCache checks the facts of the machine, which rt-spool host writes.
-func (d *Doctor) checkHostCache() {
+func (d spoolChecks) checkHostCache() {
 	const name = "rt.host_cache"
 	file := d.Config.Tracker.HostCache
 	if file == "" {
@@ -56,7 +59,7 @@ func (d *Doctor) checkHostCache() {
 }
 
 // checkSpoolDir reports whether the directory of the spool is there.
-func (d *Doctor) checkSpoolDir(a account) bool {
+func (d spoolChecks) checkSpoolDir(a account) bool {
 	const name = "spool.dir"
 	dir, user := d.Config.Spool.Dir, d.Config.Spool.User
 	st, err := os.Stat(d.path(dir))
@@ -93,7 +96,7 @@ func (d *Doctor) checkSpoolDir(a account) bool {
 // leastFree is the room below which trackers may have to keep rows in memory, in bytes.
 const leastFree = 64 << 20
 
-func (d *Doctor) checkSpace() {
+func (d spoolChecks) checkSpace() {
 	dir := d.Config.Spool.Dir
 	space, err := d.Space(d.path(dir))
 	if err != nil {
@@ -138,7 +141,7 @@ type backlog struct {
 	problem                        error     // of a file that cannot be read
 }
 
-func (d *Doctor) readBacklog() (b backlog, err error) {
+func (d spoolChecks) readBacklog() (b backlog, err error) {
 	err = spool.WalkReadOnly(d.path(d.Config.Spool.Dir), func(e *spool.Entry) {
 		b.runs++
 		b.bytes += e.Size
@@ -167,7 +170,7 @@ func (d *Doctor) readBacklog() (b backlog, err error) {
 	return b, err
 }
 
-func (d *Doctor) checkRuns() {
+func (d spoolChecks) checkRuns() {
 	b, err := d.readBacklog()
 	if err == nil && b.denied > 0 {
 		err = fmt.Errorf("%w: this user may not read %d of %d files", fs.ErrPermission, b.denied, b.runs)
@@ -202,7 +205,7 @@ func (d *Doctor) checkRuns() {
 }
 
 // checkDrains checks that a drain runs from time to time and delivers.
-func (d *Doctor) checkDrains() {
+func (d spoolChecks) checkDrains() {
 	const name = "spool.drain"
 	const start = "systemctl enable --now rt-spool-drain.timer, or install contrib/cron/rt-spool"
 	if d.Config.Sentinel.Endpoint == "" {
