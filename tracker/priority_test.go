@@ -4,42 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 	"testing"
 
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
-
-// While the Prolog waits garbage is left alone, but not without end, and from then on
-// there is no limit near which it is collected all the time.
-func TestGarbageIsBounded(t *testing.T) {
-	percent, limit, procs := debug.SetGCPercent(100), debug.SetMemoryLimit(-1), runtime.GOMAXPROCS(0)
-	t.Cleanup(func() {
-		debug.SetGCPercent(percent)
-		debug.SetMemoryLimit(limit)
-		runtime.GOMAXPROCS(procs)
-	})
-	collections := func() uint32 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.NumGC
-	}
-	DeferGC()
-	before := collections()
-	for range 256 {
-		garbage = make([]byte, 1<<20)
-	}
-	if collections() == before {
-		t.Error("256 MiB of garbage were left alone")
-	}
-	LimitMemory()
-	if n := debug.SetMemoryLimit(-1); n < 1<<40 {
-		t.Errorf("the limit stays at %d", n)
-	}
-}
-
-var garbage []byte // so that it is on the heap
 
 // The thread that watches a cgroup which was found late is as urgent as that of one
 // which was known at the start.

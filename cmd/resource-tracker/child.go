@@ -48,7 +48,6 @@ func start(argv []string) (*child, error) {
 	c := &child{signals: make(chan os.Signal, 16)}
 	signal.Notify(c.signals, notIgnored(forwarded...)...)
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
-	defer enableHugePages()()
 	c.pid, _, err = syscall.StartProcess(path, argv, attr)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without "#!": as execvp(3) does
 		c.pid, _, err = syscall.StartProcess("/bin/sh", append([]string{"sh", path}, argv[1:]...), attr)
@@ -77,7 +76,6 @@ func execCommand(argv []string) error {
 	if err != nil {
 		return err
 	}
-	defer enableHugePages()()
 	err = syscall.Exec(path, argv, os.Environ())
 	if errors.Is(err, syscall.ENOEXEC) { // as in start
 		err = syscall.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), os.Environ())

@@ -137,8 +137,7 @@ static void say(const char *text, const char *more) {
 		return; // there is nowhere else to say it
 }
 
-// The priority is before that of huge_pages.go, so that the command inherits nothing of it.
-__attribute__((constructor(101))) static void check_limits(int argc, char **argv) {
+__attribute__((constructor)) static void check_limits(int argc, char **argv) {
 	int at = command_at(argc, argv);
 	if (at == NO_COMMAND || at == ONLY_PRINTS) {
 		const char *fatal = fatal_limit(at == ONLY_PRINTS);

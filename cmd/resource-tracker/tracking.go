@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -84,7 +82,7 @@ func setNode(run *rt.Run) {
 // track opens all sources and sinks. failed is called when a sample cannot be written, warn
 // after other errors.
 func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err error) {
-	tracker.LimitMemory()
+	tracker.LimitRuntime()
 	t := &tracking{run: run}
 	defer func() {
 		if err != nil {
@@ -124,7 +122,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 		t.note(rt.Event{Kind: "job", Name: "tree", Status: "at least", Detail: "a process that began and lost its parent between two readings is not counted: its new parent is not this program"})
 	}
 	t.kills.Step = run.Step
-	t.sinks = append(t.sinks, &t.kills, new(memory))
+	t.sinks = append(t.sinks, &t.kills)
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
 		options.Ledger = t.writer
@@ -386,28 +384,3 @@ type unclosed struct{ io.Writer }
 
 // Close does nothing.
 func (unclosed) Close() error { return nil }
-
-// memory is a sink that releases the memory that only the start needed, and then keeps few pages of the program
-// mapped. It also runs the garbage collector, so that the collector allocates its own memory now. Minutes
-// later this would look like a growing process.
-type memory struct {
-	readings int
-	pages    *tracker.ProgramPages // nil before the third reading
-}
-
-// Put implements collect.Sink.
-func (m *memory) Put(s *rt.Snapshot) error {
-	if m.pages != nil {
-		m.pages.Release(s.Boot)
-		return nil
-	}
-	m.readings++
-	if m.readings == 3 { // all sources have been read twice, and a sample was printed
-		for range 3 {
-			runtime.GC()
-		}
-		debug.FreeOSMemory()
-		m.pages = tracker.NewProgramPages(s.Boot)
-	}
-	return nil
-}

@@ -18,7 +18,6 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/cloud"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/tracker"
 	"github.com/resource-tracker/rt/upload/drain"
 	"github.com/resource-tracker/rt/upload/streaming"
 )
@@ -87,7 +86,6 @@ const startTime = 10 * time.Second
 func releaseStart() {
 	defer recovery.Handle(func(error) {}) // only the saving is lost
 	debug.FreeOSMemory()
-	tracker.NewProgramPages(0)
 }
 
 // refusal is a run that is not sent, because the receiver is not configured as it must be. Only a spool that is

@@ -80,7 +80,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func track(configFile string, delay time.Duration, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) (err error) {
 	defer recovery.Handle(func(fault error) { err = fault })
 	stop := notifyStop()
-	prolog.begin()
 	run, noRun := readRun(stdin) // first, because rt-prolog waits until a long run is read
 	waitForStart(delay, stop)
 	cfg, err := config.Load(configFile)
@@ -91,7 +90,7 @@ func track(configFile string, delay time.Duration, stdin io.Reader, last io.Writ
 	if noRun != nil {
 		return noRun
 	}
-	tracker.DeferGC()
+	tracker.LimitRuntime()
 	syscall.Umask(0o027)
 	t, err := newJobTracker(cfg, run, prolog.hasEnded, (*log).Logger)
 	if err != nil {
@@ -151,10 +150,10 @@ func groupName(file string, gid uint64) string {
 	return group[0]
 }
 
-// readyFD is where rt-prolog waits for "started", and then for one more line: "ready", or "error: ...".
+// readyFD is where rt-prolog waits for one line: "ready", or "error: ...".
 const readyFD = 3
 
-// ready reports to rt-prolog that the tracker runs and then, once, whether tracking has begun.
+// ready reports to rt-prolog, once, whether tracking has begun.
 type ready struct {
 	pipe *os.File
 }
@@ -167,13 +166,6 @@ func openReady() *ready {
 	}
 	syscall.CloseOnExec(readyFD)
 	return &ready{pipe: os.NewFile(readyFD, "ready")}
-}
-
-// begin sends the first line.
-func (r *ready) begin() {
-	if r.pipe != nil {
-		_, _ = r.pipe.WriteString("started\n") // the next line gets the error again
-	}
 }
 
 // hasEnded reports whether the Prolog may have ended: it no longer waits for the line, so the job may

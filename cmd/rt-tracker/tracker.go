@@ -311,32 +311,17 @@ func (l *lastReading) Put(s *rt.Snapshot) error {
 // announcement is a sink that sends "ready" to the Prolog after the first snapshot, and then
 // lowers the priority of the tracker's threads.
 type announcement struct {
-	prolog   *ready
-	file     *tracker.RunFile
-	job      *tracker.JobWatch
-	shrinkAt int64              // boot time in nanoseconds; 0 before the first snapshot
-	memory   *tracker.Footprint // nil before shrinkAt
+	prolog *ready
+	file   *tracker.RunFile
+	job    *tracker.JobWatch
 }
 
-// shrinkAfter is the time after which the tracker releases the memory that only its start needed. For a
-// shorter job this is not worth its CPU time.
-const shrinkAfter = 9500 * time.Millisecond
-
 // Put implements collect.Sink.
-func (a *announcement) Put(s *rt.Snapshot) error {
+func (a *announcement) Put(*rt.Snapshot) error {
 	if a.prolog != nil && a.file.Wait() == nil { // otherwise the Prolog gets the reason, see run
 		a.prolog.send("ready")
 		a.prolog = nil
 		tracker.LowerPriority(a.job.Thread())
-	}
-	if a.shrinkAt == 0 {
-		a.shrinkAt = s.Boot + int64(shrinkAfter)
-	}
-	switch {
-	case a.memory != nil:
-		a.memory.Collect(s.Boot)
-	case s.Boot >= a.shrinkAt:
-		a.memory = tracker.NewFootprint(s.Boot)
 	}
 	return nil
 }

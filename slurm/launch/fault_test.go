@@ -89,7 +89,7 @@ func TestLateTrackerGetsItsRun(t *testing.T) {
 			}
 			tracker.feed.Close()
 			defer killTracker(t, StateFile{PID: tracker.pid, PIDStart: tracker.start})
-			if running, err := tracker.waitReady("/proc", time.Now().Add(time.Minute)); !running || err != nil {
+			if running, err := tracker.waitReady(time.Now().Add(time.Minute)); !running || err != nil {
 				t.Fatalf("running %v, %v", running, err)
 			}
 			var got rt.Run
@@ -515,7 +515,7 @@ func TestSpread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if running, err := tr.waitReady("/proc", time.Now().Add(time.Hour)); !running || !errors.Is(err, ErrLate) {
+	if running, err := tr.waitReady(time.Now().Add(time.Hour)); !running || !errors.Is(err, ErrLate) {
 		t.Errorf("running %v, %v", running, err)
 	}
 	for !exists(filepath.Join(dir, "started")) {

@@ -44,17 +44,14 @@ cat /proc/$$/stat >%[1]s/stat
 echo "ready" >&3
 kill -STOP $$`
 	fakeStubborn = `trap '' USR1
-echo "started" >&3
 echo "ready" >&3
 exec 3>&-
 ` + forever
 	fakeHangs = forever
 	fakeError = `echo "started" >>%[1]s/started
-echo "started" >&3
 echo "error: cannot open the spool %[1]s/spool: no such directory; make it" >&3
 exit 1`
-	fakeDies = `echo "started" >&3
-exit 9`
+	fakeDies = `exit 9`
 )
 
 // newHook makes a hook around a fake tracker.

@@ -28,8 +28,6 @@ type tracker struct {
 	ready   *os.File // reading end of its descriptor 3
 	timeout time.Duration
 	delay   time.Duration // the tracker waits for this time before it does anything
-
-	hasSlack bool // its monitor thread has the timer slack
 }
 
 // spread holds the random waits of one of many Prologs that run at once. Without them the trackers
@@ -150,20 +148,16 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 		argv = append(argv, "--delay", delay.String())
 	}
 	// One arena of malloc(3) instead of one for each thread that SQLite has run on, and no cache in each thread: 0.4 MiB less.
-	// With GOMAXPROCS the runtime has from its start the processors that tracker.DeferGC sets: to change their number stops all threads.
 	attr := &syscall.ProcAttr{Dir: "/", Env: []string{
-		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0", "GOMAXPROCS=6",
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0",
 	}, Files: files}
 	closeOnExec()
-	defer disableHugePages()()
-	// The child inherits the capabilities, the mask and the timer slack of the thread that forks.
+	// The tracker inherits this. Where all programs use huge pages, it would have 4 MiB more resident.
+	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
+	// The child inherits the capabilities and the mask of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	needsNice := !allowNiceZero() && hasCapability(unix.CAP_SYS_NICE)
-	if delay > 0 || !maySetTimerSlack(h.ProcRoot) { // else the Prolog sets the slack when the tracker is ready
-		resetSlack := inheritTimerSlack()
-		defer resetSlack()
-	}
 	restore, err := blockStop()
 	if err != nil {
 		return 0, err
@@ -219,9 +213,8 @@ func (h *Hook) privileges(needsNice bool) []*syscall.SysProcAttr {
 }
 
 // waitReady waits for the tracker's line on its descriptor 3: "ready", or "error: ..." if
-// it cannot track. It also reports whether the tracker is still running. The line "started" comes before,
-// when the tracker's threads exist.
-func (t *tracker) waitReady(procRoot string, deadline time.Time) (running bool, err error) {
+// it cannot track. It also reports whether the tracker is still running.
+func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	defer t.ready.Close()
 	if t.delay > 0 {
 		return true, fmt.Errorf("many jobs begin at once: %s (process %d) begins in %s; %w", t.path, t.pid, t.delay.Round(time.Millisecond), ErrLate)
@@ -229,12 +222,7 @@ func (t *tracker) waitReady(procRoot string, deadline time.Time) (running bool, 
 	if err := t.ready.SetReadDeadline(latest(deadline)); err != nil {
 		return true, fmt.Errorf("cannot read the state of %s (process %d): %w", t.path, t.pid, err)
 	}
-	lines := bufio.NewReader(io.LimitReader(t.ready, 4096))
-	line, err := lines.ReadString('\n')
-	if line == "started\n" {
-		t.hasSlack = setTimerSlack(procRoot, t.pid)
-		line, err = lines.ReadString('\n')
-	}
+	line, err := bufio.NewReader(io.LimitReader(t.ready, 4096)).ReadString('\n')
 	line = strings.TrimSuffix(line, "\n")
 	switch {
 	case line == "ready":
@@ -304,4 +292,12 @@ func blockStop() (restore func(), err error) {
 		return nil, os.NewSyscallError("rt_sigprocmask", err)
 	}
 	return func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }, nil
+}
+
+// hasCapability reports whether the calling thread has a capability in its effective set, see capabilities(7).
+func hasCapability(capability uint) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	err := unix.Capget(&header, &sets[0])
+	return err == nil && sets[capability/32].Effective&(1<<(capability%32)) != 0
 }

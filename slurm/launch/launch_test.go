@@ -57,7 +57,7 @@ func TestTrackerProcess(t *testing.T) {
 	}
 	for line := range strings.Lines(read(t, dir, "env")) {
 		name, _, _ := strings.Cut(line, "=")
-		if !slices.Contains([]string{"PATH", "LANG", "GLIBC_TUNABLES", "GOMAXPROCS", "PWD", "OLDPWD", "SHLVL", "_"}, name) { // the last four are the shell's
+		if !slices.Contains([]string{"PATH", "LANG", "GLIBC_TUNABLES", "PWD", "OLDPWD", "SHLVL", "_"}, name) { // the last four are the shell's
 			t.Errorf("the tracker's environment has %q", line)
 		}
 	}
@@ -168,5 +168,17 @@ echo "error: $got" >&3`)
 	}
 	if !strings.Contains(got, fmt.Sprintf("CapEff: %016x;", capabilities)) && !strings.Contains(got, "CapEff: 0000000000000000;") {
 		t.Errorf("the tracker is %q: other capabilities than %016x", got, capabilities)
+	}
+}
+
+// A tracker uses no transparent huge pages.
+func TestTrackerHasNoHugePages(t *testing.T) {
+	h, _ := newHook(t, "")
+	fake := "#!/usr/bin/awk -f\nBEGIN { while (getline < \"/proc/self/status\") if (/^THP_enabled/) print \"error: \" $0 >\"/dev/fd/3\" }\n"
+	if err := os.WriteFile(h.Tracker, []byte(fake), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Prolog(prolog12); err == nil || !strings.HasSuffix(err.Error(), "THP_enabled:\t0") {
+		t.Errorf("the tracker reports %v", err)
 	}
 }

@@ -81,10 +81,7 @@ func (h *Hook) track(run *rt.Run, a *attempt) (err error) {
 	if err != nil {
 		return err
 	}
-	running, err := t.waitReady(h.ProcRoot, deadline)
-	if running && !t.hasSlack { // it is late
-		setTimerSlack(h.ProcRoot, t.pid)
-	}
+	running, err := t.waitReady(deadline)
 	switch {
 	case !running:
 		err = errors.Join(err, h.State.removeStateFile(run.JobID.Or(0), run.Node))
