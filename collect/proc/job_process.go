@@ -28,13 +28,7 @@ type jobProcess struct {
 	ioRead   bool // io was read
 	isDenied bool // io may not be read
 	switches counters
-	idle     int            // readings since switches was read, in which it did nothing
 	pss      rt.Opt[uint64] // of this reading
-	ranFor   int64          // its CPU clock before the last complete reading, see hasRun; 0 if it is not known
-	ranAt    int            // the scan that found that it has run
-	isKept   bool           // it has not run, so that the last scan has not read it
-
-	hasParent bool // its parent was one of the job's processes at the last scan
 
 	held   bool // the files are open, unless opening them failed
 	stat   procfile.File
@@ -65,15 +59,9 @@ func (p *jobProcess) text(names *peek, root, name string, f *procfile.File) ([]b
 	return names.buf.Read(f)
 }
 
-// refresh reads the process again and reports whether it exists. hasClock means that cpuClock
-// shows whether it has run.
-func (p *jobProcess) refresh(names *peek, root string, hasClock bool) (alive bool) {
-	var ranFor int64
-	if hasClock {
-		ranFor = cpuClock(p.pid) // first: what the process does during the reading changes it
-	}
-	isStatusKnown := p.ranFor != 0 && p.ranFor == ranFor && p.idle == 0
-	p.ranFor, p.isKept, p.isDenied = 0, false, false
+// refresh reads the process again and reports whether it exists.
+func (p *jobProcess) refresh(names *peek, root string) (alive bool) {
+	p.isDenied = false
 	b, err := p.text(names, root, "/stat", &p.stat)
 	if isUnread(err) {
 		p.used = 0
@@ -91,37 +79,24 @@ func (p *jobProcess) refresh(names *peek, root string, hasClock bool) (alive boo
 	p.used = used - min(p.own[0]+p.own[1], used)
 	p.cpu = used + now.Waited[0] + now.Waited[1]
 	p.ppid, p.own, p.threads, p.rss = now.PPID, now.Own, now.Threads, now.RSS
-	before := p.io.now
 	b, err = p.text(names, root, "/io", &p.ioFile)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		p.isDenied, p.ranFor = true, ranFor
+		p.isDenied = true
 	case err == nil:
 		if c, ok := parsePidIO(b); ok {
 			p.io.update(c)
-			p.ioRead, p.ranFor = true, ranFor
+			p.ioRead = true
 		}
-	}
-	if isStatusKnown {
-		return true
-	}
-	isIdle := p.used == 0 && p.io.now == before
-	if isIdle && p.idle < maxIdle {
-		p.idle++
-		return true
 	}
 	b, err = p.text(names, root, "/status", &p.status)
 	if err == nil {
 		if c, ok := parseSwitches(b); ok {
-			p.switches, p.idle = c, 0
+			p.switches = c
 		}
 	}
 	return true
 }
-
-// maxIdle is the number of consecutive readings without the status of a process that
-// neither ran nor read nor wrote: status costs twice as much as the other files together.
-const maxIdle = 4
 
 // reading is the process as the snapshot shows it.
 func (p *jobProcess) reading() rt.ProcessReading {

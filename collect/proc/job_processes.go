@@ -32,8 +32,7 @@ type Lister interface {
 // the sums of the I/O bytes and context switches of all processes.
 //
 // A scan of a thousand processes takes tens of milliseconds, so not every reading makes one.
-// A snapshot between two scans has no processes and no sums. A scan does not read the files of
-// processes that have not run since the last one: their figures in the sums are still the same.
+// A snapshot between two scans has no processes and no sums.
 //
 // The bytes are a lower bound. They are complete if another process of the job or its
 // slurmstepd waits for each process that exits (see processCounter): then they include short
@@ -46,18 +45,15 @@ type JobProcs struct {
 	topSize int
 	held    int // processes with open descriptors
 
-	procs    []jobProcess // a parent always before its children
-	at       map[int]int  // pid -> index in procs
-	fresh    []jobProcess // scratch: those found in this scan
-	pids     []int
-	top      topN
-	shown    []int          // scratch: indices in procs of the processes in the snapshot
-	usage    rt.Opt[uint64] // the job's CPU time at the last scan, microseconds
-	hasClock bool           // cpuClock shows whether a process has run, see hasExactClock; the pids are those of this PID namespace
-	scans    int
-	names    peek
-	reapers  reapers
-	slow     pssReader
+	procs   []jobProcess // a parent always before its children
+	at      map[int]int  // pid -> index in procs
+	fresh   []jobProcess // scratch: those found in this scan
+	pids    []int
+	top     topN
+	shown   []int // scratch: indices in procs of the processes in the snapshot
+	names   peek
+	reapers reapers
+	slow    pssReader
 
 	time      func() time.Duration // CPU time so far, to measure the cost of a scan
 	pace      scanPace
@@ -83,12 +79,10 @@ type JobProcs struct {
 // its processes. A snapshot has the top processes by CPU time and the top processes by memory.
 // The source uses the job's part of the snapshot, so it must be read after the job.
 func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
-	j := &JobProcs{
+	return &JobProcs{
 		fs: fs, list: list, topSize: top,
 		at: map[int]int{}, slow: pssReader{root: fs.Proc, wait: slowWait, most: pssTime}, time: threadTime,
 	}
-	j.hasClock = j.names.isOwnProc(fs.Proc) && hasExactClock()
-	return j
 }
 
 // Name is the name of the source in the ledger.
@@ -115,7 +109,7 @@ func (j *JobProcs) measureScan(s *rt.Snapshot) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	began := j.time()
-	j.scan(&s.Job, s.Reason != rt.ReasonTick)
+	j.scan()
 	j.show(s)
 	j.publish(&s.Job)
 	isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop
@@ -181,22 +175,14 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// scan reads the job's processes: all, or those that have run since the last scan and a part of the others.
-func (j *JobProcs) scan(r *rt.JobReading, all bool) {
+// scan reads the job's processes.
+func (j *JobProcs) scan() {
 	j.denied = nil
-	isRestIdle := j.isRestIdle(r)
-	j.scans++
 	j.pids = j.list.Procs(j.pids[:0])
 	j.reapers.begin()
 	for i := range j.procs {
 		p := &j.procs[i]
 		ppid := p.ppid
-		if !all && j.canKeep(p, isRestIdle) {
-			p.isKept, p.used = true, 0
-			p.pss.Clear()
-			j.noteDenied(p)
-			continue
-		}
 		j.refresh(p)
 		if p.ppid != ppid {
 			j.trackReaper(p)
@@ -209,31 +195,11 @@ func (j *JobProcs) scan(r *rt.JobReading, all bool) {
 	j.removeEnded()
 }
 
-// refreshKept reads a process that a scan has not read, and reports whether it exists.
-func (j *JobProcs) refreshKept(p *jobProcess) (alive bool) {
-	ppid := p.ppid
-	alive = p.refresh(&j.names, j.fs.Proc, j.hasClock)
-	_, p.hasParent = j.at[p.ppid]
-	if alive && p.ppid != ppid {
-		j.trackReaper(p)
-	}
-	return alive
-}
-
 func (j *JobProcs) refresh(p *jobProcess) {
-	ranFor := p.ranFor
-	p.alive = p.refresh(&j.names, j.fs.Proc, j.hasClock)
-	_, p.hasParent = j.at[p.ppid]
-	if p.ranFor != ranFor {
-		p.ranAt = j.scans
-	}
+	p.alive = p.refresh(&j.names, j.fs.Proc)
 	p.pss.Clear()
-	j.noteDenied(p)
 	j.ioSeen = j.ioSeen || p.ioRead
 	j.seen = j.seen || p.alive
-}
-
-func (j *JobProcs) noteDenied(p *jobProcess) {
 	if p.isDenied && j.denied == nil {
 		j.denied = fmt.Errorf("read %s/%d/io: %w; reading the bytes of a job's processes takes root or CAP_SYS_PTRACE", j.fs.Proc, p.pid, fs.ErrPermission)
 	}
@@ -253,7 +219,7 @@ func (j *JobProcs) discover() {
 			j.isAmong = true
 			j.daemons = append(j.daemons, pid) // Slurm 26.05 has it in the step's directory of v1
 		default:
-			j.fresh = append(j.fresh, jobProcess{pid: pid, ppid: stat.PPID, start: stat.Start, idle: maxIdle})
+			j.fresh = append(j.fresh, jobProcess{pid: pid, ppid: stat.PPID, start: stat.Start})
 		}
 	}
 	slices.SortFunc(j.fresh, older)
@@ -439,10 +405,6 @@ func (j *JobProcs) show(s *rt.Snapshot) {
 			j.shown = append(j.shown, i)
 		}
 	}
-	j.shown = slices.DeleteFunc(j.shown, func(i int) bool {
-		p := &j.procs[i]
-		return p.isKept && !j.refreshKept(p) // one that has just ended is settled by the next scan
-	})
 	j.readSlowly(s.Boot)
 	for _, i := range j.shown {
 		s.Procs = append(s.Procs, j.procs[i].reading())

@@ -3,7 +3,6 @@ package proc
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -11,11 +10,31 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
+
+type pidList []int
+
+func (l pidList) Procs(dst []int) []int { return append(dst, l...) }
+
+// jobScans scans the processes of a job at each call of read.
+type jobScans struct {
+	*JobProcs
+	s rt.Snapshot
+}
+
+func (j *jobScans) read(t *testing.T, why rt.Reason) {
+	t.Helper()
+	j.s.Reason, j.s.Boot = why, j.s.Boot+int64(time.Hour)
+	j.s.Job = rt.JobReading{Phase: rt.JobPresent}
+	if err := j.Read(&j.s); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // startWithChild starts a program that prints the pid of its child, and returns its pipes and the pid.
 func startWithChild(t *testing.T, parent *exec.Cmd) (input io.Closer, output *bufio.Reader, child int) {
@@ -59,17 +78,6 @@ func startsWriter(t *testing.T, script string) (parent *exec.Cmd, input io.Close
 	return parent, input, output, child
 }
 
-// rest reads until pid was just read because it was due, so that it is kept for some scans.
-func (j *jobScans) rest(t *testing.T, pid int) {
-	t.Helper()
-	for range 2 * keepScans {
-		j.read(t, rt.ReasonTick)
-	}
-	for (pid+j.scans)%keepScans != 1 {
-		j.read(t, rt.ReasonTick)
-	}
-}
-
 // adoptOrphans makes this process the new parent of its descendants when their parent ends.
 func adoptOrphans(t *testing.T) {
 	t.Helper()
@@ -104,15 +112,13 @@ func (j *jobScans) endAdopted(t *testing.T, child int) {
 	}
 }
 
-// The parent of a process ends and stays as a zombie. The process gets another parent at once, without
-// running, and its bytes go there.
-func TestIdleChildOfAZombie(t *testing.T) {
+// The parent of a process ends and stays as a zombie. The process gets another parent at once, and its bytes go there.
+func TestChildOfAZombie(t *testing.T) {
 	adoptOrphans(t)
 	parent, input, _, child := startsWriter(t, `<STDIN>; exit`)
 	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{os.Getpid(), parent.Process.Pid, child}, 0)}
 	defer j.Close()
 	j.read(t, rt.ReasonFirst)
-	j.rest(t, child)
 	_ = input.Close()
 	if err := unix.Waitid(unix.P_PID, parent.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil { // it is a zombie
 		t.Fatal(err)
@@ -123,8 +129,8 @@ func TestIdleChildOfAZombie(t *testing.T) {
 	_ = parent.Wait()
 }
 
-// A scan finds a process before its parent, and keeps it when the parent ends. The next scan reads it.
-func TestIdleChildBeforeItsParent(t *testing.T) {
+// A scan finds a process before its parent, and the parent ends.
+func TestChildBeforeItsParent(t *testing.T) {
 	adoptOrphans(t)
 	parent, input, _, child := startsWriter(t, `<STDIN>; exit`)
 	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{os.Getpid(), child}, 0)}
@@ -132,7 +138,6 @@ func TestIdleChildBeforeItsParent(t *testing.T) {
 	j.read(t, rt.ReasonFirst)
 	j.list = pidList{os.Getpid(), child, parent.Process.Pid}
 	j.read(t, rt.ReasonTick)
-	j.rest(t, child)
 	_ = input.Close()
 	_ = parent.Wait()
 	j.read(t, rt.ReasonTick)
@@ -140,66 +145,21 @@ func TestIdleChildBeforeItsParent(t *testing.T) {
 	j.endAdopted(t, child)
 }
 
-// A process has waited for its child, and its CPU clock does not show that yet.
-func TestIdleParentWithALateClock(t *testing.T) {
+// A process waits for its child, whose bytes are then its own.
+func TestParentWaits(t *testing.T) {
 	parent, input, output, child := startsWriter(t, `waitpid($c,0); print "x"; close STDOUT; <STDIN>`)
 	defer func() { _ = input.Close(); _ = parent.Wait() }()
 	j := &jobScans{JobProcs: NewJobProcs(NewFS("/proc", "/sys"), pidList{parent.Process.Pid, child}, 0)}
 	defer j.Close()
 	j.read(t, rt.ReasonFirst)
-	j.rest(t, parent.Process.Pid)
 	before := j.s.Job.ProcWriteBytes.Or(0)
 	_ = unix.Kill(child, unix.SIGKILL)
 	if _, err := output.ReadByte(); err != nil { // it has waited
 		t.Fatal(err)
 	}
-	isLate := func() {
-		p := &j.procs[j.at[parent.Process.Pid]]
-		p.ranFor, p.idle = cpuClock(p.pid), 0
-	}
-	isLate()
-	j.read(t, rt.ReasonTick)
-	isLate()
-	j.read(t, rt.ReasonTick)
-	j.procs[j.at[parent.Process.Pid]].ranFor = 1
 	j.read(t, rt.ReasonTick)
 	j.read(t, rt.ReasonLast)
 	if after := j.s.Job.ProcWriteBytes.Or(0); before < 16<<20 || after > before+1<<20 {
 		t.Errorf("%d bytes written before the end of the child, %d after", before, after)
-	}
-}
-
-// The pids of another PID namespace say nothing about the processes with these pids here.
-func TestIdleInAnotherNamespace(t *testing.T) {
-	pid := startIdle(t).cmd.Process.Pid
-	root := t.TempDir()
-	dir := filepath.Join(root, strconv.Itoa(pid))
-	put := func(n int) {
-		t.Helper()
-		for name, text := range map[string]string{
-			"stat":   fmt.Sprintf("%d (app) S 1 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 500 0 10 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", pid, n*100),
-			"io":     "read_bytes: 0\nwrite_bytes: 0\n",
-			"status": fmt.Sprintf("Name:\tapp\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t0\n", n),
-		} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	put(1)
-	j := &jobScans{JobProcs: NewJobProcs(NewFS(root, "/sys"), pidList{pid}, 0)}
-	defer j.Close()
-	j.read(t, rt.ReasonFirst)
-	const last = 50
-	for i := 2; i <= last; i++ {
-		put(i)
-		j.read(t, rt.ReasonTick)
-	}
-	j.read(t, rt.ReasonLast)
-	if got := j.s.Job.VoluntarySwitches.Or(0); got != last {
-		t.Errorf("%d switches, want %d", got, last)
 	}
 }
