@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,24 +24,7 @@ type Files struct {
 	huge hugePages    // v2, of a job
 
 	usage, stat, events *file // of the memory; there are no events in v1
-
-	activity  activity // at the last reading
-	changedAt int64    // boot time in nanoseconds at which activity was found to differ
-	readAt    int64    // boot time in nanoseconds of the last complete ReadChanged
 }
-
-// activity has the figures without which the others of a step or task do not change: its processes
-// did not run, and no memory was charged or freed. The kernel writes pages back later, so the bytes
-// that are written are no such figures.
-type activity struct{ cpu, memory rt.Opt[uint64] }
-
-// settled is how long after the last activity the other figures may still change: the kernel updates
-// memory.stat up to 2 s after memory.current, later if it is busy. Only what is read after this time is final.
-const settled = int64(4 * time.Second)
-
-func activityOf(r *rt.JobReading) activity { return activity{r.CPUUsage, r.MemCurrent} }
-
-func (a activity) isKnown() bool { return a.cpu.Valid() && a.memory.Valid() }
 
 // file is one of them.
 type file struct {
@@ -50,7 +32,6 @@ type file struct {
 	name       string
 	parse      func(b []byte, r *rt.JobReading)
 	isFallback bool // it is read if the files before it had no user and system time
-	isFirst    bool // ReadChanged reads it in any case
 
 	procfile.File
 }
@@ -91,7 +72,6 @@ func newFiles(all []file) *Files {
 // Open opens the files of a controller in dir that are not open yet. A file that does
 // not exist, yet or on this kernel, is no error.
 func (f *Files) Open(controller, dir string) error {
-	f.activity = activity{}
 	var errs []error
 	for i := range f.all {
 		if e := &f.all[i]; e.controller == controller {
@@ -108,7 +88,6 @@ func (f *Files) Open(controller, dir string) error {
 // Drop closes the files of a controller after its directory was removed. They can be
 // opened again in another directory.
 func (f *Files) Drop(controller string) {
-	f.activity = activity{}
 	for i := range f.all {
 		if e := &f.all[i]; e.controller == controller {
 			e.Retire()
@@ -145,34 +124,6 @@ func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
 	f.leaveOutThreads(r, buf)
 	f.huge.read(r, buf)
 	f.peak.readInto(r, buf)
-	f.activity = activity{} // the time of this reading is not known: the next one is complete
-}
-
-// ReadChanged is Read for a step or task at the boot time boot, in nanoseconds. If the group has used
-// no CPU time since some time before the last complete reading and its memory is the same, it sets only
-// the figures of the files with isFirst and returns false: all other figures are those of that reading.
-func (f *Files) ReadChanged(r *rt.JobReading, buf *procfile.Buffer, boot int64) bool {
-	for i := range f.all {
-		if e := &f.all[i]; e.isFirst {
-			f.readFile(e, r, buf)
-		}
-	}
-	now := activityOf(r)
-	isIdle := now.isKnown() && now == f.activity
-	if isIdle && f.readAt-f.changedAt > settled {
-		return false
-	}
-	if !isIdle {
-		f.changedAt = boot
-	}
-	f.readAt = boot
-	for i := range f.all {
-		if e := &f.all[i]; !e.isFirst {
-			f.readFile(e, r, buf)
-		}
-	}
-	f.activity = now
-	return true
 }
 
 func (f *Files) readFile(e *file, r *rt.JobReading, buf *procfile.Buffer) {

@@ -231,14 +231,14 @@ const (
 // https://docs.kernel.org/admin-guide/cgroup-v1/
 func stepFilesV1(stacked Majors) []file {
 	return []file{
-		{controller: "cpuacct", name: "cpuacct.usage", isFirst: true, parse: scaled(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUUsage }, nanosPerMicro)},
+		{controller: "cpuacct", name: "cpuacct.usage", parse: scaled(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUUsage }, nanosPerMicro)},
 		{controller: "cpuacct", name: "cpuacct.usage_user", parse: scaled(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUUser }, nanosPerMicro)},  // Linux 4.6
 		{controller: "cpuacct", name: "cpuacct.usage_sys", parse: scaled(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUSystem }, nanosPerMicro)}, // Linux 4.6
 		{controller: "cpuacct", name: "cpuacct.stat", parse: parseCPUAcctStat, isFallback: true},
-		{controller: "memory", name: "memory.usage_in_bytes", isFirst: true, parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemCurrent })}, // with page cache
+		{controller: "memory", name: "memory.usage_in_bytes", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemCurrent })}, // with page cache
 		{controller: "memory", name: "memory.max_usage_in_bytes", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemPeak })},
 		{controller: "memory", name: "memory.stat", parse: parseMemoryStatV1},
-		{controller: "blkio", name: "blkio.throttle.io_service_bytes_recursive", isFirst: true, parse: func(b []byte, r *rt.JobReading) {
+		{controller: "blkio", name: "blkio.throttle.io_service_bytes_recursive", parse: func(b []byte, r *rt.JobReading) {
 			read, write := parseBlkio(b, stacked)
 			r.IOReadBytes.Set(read)
 			r.IOWriteBytes.Set(write)
@@ -274,12 +274,12 @@ func scaled(field figure, divisor uint64) func([]byte, *rt.JobReading) {
 // https://docs.kernel.org/admin-guide/cgroup-v2.html
 func stepFilesV2(stacked Majors) []file {
 	return []file{
-		{name: cpuStat, isFirst: true, parse: parseCPUStat},
-		{name: "memory.current", isFirst: true, parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemCurrent })}, // with page cache
-		{name: "memory.peak", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemPeak })},                      // Linux 5.19
+		{name: cpuStat, parse: parseCPUStat},
+		{name: "memory.current", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemCurrent })}, // with page cache
+		{name: "memory.peak", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemPeak })},       // Linux 5.19
 		{name: "memory.stat", parse: parseMemoryStat},
 		{name: "memory.events", parse: parseMemoryEvents},
-		{name: "io.stat", isFirst: true, parse: func(b []byte, r *rt.JobReading) {
+		{name: "io.stat", parse: func(b []byte, r *rt.JobReading) {
 			read, write := parseIOStat(b, stacked)
 			r.IOReadBytes.Set(read)
 			r.IOWriteBytes.Set(write)

@@ -269,20 +269,6 @@ func (s *Set) read(g *Group) bool {
 	return g.take(&s.part, s.host)
 }
 
-// readChanged is read for a reading in between. It reads few files of a group that was not active
-// for some time, see counters.Files.ReadChanged. boot is the boot time in nanoseconds. part is scratch.
-func (g *Group) readChanged(part *rt.JobReading, buf *procfile.Buffer, host Host, boot int64) {
-	*part = rt.JobReading{}
-	if g.files.ReadChanged(part, buf, boot) {
-		g.take(part, host)
-		return
-	}
-	g.r.Pids = g.pids
-	keep(&g.r.EventsOOMKill, g.oomKill)
-	keep(&g.r.IOReadBytes, part.IOReadBytes)
-	keep(&g.r.IOWriteBytes, part.IOWriteBytes)
-}
-
 // keep sets a figure to its value now, if it was read.
 func keep(was *rt.Opt[uint64], now rt.Opt[uint64]) {
 	if now.Valid() {
@@ -371,7 +357,7 @@ func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
 	if !s.pidfds.off {
 		s.watchExit(g)
 	}
-	g.readChanged(&s.part, s.buf, s.host, snap.Boot)
+	s.read(g)
 	if g.isUnused() {
 		return
 	}
