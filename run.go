@@ -71,6 +71,10 @@ type Identity struct {
 	Start        time.Time   `json:"start"`   // when tracking began
 }
 
+// SameJob is the longest time between two runs of one job, unless one is of a later attempt: a job can be held for months
+// before it is requeued. Slurm uses the ids of jobs again.
+const SameJob = 7 * 24 * time.Hour
+
 // Allocation describes the resources that the scheduler gave to the job, and its user.
 type Allocation struct {
 	Scheduler   string      `json:"scheduler,omitempty"` // "slurm", or empty

@@ -40,6 +40,7 @@ type endView struct {
 type jobItem struct {
 	jobView
 	endView
+	Generation    int64           `json:"generation"`
 	SlurmState    *string         `json:"slurm_state"`
 	SuspendedSecs rt.Opt[float64] `json:"suspended_secs"`
 }
@@ -50,6 +51,8 @@ type runView struct {
 	Node    *string `json:"node"`
 	Step    *string `json:"step"`
 	Attempt *uint64 `json:"attempt"`
+	// FromUser is set if the run was registered with the token of its user, and not by a node.
+	FromUser bool `json:"from_user"`
 	endView
 	HasRecord    bool            `json:"has_record"`
 	RecordBytes  *int64          `json:"record_bytes"`
@@ -123,7 +126,7 @@ func (v jobView) completed(from jobView) jobView {
 
 // viewOfRun returns the fields of a run.
 func viewOfRun(r site.Run) runView {
-	v := runView{RunID: r.ID, CSVRows: r.Held.Rows, Summary: json.RawMessage("null")}
+	v := runView{RunID: r.ID, FromUser: site.IsOwnerOfUser(r.Owner), CSVRows: r.Held.Rows, Summary: json.RawMessage("null")}
 	if r.Finish != nil && !isNull(r.Finish.Summary) {
 		v.Summary = cleaned(r.Finish.Summary)
 	}
@@ -269,7 +272,7 @@ func (l *listWriter) viewOf(job site.JobRow, runs []site.Run) jobItem {
 	v := jobItem{
 		jobView{Cluster: known(job.Cluster), JobID: rt.Some(job.JobID), User: known(job.User), Account: known(job.Account), Partition: known(job.Partition)},
 		endView{known(job.State), known(job.Outcome), knownTime(job.Start), knownTime(job.End)},
-		known(job.SlurmState), job.SuspendedSecs,
+		job.Generation, known(job.SlurmState), job.SuspendedSecs,
 	}
 	for i := len(runs) - 1; i >= 0; i-- {
 		if runs[i].Owner != job.Owner {

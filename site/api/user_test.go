@@ -6,6 +6,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
 )
 
 // The token of a user is for runs of this user: of steps, or outside a scheduler.
@@ -63,5 +66,32 @@ func TestOwnersOfUsers(t *testing.T) {
 	}
 	if len(owners) != 5 || len(different) != 4 {
 		t.Errorf("%v", owners)
+	}
+}
+
+// A job in a list has its generation, Slurm's own state and the suspended time. A run says whether a user's token
+// registered it.
+func TestFieldsOfRows(t *testing.T) {
+	of := func(v any) string {
+		text, err := marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	job := site.JobRow{JobID: 9, Generation: 2, SlurmState: "PREEMPTED", SuspendedSecs: rt.Some(7.5)}
+	text := of((&listWriter{}).viewOf(job, nil))
+	for _, want := range []string{`"generation":2`, `"slurm_state":"PREEMPTED"`, `"suspended_secs":7.5`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if text := of((&listWriter{}).viewOf(site.JobRow{Generation: 1}, nil)); !strings.Contains(text, `"slurm_state":null,"suspended_secs":null`) {
+		t.Error(text)
+	}
+	for owner, want := range map[string]string{site.OwnerOfUser("x"): `"from_user":true`, "nodes": `"from_user":false`} {
+		if text := of(viewOfRun(site.Run{Owner: owner})); !strings.Contains(text, want) {
+			t.Errorf("%s: %s", owner, text)
+		}
 	}
 }

@@ -35,6 +35,7 @@ type Job struct {
 	Account      string         `json:"account"`
 	Partition    string         `json:"partition"`
 	JobName      string         `json:"job_name"`
+	Generation   int64          `json:"generation"` // numbers the jobs with the same id, the oldest first
 	Runs         []Run          `json:"runs"`
 }
 
@@ -44,6 +45,7 @@ type Run struct {
 	Node         string          `json:"node"`
 	Step         string          `json:"step"`
 	Attempt      rt.Opt[uint64]  `json:"attempt"`
+	FromUser     bool            `json:"from_user"` // registered with the token of its user, and not by a node
 	State        rt.State        `json:"state"`
 	Outcome      rt.Outcome      `json:"outcome"`
 	Start        time.Time       `json:"start"`

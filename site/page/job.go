@@ -56,12 +56,16 @@ type runRow struct {
 
 // wanted is the job of a request with its runs.
 type wanted struct {
-	cluster   string
-	id        uint64
-	jobs      []site.JobRow
-	runs      []site.Run
-	isPartial bool
+	cluster    string
+	id         uint64
+	generation int64 // 0: the newest job with the id
+	jobs       []site.JobRow
+	runs       []site.Run
+	isPartial  bool
 }
+
+// link returns a link to a page of the job.
+func (f *wanted) link(page string) string { return jobLink(page, f.cluster, f.id, f.generation) }
 
 // find returns the job of a request, all tasks of an array, or all components of a heterogeneous job.
 func (p *Pages) find(r request) (f wanted, err error) {
@@ -71,32 +75,85 @@ func (p *Pages) find(r request) (f wanted, err error) {
 	if err != nil || f.id > site.MaxID {
 		return f, badRequest("The id of a job is a number of at most 18 digits.")
 	}
-	filter := site.Filter{Cluster: f.cluster, JobID: rt.Some(f.id), Access: r.access}
-	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
-		var jobs []site.JobRow
-		jobs, next, err = p.conf.Registry.Jobs(r.Context(), filter, next, mostRuns)
-		if err != nil {
-			return f, err
+	if text := q.Get("generation"); text != "" {
+		f.generation, err = strconv.ParseInt(text, 10, 64)
+		if err != nil || f.generation < 1 {
+			return f, badRequest("The generation of a job is a number from 1 on.")
 		}
-		for _, j := range jobs {
-			isOther := j.Cluster != f.cluster
-			if isOther {
-				continue
-			}
-			if len(f.jobs) == mostRuns || len(f.runs) == mostRuns {
-				f.isPartial = true
-				return f, nil
-			}
-			f.jobs = append(f.jobs, j)
-			if err := p.addRuns(r, &f, j); err != nil {
-				return f, err
-			}
+	}
+	rows, err := p.rowsWithID(r, &f)
+	if err != nil {
+		return f, err
+	}
+	f.jobs = oneJob(rows, f.id, f.generation)
+	for _, j := range f.jobs {
+		if len(f.runs) == mostRuns {
+			f.isPartial = true
+			break
+		}
+		if err := p.addRuns(r, &f, j); err != nil {
+			return f, err
 		}
 	}
 	if len(f.runs) == 0 {
 		return f, errAbsent
 	}
 	return f, nil
+}
+
+// rowsWithID returns the rows of the jobs with the id, and of arrays and heterogeneous jobs with it, the newest first.
+func (p *Pages) rowsWithID(r request, f *wanted) (rows []site.JobRow, err error) {
+	filter := site.Filter{Cluster: f.cluster, JobID: rt.Some(f.id), Access: r.access}
+	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
+		var jobs []site.JobRow
+		jobs, next, err = p.conf.Registry.Jobs(r.Context(), filter, next, mostRuns)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range jobs {
+			if j.Cluster != f.cluster {
+				continue
+			}
+			if len(rows) == mostRuns {
+				f.isPartial = true
+				return rows, nil
+			}
+			rows = append(rows, j)
+		}
+	}
+	return rows, nil
+}
+
+// oneJob returns the rows of one job, with the tasks of its array: Slurm uses ids again, and a reader of all jobs sees
+// each job that has had the id. It is the one with the row of this generation, or else the newest one. rows are sorted,
+// the newest first.
+func oneJob(rows []site.JobRow, id uint64, generation int64) []site.JobRow {
+	var jobs [][]site.JobRow
+	for _, row := range rows {
+		k := slices.IndexFunc(jobs, func(job []site.JobRow) bool { return isOfOneJob(job, &row) })
+		if k < 0 {
+			jobs = append(jobs, nil)
+			k = len(jobs) - 1
+		}
+		jobs[k] = append(jobs[k], row)
+	}
+	for _, job := range jobs {
+		isWanted := func(row site.JobRow) bool { return row.JobID == id && row.Generation == generation }
+		if generation == 0 || slices.ContainsFunc(job, isWanted) {
+			return job
+		}
+	}
+	return nil
+}
+
+// isOfOneJob reports whether an older row can be of the same array or heterogeneous job as others: it is of the same
+// user, has an id of its own, and is not far from them in time.
+func isOfOneJob(job []site.JobRow, row *site.JobRow) bool {
+	first := &job[len(job)-1]
+	isFar := !row.End.IsZero() && first.Start.Sub(row.End) > rt.SameJob
+	hasID := slices.ContainsFunc(job, func(other site.JobRow) bool { return other.JobID == row.JobID })
+	isSameUser := first.User == row.User || first.User == "" || row.User == ""
+	return isSameUser && !isFar && !hasID
 }
 
 // addRuns adds the runs of a job.
@@ -266,8 +323,8 @@ func (p *Pages) links(r request, f *wanted, hasFiles bool) []site.Link {
 	list = append(list, site.Link{Text: "Download:"})
 	runs := f.reported()
 	if hasFiles {
-		list = append(list, site.Link{Text: "HTML", URL: jobLink("report.html", f.cluster, f.id)}, site.Link{Text: "JSON", URL: jobLink("report.json", f.cluster, f.id)},
-			site.Link{Text: "Parquet", URL: jobLink("parquet.zip", f.cluster, f.id)})
+		list = append(list, site.Link{Text: "HTML", URL: f.link("report.html")}, site.Link{Text: "JSON", URL: f.link("report.json")},
+			site.Link{Text: "Parquet", URL: f.link("parquet.zip")})
 	}
 	for i, run := range runs {
 		if i == mostCSV {

@@ -217,7 +217,7 @@ func rowOf(j site.JobRow) jobRow {
 		end = time.Now()
 	}
 	row := jobRow{
-		Link: jobLink("job", j.Cluster, j.JobID), Label: printable.Text(j.Label), Name: printable.Text(j.Name), Cluster: printable.Text(j.Cluster),
+		Link: jobLink("job", j.Cluster, j.JobID, j.Generation), Label: printable.Text(j.Label), Name: printable.Text(j.Name), Cluster: printable.Text(j.Cluster),
 		User: printable.Text(j.User), Account: printable.Text(j.Account), Partition: printable.Text(j.Partition), State: string(j.State),
 		Outcome: withSlurmState(outcomeOf(j.State, j.Outcome), j.SlurmState), Start: moment(j.Start), Elapsed: elapsed(j.Start, end, j.SuspendedSecs),
 		CPU: shareOf(j.CoreSecsUsed, j.CoreSecs, j.CoreMark), Memory: shareOf(j.MemorySecsUsed, j.MemorySecs, j.MemoryMark), GPU: shareOf(j.GPUSecsUsed, j.GPUSecs, report.Exact),
@@ -242,7 +242,11 @@ func outcomeOf(state rt.State, outcome rt.Outcome) string {
 	return printable.Text(string(outcome))
 }
 
-// jobLink returns a link to a page of a job.
-func jobLink(page, cluster string, id uint64) string {
-	return link(page, map[string]string{"id": strconv.FormatUint(id, 10)}, "cluster", cluster)
+// jobLink returns a link to a page of a job; a generation of 0 is the newest job with the id.
+func jobLink(page, cluster string, id uint64, generation int64) string {
+	values := map[string]string{"id": strconv.FormatUint(id, 10)}
+	if generation > 0 {
+		values["generation"] = strconv.FormatInt(generation, 10)
+	}
+	return link(page, values, "cluster", cluster)
 }

@@ -9,11 +9,6 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// sameJob is the longest time between two runs of one job. Slurm uses the ids of jobs again. A run of the same
-// user that is farther away is of another job, unless it is a later attempt: a job can be held for months
-// before it is requeued.
-const sameJob = 7 * 24 * time.Hour
-
 // knownJob is the row of a job with the id of a record.
 type knownJob struct {
 	generation     int64
@@ -91,7 +86,7 @@ func choose(known []knownJob, run lockedRun, record *rt.Run) (best *knownJob) {
 			return k
 		}
 		gap := k.gap(record)
-		isFar := gap > sameJob.Microseconds() && record.Attempt == 0
+		isFar := gap > rt.SameJob.Microseconds() && record.Attempt == 0
 		if isFar {
 			continue
 		}
