@@ -100,8 +100,12 @@ func TestVerifyWithoutASite(t *testing.T) {
 func TestVerifyDuringDeliveries(t *testing.T) {
 	dir := t.TempDir()
 	l := newLoaded(t, config.Serve{Dir: dir})
+	times := 5
+	if testing.Short() { // each takes longer than the one before it
+		times = 2
+	}
 	l.during(t, func() {
-		for range 5 {
+		for range times {
 			if status, out, messages := rtSite(t, dir, "verify"); status != 0 {
 				t.Errorf("%d %s%s", status, out, messages)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/random"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -127,7 +128,7 @@ func TestTwiceAndOneLeaves(t *testing.T) {
 		func(w *world) { w.put("r2", 7, day.AddDate(0, 0, 1), 3) },
 		func(w *world) { w.put("r2", 8, day, 3) },
 	} {
-		for left := -1; left < 9; left += 2 {
+		for _, left := range kills(t) {
 			w := newWorld()
 			w.put("r1", 7, day, 5)
 			w.put("r2", 7, day, 6)
@@ -146,9 +147,23 @@ func TestTwiceAndOneLeaves(t *testing.T) {
 	}
 }
 
+// kills returns the numbers of changes after which the writer is killed; -1 is never. With -short it returns some of them.
+func kills(t *testing.T) []int {
+	t.Helper()
+	all := []int{-1, 0, 1, 2, 3, 4, 5, 6, 7, 8}
+	if !testing.Short() {
+		return all
+	}
+	var some []int
+	for i := random.Below(t, 4); i < len(all); i += 4 {
+		some = append(some, all[i])
+	}
+	return some
+}
+
 // A run that moves again after a writer was killed while it moved is in the last partition only.
 func TestMovedTwice(t *testing.T) {
-	for left := range 9 {
+	for _, left := range kills(t) {
 		for _, isInPlace := range []bool{true, false} {
 			w := newWorld()
 			w.put("r1", 7, day, 5)
@@ -169,7 +184,7 @@ func TestMovedTwice(t *testing.T) {
 
 // The same for a run that is removed after the kill.
 func TestMovedAndRemoved(t *testing.T) {
-	for left := range 9 {
+	for _, left := range kills(t) {
 		w := newWorld()
 		w.put("r1", 7, day, 5)
 		write(t, w)
