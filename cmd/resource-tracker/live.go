@@ -8,8 +8,7 @@ import (
 	"os"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/format/sockets"
-	"github.com/resource-tracker/rt/format/telemetry"
+	"github.com/resource-tracker/rt/format/gempba/live"
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
@@ -17,14 +16,14 @@ import (
 type broadcast struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
-	node    *telemetry.Node
-	workers io.Closer       // nil for none
-	conns   *sockets.Reader // nil if the kernel does not support them
+	node    *live.Node
+	workers io.Closer        // nil for none
+	conns   *live.ConnReader // nil if the kernel does not support them
 }
 
 // openLive starts to listen. The workers are the job's tasks here, or the tree's processes.
 func (t *tracking) openLive(s settings, warn func(error)) error {
-	listener, err := telemetry.Listen(context.Background(), *s.listen, os.Geteuid())
+	listener, err := live.Listen(context.Background(), *s.listen, os.Geteuid())
 	if err != nil {
 		return err
 	}
@@ -35,23 +34,23 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 		printMessage(fmt.Sprintf("resource-tracker: the telemetry is at %s\n", listener.Addr()))
 	}
 	b := &broadcast{done: make(chan struct{})}
-	options := telemetry.NodeOptions{
+	options := live.NodeOptions{
 		Hostname: t.run.Node, Procfs: s.procfs, Sysfs: s.sysfs, Warn: warn,
-		Groups: func() ([]telemetry.Group, error) { return nil, nil },
+		Groups: func() ([]live.Group, error) { return nil, nil },
 	}
 	if err := b.findWorkers(s, &t.run, &options); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	b.conns, err = sockets.Open()
+	b.conns, err = live.OpenConns()
 	if err != nil {
 		warn(err)
 	} else {
-		options.Conns = b.conns
+		options.Conns = b.conns.Read
 	}
-	b.node = telemetry.NewNode(options)
+	b.node = live.NewNode(options)
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel = cancel
-	server := telemetry.NewServer(b.node, warn)
+	server := live.NewServer(b.node, warn)
 	go func() {
 		defer close(b.done)
 		defer recovery.Handle(func(err error) { warn(fmt.Errorf("the telemetry has ended: %w", err)) })
@@ -61,7 +60,7 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 	return nil
 }
 
-func (b *broadcast) findWorkers(s settings, run *rt.Run, o *telemetry.NodeOptions) error {
+func (b *broadcast) findWorkers(s settings, run *rt.Run, o *live.NodeOptions) error {
 	pid, tree := run.PID.Get()
 	switch {
 	case s.scope == rt.ScopeJob:
@@ -69,10 +68,10 @@ func (b *broadcast) findWorkers(s settings, run *rt.Run, o *telemetry.NodeOption
 		if err != nil {
 			return err
 		}
-		tasks := telemetry.NewTasks(s.procfs, job.Job)
+		tasks := live.NewTasks(s.procfs, job.Job)
 		b.workers, o.Groups, o.Memory = job, tasks.Groups, tasks.Memory
 	case tree:
-		processes := telemetry.NewTree(s.procfs, s.sysfs, int(pid))
+		processes := live.NewTree(s.procfs, s.sysfs, int(pid))
 		b.workers, o.Groups = processes, processes.Groups
 	}
 	return nil

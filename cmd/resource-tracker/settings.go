@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/format/telemetry"
+	"github.com/resource-tracker/rt/format/gempba/live"
 	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/upload/streaming"
 )
@@ -49,9 +49,9 @@ type settings struct {
 	spoolDir string   // empty for no spool
 	anySpool bool     // spoolDir is a default and may be empty or replaced
 
-	uploads *uploads           // nil: nothing is sent
-	listen  *telemetry.Address // nil: no telemetry
-	connect *telemetry.Address // of a GemPBA program; nil for none
+	uploads *uploads      // nil: nothing is sent
+	listen  *live.Address // nil: no telemetry
+	connect *live.Address // of a GemPBA program; nil for none
 
 	orphans *orphans // of the command; nil without a command
 
@@ -72,7 +72,7 @@ func newSettings(c *commandLine) (settings, error) {
 		s.uploads, c.err = newUploads(os.Getenv, c.dialect())
 	}
 	if text := c.text("listen"); text != "" {
-		a, err := telemetry.ParseAddress(text)
+		a, err := live.ParseAddress(text)
 		if err != nil {
 			c.fail("--listen %w", err)
 		}
@@ -214,9 +214,9 @@ const maxConfig = 1 << 20
 // config is the content of the user's TOML file (section 3.3), with the defaults.
 type config struct {
 	jobName  string
-	pid      int                // 0: none
-	interval uint64             // seconds
-	connect  *telemetry.Address // of a GemPBA program; nil: none
+	pid      int           // 0: none
+	interval uint64        // seconds
+	connect  *live.Address // of a GemPBA program; nil: none
 }
 
 // readConfig ignores a file or a key that is missing or invalid (section 3.3).
@@ -255,7 +255,7 @@ func (c *config) parse(b []byte) {
 	}
 	gempba, _ := doc["gempba"].(map[string]any)
 	if text, ok := gempba["connect"].(string); ok {
-		if a, err := telemetry.ParseAddress(text); err == nil {
+		if a, err := live.ParseAddress(text); err == nil {
 			c.connect = &a
 		}
 	}

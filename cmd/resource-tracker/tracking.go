@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/format/telemetry"
+	"github.com/resource-tracker/rt/format/gempba/live"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/tracker"
@@ -36,7 +36,7 @@ type tracking struct {
 	writer  *spool.Writer         // nil without a spool
 	stream  *streaming.Process    // nil if nothing is sent
 	live    *broadcast            // nil without --listen
-	frames  *telemetry.Frames     // nil without gempba.connect
+	frames  *live.Frames          // nil without gempba.connect
 	out     *tracker.SampleWriter // nil if no samples are printed
 	lock    tracker.StepLock
 	kills   tracker.OOMKills
@@ -273,7 +273,7 @@ func (t *tracking) openFrames(s settings, warn func(error)) {
 		warn(fmt.Errorf("gempba.connect: frames of %s are kept in a spool or shown in JSON samples, and there is neither; --spool DIR makes one", s.connect))
 		return
 	}
-	t.frames = telemetry.ReadFrames(*s.connect, s.interval, keep, warn)
+	t.frames = live.ReadFrames(*s.connect, s.interval, keep, warn)
 }
 
 // openNamedSpool opens the spool. If the spool is not in s.spoolDir, it prints the directory.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/format/telemetry"
+	"github.com/resource-tracker/rt/format/gempba/live"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -39,10 +39,10 @@ func runLive(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return rtcli.Usage("live takes one JOB that runs on this node; rt-spool ls shows what there is")
 	}
-	var address telemetry.Address
+	var address live.Address
 	if text := c.String("listen"); text != "" {
 		var err error
-		address, err = telemetry.ParseAddress(text)
+		address, err = live.ParseAddress(text)
 		if err != nil {
 			return rtcli.Usage("--listen %w", err)
 		}
@@ -51,7 +51,7 @@ func runLive(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	job, err := telemetry.OpenJob(run)
+	job, err := live.OpenJob(run)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func runLive(c *cli.Context) error {
 	if uid := os.Geteuid(); uid != 0 && uid != job.Owner() {
 		return fmt.Errorf("job %s is of user %d: only the job's owner and root may watch it", run.Label(), job.Owner())
 	}
-	var others *telemetry.Remote
+	var others *live.Remote
 	if c.Bool("job") {
 		others, err = liveRemote(c, run)
 		if err != nil {
@@ -69,17 +69,17 @@ func runLive(c *cli.Context) error {
 	ctx, cancel := job.UntilEnded(c.Context)
 	defer cancel()
 	warn := func(err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err) }
-	return job.Watch(ctx, others, c.Bool("peers"), warn, func(source telemetry.Source) error {
+	return job.Watch(ctx, others, c.Bool("peers"), warn, func(source live.Source) error {
 		if !c.IsSet("listen") {
-			return telemetry.Print(ctx, source, c.App.Writer)
+			return live.Print(ctx, source, c.App.Writer)
 		}
 		return serveLive(ctx, c, source, address, job.Owner(), warn)
 	})
 }
 
 // serveLive broadcasts until ctx is done.
-func serveLive(ctx context.Context, c *cli.Context, source telemetry.Source, a telemetry.Address, owner int, warn func(error)) error {
-	listener, err := telemetry.Listen(ctx, a, owner)
+func serveLive(ctx context.Context, c *cli.Context, source live.Source, a live.Address, owner int, warn func(error)) error {
+	listener, err := live.Listen(ctx, a, owner)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func serveLive(ctx context.Context, c *cli.Context, source telemetry.Source, a t
 	if _, err := fmt.Fprintf(c.App.Writer, "listening on %s\n", listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	telemetry.NewServer(source, warn).Serve(ctx, listener)
+	live.NewServer(source, warn).Serve(ctx, listener)
 	return nil
 }
 
@@ -130,7 +130,7 @@ func jobEnv(run *rt.Run, name string) string {
 }
 
 // liveRemote describes how to reach the job's other nodes.
-func liveRemote(c *cli.Context, run *rt.Run) (*telemetry.Remote, error) {
+func liveRemote(c *cli.Context, run *rt.Run) (*live.Remote, error) {
 	via := c.String("via")
 	if via != "srun" && via != "ssh" {
 		return nil, rtcli.Usage("--via %q: it is srun or ssh", via)
@@ -144,11 +144,11 @@ func liveRemote(c *cli.Context, run *rt.Run) (*telemetry.Remote, error) {
 		return nil, fmt.Errorf("find rt-spool on the other nodes: %w", err)
 	}
 	id, _ := run.JobID.Get()
-	return &telemetry.Remote{
+	return &live.Remote{
 		Nodes: nodes, SSH: via == "ssh", Program: self, JobID: strconv.FormatUint(id, 10),
 		// A job that begins with rt-spool live is earlier than the metadata of its tracker.
 		JobName: cmp.Or(run.Meta.JobName, jobEnv(run, "SLURM_JOB_NAME"), "rt-spool"),
-		Env:     telemetry.StepEnv(os.Environ()),
+		Env:     live.StepEnv(os.Environ()),
 	}, nil
 }
 

@@ -81,7 +81,7 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("job %q: %v", args[0], err)
 	}
 	if len(args) > 2 && args[2] == "end" {
-		end, _ := live.Load(ts.MkAbs(args[0]))
+		end, _ := trackerEnds.Load(ts.MkAbs(args[0]))
 		end.(func())()
 		return
 	}
@@ -111,7 +111,7 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if len(args) > 2 && args[2] == "live" {
 		ts.Check(w.Flush())
-		live.Store(ts.MkAbs(args[0]), func() {
+		trackerEnds.Store(ts.MkAbs(args[0]), func() {
 			for i := int64(4); i < 6; i++ {
 				s := snapshot(i, start)
 				ts.Check(w.Put(&s))
@@ -158,8 +158,8 @@ func cmdCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(w.End(run))
 }
 
-// live has the ends of the trackers that "run JOB NODE live" has started, by the script's directory and the job.
-var live sync.Map
+// trackerEnds has the ends of the trackers that "run JOB NODE live" has started, by the script's directory and the job.
+var trackerEnds sync.Map
 
 func snapshot(i int64, start time.Time) rt.Snapshot {
 	s := rt.Snapshot{

@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/format/telemetry"
+	"github.com/resource-tracker/rt/format/gempba/live"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/report/runs"
 	siteruns "github.com/resource-tracker/rt/site/runs"
@@ -99,7 +99,7 @@ func onTerminal(c *cli.Context) bool {
 func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error) {
 	found := &siteruns.Job{}
 	if c.IsSet("connect") {
-		addr, err := telemetry.ParseAddress(c.String("connect"))
+		addr, err := live.ParseAddress(c.String("connect"))
 		if err != nil {
 			return nil, nil, rtcli.Usage("--connect %w", err)
 		}

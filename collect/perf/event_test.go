@@ -170,11 +170,6 @@ func TestCPUs(t *testing.T) {
 	if err != nil || !slices.Equal(packages, []cpu{{0, 0}, {2, 1}}) {
 		t.Errorf("%v, %v", packages, err)
 	}
-	for _, bad := range []string{"", "a", "3-1", "0-3,2", "-1", "99999"} {
-		if got, err := parseList(bad); err == nil {
-			t.Errorf("%q is %v", bad, got)
-		}
-	}
 }
 
 func FuzzParse(f *testing.F) {

@@ -166,9 +166,9 @@ func cpus(sys, mask string) ([]cpu, error) {
 	if err != nil {
 		return nil, &StatusError{Failed, fmt.Errorf("list the CPUs: %w", err)}
 	}
-	numbers, err := parseList(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, &StatusError{Failed, fmt.Errorf("%s: %w", path, err)}
+	numbers, ok := procfile.CPUs(strings.TrimSpace(string(text)))
+	if !ok || len(numbers) == 0 {
+		return nil, &StatusError{Failed, fmt.Errorf("%s: %q is not a list of CPUs", path, text)}
 	}
 	var out []cpu
 	for _, n := range numbers {
@@ -178,22 +178,6 @@ func cpus(sys, mask string) ([]cpu, error) {
 			c.socket = socket // 0 on a machine without sockets
 		}
 		out = append(out, c)
-	}
-	return out, nil
-}
-
-// parseList parses "0-3,8".
-func parseList(text string) ([]int, error) {
-	var out []int
-	for part := range strings.SplitSeq(text, ",") {
-		from, last, ok := procfile.Range(part, 16)
-		isAscending := len(out) == 0 || int(from) > out[len(out)-1]
-		if !ok || !isAscending {
-			return nil, fmt.Errorf("%q is not a list of CPUs", text)
-		}
-		for n := from; n <= last; n++ {
-			out = append(out, int(n))
-		}
 	}
 	return out, nil
 }

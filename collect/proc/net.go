@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
@@ -49,8 +50,8 @@ func (n *Net) take(b []byte, s *rt.Snapshot) error {
 		if r.IsNew || again {
 			n.identify(r)
 		}
-		r.Info.RxBytes.Set(now[0])
-		r.Info.TxBytes.Set(now[1])
+		r.Info.RxBytes.Set(now[rxBytes])
+		r.Info.TxBytes.Set(now[txBytes])
 		s.Nets = append(s.Nets, r.Info)
 	}
 	n.addUp(s.Nets)
@@ -91,9 +92,16 @@ func (n *Net) identify(r *collect.Device[rt.NetReading]) {
 	}
 }
 
-// nextInterface parses the next interface of /proc/net/dev: its name and its bytes
-// received and sent (the first and the ninth number). The two header lines have no colon.
-func nextInterface(b []byte) (name []byte, now counters, rest []byte, ok bool) {
+// interfaceCounters are the numbers of an interface in /proc/net/dev, by their columns.
+type interfaceCounters [10]uint64
+
+const (
+	rxBytes, rxPackets = 0, 1
+	txBytes, txPackets = 8, 9
+)
+
+// nextInterface parses the next interface of /proc/net/dev. The two header lines have no colon.
+func nextInterface(b []byte) (name []byte, now interfaceCounters, rest []byte, ok bool) {
 	for len(b) > 0 {
 		var l []byte
 		l, b = procfile.Line(b)
@@ -101,14 +109,55 @@ func nextInterface(b []byte) (name []byte, now counters, rest []byte, ok bool) {
 		if colon < 0 {
 			continue
 		}
-		var v [9]uint64
 		name = procfile.Trim(l[:colon])
-		if _, ok := procfile.Uints(l[colon+1:], v[:]); !ok || len(name) == 0 {
+		if _, ok := procfile.Uints(l[colon+1:], now[:]); !ok || len(name) == 0 {
 			continue
 		}
-		return name, counters{v[0], v[8]}, b, true
+		return name, now, b, true
 	}
-	return nil, counters{}, nil, false
+	return nil, now, nil, false
+}
+
+// Packets counts what the interfaces of rt.Wire received and sent, in packets. As for bytes, an interface
+// that appears later adds nothing at first, and one that vanishes subtracts nothing.
+type Packets struct {
+	file
+	ifs collect.DeviceTotals[struct{}]
+}
+
+// NewPackets returns the counter of /proc/net/dev.
+func NewPackets(fs FS) *Packets { return &Packets{file: file{path: fs.Proc + "/net/dev"}} }
+
+// Read returns the sums. nets are the interfaces that a Net has just read.
+func (p *Packets) Read(nets []rt.NetReading) (received, sent rt.Opt[uint64], err error) {
+	b, err := p.read()
+	if err == nil {
+		err = checkNetDev(b)
+	}
+	if err != nil {
+		return received, sent, fmt.Errorf("count packets: %w", err)
+	}
+	wire := rt.NewWire(nets)
+	p.ifs.Begin()
+	for {
+		name, now, rest, ok := nextInterface(b)
+		if !ok {
+			break
+		}
+		b = rest
+		at := slices.IndexFunc(nets, func(n rt.NetReading) bool { return n.Name == string(name) })
+		if at < 0 {
+			continue
+		}
+		d, packets := p.ifs.Next(nets[at].Name), counters{now[rxPackets], now[txPackets]}
+		if wire.Has(at) {
+			p.ifs.Count(d, packets)
+		} else {
+			p.ifs.Note(d, packets)
+		}
+	}
+	p.ifs.End(&received, &sent)
+	return received, sent, nil
 }
 
 // checkNetDev refuses a file of another form.

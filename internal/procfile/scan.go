@@ -90,3 +90,21 @@ func Range(part string, bits int) (first, last uint64, ok bool) {
 	last, err2 := strconv.ParseUint(to, 10, bits)
 	return first, last, err1 == nil && err2 == nil && first <= last
 }
+
+// CPUs parses a list of CPUs such as "0-3,8", which ascends; an empty text is an empty list.
+func CPUs(text string) (cpus []int, ok bool) {
+	if text == "" {
+		return nil, true
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := Range(part, 16)
+		isAscending := len(cpus) == 0 || int(first) > cpus[len(cpus)-1]
+		if !isRange || !isAscending {
+			return nil, false
+		}
+		for n := first; n <= last; n++ {
+			cpus = append(cpus, int(n))
+		}
+	}
+	return cpus, true
+}

@@ -1,6 +1,7 @@
 package procfile
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,6 +52,33 @@ func FuzzUint(f *testing.F) {
 		want := strings.TrimPrefix(strconv.FormatUint(v, 10), "0")
 		if digits := strings.TrimLeft(string(b), "0"); digits != want {
 			t.Errorf("%q is read as %d", b, v)
+		}
+	})
+}
+
+func TestCPUs(t *testing.T) {
+	if got, ok := CPUs("0-3,8"); !ok || !slices.Equal(got, []int{0, 1, 2, 3, 8}) {
+		t.Errorf("%v, %t", got, ok)
+	}
+	if got, ok := CPUs(""); !ok || len(got) != 0 {
+		t.Errorf("no CPUs: %v, %t", got, ok)
+	}
+	for _, bad := range []string{"a", "3-1", "0-3,2", "-1", "99999", "5-6,1-2-3", ","} {
+		if got, ok := CPUs(bad); ok {
+			t.Errorf("%q is %v", bad, got)
+		}
+	}
+}
+
+func FuzzCPUs(f *testing.F) {
+	for _, seed := range []string{"0-3,8", "", "5-6,1-2-3", "0-8191", "0-8192", "7-3", "a"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, ok := CPUs(text)
+		isAscending := slices.IsSorted(list) && len(list) <= 1<<16
+		if ok && !isAscending {
+			t.Fatalf("%d CPUs of %q", len(list), text)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package sockets
+package live
 
 import (
 	"encoding/binary"
@@ -59,7 +59,7 @@ func portOf(t *testing.T, a net.Addr) netip.AddrPort {
 
 // What the kernel says of a connection is what went through it.
 func TestTheKernelCountsConnections(t *testing.T) {
-	r, err := Open()
+	r, err := OpenConns()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func attribute(kind uint16, body ...byte) []byte {
 	return append(binary.NativeEndian.AppendUint16(b, kind), body...)
 }
 
-func TestParse(t *testing.T) {
+func TestParseConns(t *testing.T) {
 	conn := make([]byte, messageSize)
 	conn[0] = unix.AF_INET
 	ok := message(byFamily, 1, append(slices.Clone(conn), attribute(diagInfo, make([]byte, 300)...)...)...)
@@ -142,21 +142,21 @@ func TestParse(t *testing.T) {
 		{"a bad attribute", message(byFamily, 1, append(slices.Clone(conn), 1, 0, 2, 0)...), 0, false, true},
 		{"nothing", nil, 0, false, false},
 	} {
-		list, done, err := parse(nil, c.b, 1)
+		list, done, err := parseConns(nil, c.b, 1)
 		if len(list) != c.n || done != c.done || (err != nil) != c.err {
 			t.Errorf("%s: %d connections, done %t, %v", c.name, len(list), done, err)
 		}
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseConns(f *testing.F) {
 	conn := make([]byte, messageSize)
 	conn[0] = unix.AF_INET6
 	f.Add(message(byFamily, 1, append(conn, attribute(diagInfo, make([]byte, 240)...)...)...))
 	f.Add(append(message(byFamily, 1, conn...), message(unix.NLMSG_DONE, 1)...))
 	f.Add(message(unix.NLMSG_ERROR, 1, 1, 2, 3, 4))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		list, _, err := parse(nil, b, 1)
+		list, _, err := parseConns(nil, b, 1)
 		if err == nil && len(list) > len(b)/messageSize {
 			t.Errorf("%d connections of %d bytes", len(list), len(b))
 		}

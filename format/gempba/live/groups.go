@@ -1,18 +1,17 @@
-package telemetry
+package live
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/internal/procfile"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
@@ -72,7 +71,7 @@ func (t *Tasks) Groups() ([]Group, error) {
 	t.job.Written(&t.snap)
 	t.pids = t.job.Procs(t.pids[:0])
 	slices.Sort(t.pids)
-	byKey, others := t.sort()
+	byKey, others := t.sortByTask()
 	out := make([]Group, 0, len(byKey))
 	for _, key := range workersOf(others) {
 		out = append(out, Group{Key: fmt.Sprintf("%s/%d", key.step, key.task), PIDs: byKey[key], CPU: t.cpu(key)})
@@ -83,8 +82,8 @@ func (t *Tasks) Groups() ([]Group, error) {
 // sender is the program that uploads for resource-tracker.
 const sender = "rt-spool"
 
-// sort finds the task of each process, and the tasks with another program than ours.
-func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
+// sortByTask finds the task of each process, and the tasks with another program than ours.
+func (t *Tasks) sortByTask() (byKey map[taskKey][]int, others map[taskKey]bool) {
 	known := make(map[int]taskKey, len(t.pids))
 	byKey, others = map[taskKey][]int{}, map[taskKey]bool{}
 	for _, pid := range t.pids {
@@ -114,13 +113,7 @@ func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 const stepd = "slurmstepd"
 
 // nameOf returns the name of a process, empty if it has ended.
-func nameOf(procfs string, pid int) string {
-	text, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "comm"))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(string(text), "\n")
-}
+func nameOf(procfs string, pid int) string { return procfile.Text(procfs, strconv.Itoa(pid), "comm") }
 
 // workersOf returns the workers, sorted. The batch script is none if there are numbered steps.
 func workersOf(tasks map[taskKey]bool) []taskKey {
@@ -155,12 +148,10 @@ func (t *Tasks) cpu(key taskKey) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
+// taskOf returns the task of a process; false if it has ended.
 func (t *Tasks) taskOf(pid int) (taskKey, bool) {
-	text, err := os.ReadFile(filepath.Join(t.procfs, strconv.Itoa(pid), "cgroup"))
-	if err != nil {
-		return taskKey{}, false
-	}
-	return parseTask(string(text)), true
+	text := procfile.Text(t.procfs, strconv.Itoa(pid), "cgroup")
+	return parseTask(text), text != ""
 }
 
 // parseTask returns the step and task of a job in /proc/<pid>/cgroup.

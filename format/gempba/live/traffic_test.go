@@ -1,4 +1,4 @@
-package telemetry
+package live
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/format/gempba"
-	"github.com/resource-tracker/rt/format/sockets"
 )
 
 // TestMain makes the test program a task that sends to another one.
@@ -65,13 +64,13 @@ func TestEdgesOfProcesses(t *testing.T) {
 	if _, err := out.Read(make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := sockets.Open()
+	reader, err := OpenConns()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.Close()
 	n := NewNode(NodeOptions{
-		Hostname: "n1", Procfs: "/proc", Sysfs: "/sys", Conns: reader, Peers: true, Warn: func(err error) { t.Error(err) },
+		Hostname: "n1", Procfs: "/proc", Sysfs: "/sys", Conns: reader.Read, Peers: true, Warn: func(err error) { t.Error(err) },
 		Groups: func() ([]Group, error) {
 			return []Group{{Key: "receiver", PIDs: []int{os.Getpid()}}, {Key: "sender", PIDs: []int{cmd.Process.Pid}}}, nil
 		},
@@ -88,19 +87,19 @@ func TestEdgesOfProcesses(t *testing.T) {
 
 // scripted are connections that a test sets.
 type scripted struct {
-	list []sockets.Conn
+	list []Conn
 	err  error
 }
 
-func (s *scripted) Read(dst []sockets.Conn) ([]sockets.Conn, error) {
+func (s *scripted) Read(dst []Conn) ([]Conn, error) {
 	return append(dst, s.list...), s.err
 }
 
-func end(inode uint64, local, remote string, sent uint64) sockets.Conn {
-	return sockets.Conn{Local: netip.MustParseAddrPort(local), Remote: netip.MustParseAddrPort(remote), Inode: inode, SentBytes: sent, SentPackets: sent / 10}
+func end(inode uint64, local, remote string, sent uint64) Conn {
+	return Conn{Local: netip.MustParseAddrPort(local), Remote: netip.MustParseAddrPort(remote), Inode: inode, SentBytes: sent, SentPackets: sent / 10}
 }
 
-// descriptors makes a /proc in which processes hold sockets.
+// descriptors makes a /proc in which processes hold
 func descriptors(t *testing.T, of map[string][]uint64) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -121,22 +120,22 @@ func descriptors(t *testing.T, of map[string][]uint64) string {
 // unknown addresses is a peer.
 func TestTraffic(t *testing.T) {
 	c := &scripted{}
-	tr := newTraffic(descriptors(t, map[string][]uint64{"10": {1, 5, 7}, "11": {2, 6, 8}}), c)
+	tr := newTraffic(descriptors(t, map[string][]uint64{"10": {1, 5, 7}, "11": {2, 6, 8}}), c.Read)
 	workers := []*worker{{id: 0, key: "a", pids: []int{10}}, {id: 1, key: "b", pids: []int{11}}}
 	var seen []string
 	now := time.Now()
-	for _, list := range [][]sockets.Conn{
+	for _, list := range [][]Conn{
 		{end(1, "10.0.0.1:1", "10.0.0.1:2", 100), end(2, "10.0.0.1:2", "10.0.0.1:1", 50), end(7, "10.0.0.1:9", "10.0.0.2:9", 70), end(8, "127.0.0.1:1", "127.0.0.1:9", 1), end(99, "10.0.0.1:7", "10.0.0.9:7", 9)},
 		{end(1, "10.0.0.1:1", "10.0.0.1:2", 300), end(7, "10.0.0.1:9", "10.0.0.2:9", 80)}, // b has closed its end
 		{end(5, "10.0.0.1:3", "10.0.0.1:4", 40), end(6, "10.0.0.1:4", "10.0.0.1:3", 0)},
 	} {
 		c.list = list
-		if err := tr.look(now, workers); err != nil {
+		if err := tr.update(now, workers); err != nil {
 			t.Fatal(err)
 		}
 		ids := map[string]uint32{"a": 0, "b": 1}
 		id := func(key string) (uint32, bool) { n, ok := ids[key]; return n, ok }
-		line := fmt.Sprint(tr.sums.of("a", id), tr.sums.of("b", id))
+		line := fmt.Sprint(tr.sums.edges("a", id), tr.sums.edges("b", id))
 		for _, p := range append(tr.peers("a"), tr.peers("b")...) {
 			line += fmt.Sprint(" ", p.Remote, " ", p.Bytes)
 		}
@@ -151,7 +150,7 @@ func TestTraffic(t *testing.T) {
 	if got := strings.Join(seen, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
-	if err := tr.look(now, workers[:1]); err != nil || len(tr.sums) != 1 || len(tr.sums["a"]) != 0 {
+	if err := tr.update(now, workers[:1]); err != nil || len(tr.sums) != 1 || len(tr.sums["a"]) != 0 {
 		t.Errorf("without b: %v, %v", tr.sums, err)
 	}
 }
@@ -160,7 +159,7 @@ func TestTraffic(t *testing.T) {
 func TestTrafficThatIsNotKnown(t *testing.T) {
 	var warned []error
 	n := NewNode(NodeOptions{
-		Procfs: "/proc", Sysfs: "/sys", Conns: &scripted{err: sockets.ErrTooMany}, Warn: func(err error) { warned = append(warned, err) },
+		Procfs: "/proc", Sysfs: "/sys", Conns: (&scripted{err: ErrTooMany}).Read, Warn: func(err error) { warned = append(warned, err) },
 		Groups: func() ([]Group, error) { return []Group{{Key: "a", PIDs: []int{os.Getpid()}}}, nil },
 	})
 	defer n.Close()
@@ -190,15 +189,15 @@ func TestCrossing(t *testing.T) {
 		if look[1] == 0 {
 			there = nil
 		}
-		c.look([]part{{"", of(here)}, {"n2", of(there)}}, func(jointID) bool { return true })
+		c.update([]part{{"", of(here)}, {"n2", of(there)}}, func(jointID) bool { return true })
 		ids := func(id jointID) (uint32, bool) { return map[jointID]uint32{{"", 3}: 0, {"n2", 3}: 1}[id], true }
-		seen = append(seen, fmt.Sprint(c.sums.of(jointID{"", 3}, ids), c.sums.of(jointID{"n2", 3}, ids)))
+		seen = append(seen, fmt.Sprint(c.sums.edges(jointID{"", 3}, ids), c.sums.edges(jointID{"n2", 3}, ids)))
 	}
 	want := "[] []\n[{1 150 15}] [{0 20 2}]\n[{1 150 15}] [{0 40 4}]\n[{1 160 16}] [{0 40 4}]\n[{1 160 16}] [{0 45 4}]"
 	if got := strings.Join(seen, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	c.look(nil, func(jointID) bool { return false })
+	c.update(nil, func(jointID) bool { return false })
 	if len(c.ends) != 0 || len(c.sums) != 0 {
 		t.Errorf("it remembers %v, %v", c.ends, c.sums)
 	}

@@ -1,8 +1,4 @@
-// Package sockets reads the TCP connections of this node and their bytes and packets from
-// the kernel's inet_diag (sock_diag(7)). Unix sockets count no bytes.
-//
-// It reads the network namespace of the caller, and needs no privileges.
-package sockets
+package live
 
 import (
 	"encoding/binary"
@@ -24,8 +20,10 @@ type Conn struct {
 	SentBytes, SentPackets uint64
 }
 
-// Reader reads the connections. One goroutine uses it.
-type Reader struct {
+// ConnReader reads the TCP connections of this node and their bytes and packets from the kernel's inet_diag
+// (sock_diag(7)). Unix sockets count no bytes. It reads the network namespace of the caller, and needs no
+// privileges. One goroutine uses it.
+type ConnReader struct {
 	fd      int
 	seq     uint32
 	request []byte
@@ -41,8 +39,8 @@ var ErrTooMany = fmt.Errorf("there are more than %d TCP connections", MaxConns)
 // errOld means a kernel before 4.19, which counts no sent bytes.
 var errOld = errors.New("this kernel does not count the bytes that a connection sends: bytes_sent of tcp_info is missing (Linux 4.19)")
 
-// Open returns a reader.
-func Open() (*Reader, error) {
+// OpenConns returns a reader.
+func OpenConns() (*ConnReader, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return nil, fmt.Errorf("open a socket to read TCP connections: %w", err)
@@ -51,15 +49,15 @@ func Open() (*Reader, error) {
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
 		return nil, errors.Join(fmt.Errorf("open a socket to read TCP connections: %w", err), unix.Close(fd))
 	}
-	return &Reader{fd: fd, answer: make([]byte, 32<<10)}, nil
+	return &ConnReader{fd: fd, answer: make([]byte, 32<<10)}, nil
 }
 
 // Close closes the descriptor.
-func (r *Reader) Close() error { return os.NewSyscallError("close", unix.Close(r.fd)) }
+func (r *ConnReader) Close() error { return os.NewSyscallError("close", unix.Close(r.fd)) }
 
 // Read appends the open ends, of IPv4 and IPv6, to dst. Mapped IPv4 addresses are
 // unmapped.
-func (r *Reader) Read(dst []Conn) ([]Conn, error) {
+func (r *ConnReader) Read(dst []Conn) ([]Conn, error) {
 	var err error
 	for _, family := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
 		dst, err = r.dump(dst, family)
@@ -84,7 +82,7 @@ const (
 	attributeSize = 4  // struct rtattr
 )
 
-func (r *Reader) dump(dst []Conn, family uint8) ([]Conn, error) {
+func (r *ConnReader) dump(dst []Conn, family uint8) ([]Conn, error) {
 	r.seq++
 	r.request = append(r.request[:0], make([]byte, headerSize+requestSize)...)
 	e := binary.NativeEndian
@@ -109,15 +107,15 @@ func (r *Reader) dump(dst []Conn, family uint8) ([]Conn, error) {
 			return dst, fmt.Errorf("an answer of %d bytes", n)
 		}
 		var done bool
-		dst, done, err = parse(dst, r.answer[:n], r.seq)
+		dst, done, err = parseConns(dst, r.answer[:n], r.seq)
 		if done || err != nil {
 			return dst, err
 		}
 	}
 }
 
-// parse parses one datagram, without messages of an older request; done: it is the last one.
-func parse(dst []Conn, b []byte, seq uint32) (_ []Conn, done bool, err error) {
+// parseConns parses one datagram, without messages of an older request; done: it is the last one.
+func parseConns(dst []Conn, b []byte, seq uint32) (_ []Conn, done bool, err error) {
 	e := binary.NativeEndian
 	for len(b) >= headerSize {
 		size := int(e.Uint32(b))

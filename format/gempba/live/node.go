@@ -1,17 +1,16 @@
-package telemetry
+package live
 
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/gempba"
 )
@@ -23,8 +22,8 @@ type NodeOptions struct {
 	Groups        Groups
 	// Memory returns the use and the limit of the workers' own cgroup in bytes. Nil for none.
 	Memory func() (used, limit rt.Opt[uint64])
-	// Conns lists the node's TCP connections, for the edges of the workers. Nil for none.
-	Conns Conns
+	// Conns appends the node's TCP connections, for the edges of the workers, as ConnReader.Read does. Nil for none.
+	Conns func([]Conn) ([]Conn, error)
 	// Peers adds the workers' connections to other nodes to the lines, for a Joint.
 	Peers bool
 	// Warn gets the first error of each kind.
@@ -41,35 +40,58 @@ type Node struct {
 	nextID   uint32
 	sentinel rt.Opt[uint32] // as a client chose
 
-	machine *machine // nil if it cannot be read
-	sources []collect.Source
-	snap    rt.Snapshot
-	before  []rt.CPUReading
-	busy    []rt.Opt[float64] // percent, of each socket
-	lastCPU time.Time
-	packets packets
-	traffic *traffic // nil if the connections are not known
+	packages  []host.Package      // nil if they cannot be read
+	packageOf map[int]int         // index in packages, by CPU
+	place     gempba.TopologyNode // the part that stays the same
+	sources   []collect.Source
+	snap      rt.Snapshot
+	before    []rt.CPUReading
+	busy      []rt.Opt[float64] // percent, of each socket
+	lastCPU   time.Time
+	packets   *proc.Packets
+	traffic   *traffic // nil if the connections are not known
 }
 
 // NewNode returns a source that has read only the machine.
 func NewNode(o NodeOptions) *Node {
 	fs := proc.NewFS(o.Procfs, o.Sysfs)
 	n := &Node{
-		NodeOptions: o, warn: onceEach(o.Warn), packets: newPackets(o.Procfs),
+		NodeOptions: o, warn: onceEach(o.Warn), packets: proc.NewPackets(fs),
 		sources: []collect.Source{proc.NewCPU(fs), proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs)},
 	}
 	if o.Conns != nil {
 		n.traffic = newTraffic(o.Procfs, o.Conns)
 	}
-	var err error
-	n.machine, err = readMachine(o.Procfs, o.Sysfs)
+	n.readPackages()
+	return n
+}
+
+// readPackages reads the CPU packages once. A CPU that is switched on later belongs to none.
+func (n *Node) readPackages() {
+	packages, err := host.NewRoots(n.Procfs, n.Sysfs).Packages()
 	if err != nil {
 		n.warn("topology", fmt.Errorf("read the topology: %w", err))
-		n.machine = nil
-	} else if len(n.machine.sockets) > gempba.MaxSockets {
-		n.warn("sockets", fmt.Errorf("there are %d sockets and telemetry has room for %d: the others are left out", len(n.machine.sockets), gempba.MaxSockets))
+		return
 	}
-	return n
+	if len(packages) > gempba.MaxSockets {
+		n.warn("sockets", fmt.Errorf("there are %d sockets and telemetry has room for %d: the others are left out", len(packages), gempba.MaxSockets))
+	}
+	n.packages, n.packageOf = packages, map[int]int{}
+	var logical, physical uint64
+	for i := range packages {
+		p := &packages[i]
+		cpus := make([]uint32, len(p.CPUs))
+		for k, cpu := range p.CPUs {
+			cpus[k], n.packageOf[cpu] = uint32(cpu), i
+		}
+		logical, physical = logical+uint64(len(cpus)), physical+uint64(p.Cores)
+		if i < gempba.MaxSockets {
+			n.place.Sockets = append(n.place.Sockets, gempba.Socket{
+				SocketID: uint32(p.ID), Name: p.Model, PhysicalCores: rt.Some(uint64(p.Cores)), LogicalCores: rt.Some(uint64(len(cpus))), CPUIDs: cpus,
+			})
+		}
+	}
+	n.place.TotalPhysicalCores, n.place.TotalLogicalCores = rt.Some(physical), rt.Some(logical)
 }
 
 // Nodes implements Source.
@@ -88,7 +110,9 @@ func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
 		Disk:    gempba.DiskAggregate{ReadBytes: r.DiskReadBytes, WriteBytes: r.DiskWriteBytes},
 		Sockets: []gempba.SocketFrame{},
 	}
-	if err := n.packets.read(&f.Net, n.snap.Nets); err != nil {
+	var err error
+	f.Net.PacketsIn, f.Net.PacketsOut, err = n.packets.Read(n.snap.Nets)
+	if err != nil {
 		n.warn("packets", err)
 	}
 	if n.Memory != nil {
@@ -97,16 +121,15 @@ func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
 			f.CgroupMemLimitBytes.Clear()
 		}
 	}
-	if n.machine == nil {
+	if n.packages == nil {
 		return []gempba.NodeFrame{f}
 	}
-	f.SocketCount.Set(uint64(len(n.machine.sockets)))
+	f.SocketCount.Set(uint64(len(n.packages)))
 	n.measure(now)
-	for i := range n.machine.sockets[:min(len(n.machine.sockets), gempba.MaxSockets)] {
-		p := &n.machine.sockets[i]
-		s := gempba.SocketFrame{SocketID: p.SocketID, CPUPct: n.busy[i]}
-		s.MemTotalBytes, s.MemUsedBytes = p.memory()
-		f.Sockets = append(f.Sockets, s)
+	for i, place := range n.place.Sockets {
+		socket := gempba.SocketFrame{SocketID: place.SocketID, CPUPct: n.busy[i]}
+		socket.MemTotalBytes, socket.MemUsedBytes = n.packages[i].Memory()
+		f.Sockets = append(f.Sockets, socket)
 	}
 	return []gempba.NodeFrame{f}
 }
@@ -116,9 +139,9 @@ func (n *Node) measure(now time.Time) {
 	if !n.lastCPU.IsZero() && now.Sub(n.lastCPU) < shortest {
 		return
 	}
-	busy, total := make([]float64, len(n.machine.sockets)), make([]float64, len(n.machine.sockets))
+	busy, total := make([]float64, len(n.packages)), make([]float64, len(n.packages))
 	for _, cur := range n.snap.CPUs {
-		at, ok := n.machine.socketOf[cur.CPU]
+		at, ok := n.packageOf[cur.CPU]
 		i, found := slices.BinarySearchFunc(n.before, cur.CPU, func(c rt.CPUReading, cpu int) int { return c.CPU - cpu })
 		if !ok || !found {
 			continue
@@ -163,20 +186,12 @@ func (n *Node) Promote(id uint32) {
 
 // Topology implements Source.
 func (n *Node) Topology() *gempba.Topology {
-	node := gempba.TopologyNode{Hostname: n.Hostname, SentinelWorkerID: n.sentinelID(), MemTotalBytes: n.snap.Node.MemTotal}
+	node := n.place
+	node.Hostname, node.SentinelWorkerID, node.MemTotalBytes = n.Hostname, n.sentinelID(), n.snap.Node.MemTotal
 	t := &gempba.Topology{}
-	if m := n.machine; m != nil {
-		node.TotalPhysicalCores.Set(uint64(m.physical))
-		node.TotalLogicalCores.Set(uint64(m.logical))
-		for i := range m.sockets[:min(len(m.sockets), gempba.MaxSockets)] {
-			node.Sockets = append(node.Sockets, m.sockets[i].Socket)
-		}
-	}
 	for _, w := range n.workers {
 		id := gempba.Identity{WorkerID: w.id, Hostname: n.Hostname, PID: rt.Some(int64(w.pids[0])), AllowedCPUs: affinity(w.pids[0])}
-		if n.machine != nil {
-			id.PrimarySocket = n.machine.primary(id.AllowedCPUs)
-		}
+		id.PrimarySocket = n.primarySocket(id.AllowedCPUs)
 		node.WorkerIDs = append(node.WorkerIDs, w.id)
 		t.Identities = append(t.Identities, id)
 	}
@@ -186,6 +201,39 @@ func (n *Node) Topology() *gempba.Topology {
 	return t
 }
 
+// primarySocket returns the socket that has most of the CPUs.
+func (n *Node) primarySocket(cpus []uint32) (socket rt.Opt[int64]) {
+	most, count := 0, make([]int, len(n.packages))
+	for _, cpu := range cpus {
+		at, ok := n.packageOf[int(cpu)]
+		if !ok {
+			continue
+		}
+		count[at]++
+		isFirst := count[at] == most && int64(n.packages[at].ID) < socket.Or(0)
+		if count[at] > most || isFirst {
+			most = count[at]
+			socket.Set(int64(n.packages[at].ID))
+		}
+	}
+	return socket
+}
+
+// affinity returns the CPUs that a process may run on, ascending; nil if that is unknown.
+func affinity(pid int) []uint32 {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(pid, &set) != nil {
+		return nil
+	}
+	cpus := []uint32{}
+	for cpu := range uint32(len(set) * 64) {
+		if set.IsSet(int(cpu)) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
+}
+
 // Close closes the descriptors.
 func (n *Node) Close() error {
 	var err error
@@ -193,70 +241,4 @@ func (n *Node) Close() error {
 		err = errors.Join(err, s.Close())
 	}
 	return err
-}
-
-// packets counts the packets of the interfaces of rt.Wire. The sums survive a reset or loss of an interface.
-type packets struct {
-	file  string
-	seen  map[string][2]uint64
-	total [2]uint64 // in, out
-}
-
-// read sets the sums, or leaves them absent. nets are the interfaces of the node.
-func (p *packets) read(to *gempba.NetAggregate, nets []rt.NetReading) error {
-	b, err := os.ReadFile(p.file)
-	if err != nil {
-		return fmt.Errorf("count packets: %w", err)
-	}
-	now, err := parsePackets(string(b))
-	if err != nil {
-		return fmt.Errorf("count packets: %s: %w", p.file, err)
-	}
-	wire := rt.NewWire(nets)
-	for name, counts := range now {
-		at := slices.IndexFunc(nets, func(n rt.NetReading) bool { return n.Name == name })
-		isCounted := at >= 0 && wire.Has(at)
-		if !isCounted {
-			continue
-		}
-		before, known := p.seen[name]
-		for k := range counts {
-			switch {
-			case known && counts[k] >= before[k]:
-				p.total[k] += counts[k] - before[k]
-			case known || p.seen == nil:
-				p.total[k] += counts[k]
-			}
-		}
-	}
-	p.seen = now
-	to.PacketsIn, to.PacketsOut = rt.Some(p.total[0]), rt.Some(p.total[1])
-	return nil
-}
-
-// parsePackets parses the second and the tenth figure of each interface.
-func parsePackets(text string) (map[string][2]uint64, error) {
-	out := map[string][2]uint64{}
-	for line := range strings.Lines(text) {
-		name, rest, ok := strings.Cut(line, ":")
-		name = strings.TrimSpace(name)
-		if !ok || name == "lo" {
-			continue
-		}
-		fields := strings.Fields(rest)
-		if len(fields) < 16 {
-			return nil, fmt.Errorf("interface %.20s has %d figures, not 16", name, len(fields))
-		}
-		in, err1 := strconv.ParseUint(fields[1], 10, 64)
-		sent, err2 := strconv.ParseUint(fields[9], 10, 64)
-		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("the packets of interface %.20s are no numbers", name)
-		}
-		out[name] = [2]uint64{in, sent}
-	}
-	return out, nil
-}
-
-func newPackets(procfs string) packets {
-	return packets{file: filepath.Join(procfs, "net/dev")}
 }

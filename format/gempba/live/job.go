@@ -1,4 +1,4 @@
-package telemetry
+package live
 
 import (
 	"context"
@@ -17,15 +17,14 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
-	"github.com/resource-tracker/rt/format/sockets"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// settle is how long the controllers of an existing job may take to be found.
-const settle = time.Second
+// settleTime is how long the controllers of an existing job may take to be found.
+const settleTime = time.Second
 
 // Job is a running job of Slurm on this node.
 type Job struct {
@@ -72,7 +71,7 @@ func findGroup(run *rt.Run) (*cgroup.Job, error) {
 	if job.Phase() != rt.JobPresent {
 		select {
 		case <-job.Events(): // controllers of version 1 appear one after the other
-		case <-time.After(settle):
+		case <-time.After(settleTime):
 		}
 	}
 	if job.Phase() != rt.JobPresent {
@@ -132,11 +131,11 @@ func (j *Job) Watch(ctx context.Context, others *Remote, peers bool, warn func(e
 		Hostname: j.run.Node, Procfs: "/proc", Sysfs: "/sys", Groups: tasks.Groups, Memory: tasks.Memory,
 		Peers: peers || others != nil, Warn: warn,
 	}
-	if conns, err := sockets.Open(); err != nil {
+	if conns, err := OpenConns(); err != nil {
 		warn(err) // there are no edges then
 	} else {
 		defer conns.Close()
-		options.Conns = conns
+		options.Conns = conns.Read
 	}
 	node := NewNode(options)
 	defer node.Close()

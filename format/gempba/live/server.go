@@ -1,7 +1,7 @@
-// Package telemetry broadcasts what runs on this node as GemPBA's telemetry. It reads the
+// Package live broadcasts what runs on this node as GemPBA's telemetry. It reads the
 // processes and the node at a cadence that clients may change, and sends each line to all
 // clients. It never waits for a client.
-package telemetry
+package live
 
 import (
 	"context"
@@ -96,7 +96,7 @@ func (s *Server) Run(ctx context.Context) {
 func Print(ctx context.Context, source Source, w io.Writer) error {
 	b := newBroadcast(source, time.Now())
 	for {
-		line, err := b.look(time.Now())
+		line, err := b.line(time.Now())
 		if err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (s *Server) tick(b *broadcast, now time.Time) {
 		b.skip(now)
 		return
 	}
-	line, err := b.look(now)
+	line, err := b.line(now)
 	if err != nil {
 		s.log(err)
 		return
@@ -202,8 +202,8 @@ func (s *Server) tick(b *broadcast, now time.Time) {
 	s.send(line)
 }
 
-// look reads the frames that are due, and returns a line with the newest frames.
-func (b *broadcast) look(now time.Time) ([]byte, error) {
+// line reads the frames that are due, and returns a line with the newest frames.
+func (b *broadcast) line(now time.Time) ([]byte, error) {
 	if b.workers.due(now) {
 		b.workerFrames = b.source.Workers(now)
 	}

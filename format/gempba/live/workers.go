@@ -1,20 +1,13 @@
-package telemetry
+package live
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/gempba"
-	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Group is one worker: a process, or the processes of one task.
@@ -49,10 +42,10 @@ func (n *Node) Workers(now time.Time) []gempba.WorkerFrame {
 	if err != nil {
 		n.warn("workers", err)
 	}
-	n.settle(groups)
+	n.dropEnded(groups)
 	out := make([]gempba.WorkerFrame, 0, len(groups))
 	for i := range groups {
-		w := n.worker(&groups[i])
+		w := n.workerOf(&groups[i])
 		if w == nil {
 			n.warn("limit", fmt.Errorf("there are %d workers and telemetry has room for %d: the others are left out", len(groups), gempba.MaxWorkers))
 			continue
@@ -74,7 +67,7 @@ func (n *Node) connect(frames []gempba.WorkerFrame, now time.Time) {
 	if n.traffic == nil {
 		return
 	}
-	if err := n.traffic.look(now, n.workers); err != nil {
+	if err := n.traffic.update(now, n.workers); err != nil {
 		n.warn("connections", err)
 		n.traffic = nil
 		return
@@ -87,7 +80,7 @@ func (n *Node) connect(frames []gempba.WorkerFrame, now time.Time) {
 	room := maxPeers
 	for i := range frames {
 		key := keys[frames[i].WorkerID]
-		frames[i].EdgesOut = n.traffic.sums.of(key, idOf)
+		frames[i].EdgesOut = n.traffic.sums.edges(key, idOf)
 		if n.Peers {
 			peers := n.traffic.peers(key)
 			frames[i].Peers = peers[:min(len(peers), room)]
@@ -99,8 +92,8 @@ func (n *Node) connect(frames []gempba.WorkerFrame, now time.Time) {
 // maxPeers is how many connections to other nodes a line has.
 const maxPeers = 1 << 14
 
-// settle removes the workers that have ended, so that their ids are free.
-func (n *Node) settle(groups []Group) {
+// dropEnded removes the workers that have ended, so that their ids are free.
+func (n *Node) dropEnded(groups []Group) {
 	before := n.byKey
 	n.byKey = make(map[string]*worker, len(groups))
 	for i := range groups {
@@ -123,8 +116,8 @@ func newID(next *uint32, mark func(taken []bool)) (uint32, bool) {
 	return uint32(free), free >= 0
 }
 
-// worker returns the worker of a group, a new one for a new group; nil if no id is left.
-func (n *Node) worker(g *Group) *worker {
+// workerOf returns the worker of a group, a new one for a new group; nil if no id is left.
+func (n *Node) workerOf(g *Group) *worker {
 	if w := n.byKey[g.Key]; w != nil {
 		return w
 	}
@@ -146,13 +139,13 @@ func (n *Node) frame(w *worker, g *Group, now time.Time) (gempba.WorkerFrame, bo
 	var rss, threads uint64
 	w.pids = w.pids[:0]
 	for _, pid := range g.PIDs {
-		st, err := readStat(n.Procfs, pid)
+		of, resident, err := proc.ReadUse(n.Procfs, pid)
 		if err != nil {
 			continue // it has just ended
 		}
 		w.pids = append(w.pids, pid)
-		rss += st.rss
-		threads += st.threads
+		rss += resident
+		threads += of
 	}
 	if len(w.pids) == 0 {
 		return gempba.WorkerFrame{}, false
@@ -176,11 +169,8 @@ func (w *worker) measure(g *Group, now time.Time) {
 	known := true
 	clocks := make(map[int]time.Duration, len(w.pids))
 	for _, pid := range w.pids {
-		at, err := cpuClock(pid)
-		if err != nil {
-			known = known && errors.Is(err, unix.EINVAL) // it has ended since
-			continue
-		}
+		at, err := proc.CPUTime(pid)
+		known = known && err == nil
 		clocks[pid] = at
 		used += max(0, at-w.clocks[pid])
 	}
@@ -193,52 +183,4 @@ func (w *worker) measure(g *Group, now time.Time) {
 		w.pct.Set(float64(used) / float64(over) * 100)
 	}
 	w.last, w.cpu, w.clocks = now, g.CPU, clocks
-}
-
-// cpuClock returns the CPU time of all threads of a process, to the nanosecond:
-// CLOCK_PROCESS_CPUTIME_ID of another process, clock_getcpuclockid(3).
-func cpuClock(pid int) (time.Duration, error) {
-	const sched = 2
-	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|sched), &t); err != nil {
-		return 0, fmt.Errorf("read the CPU time of process %d: %w", pid, err)
-	}
-	return time.Duration(t.Nano()), nil
-}
-
-type stat struct{ threads, rss uint64 }
-
-var pageSize = uint64(os.Getpagesize())
-
-// readStat reads the threads and the resident memory of a process. Resident pages are the
-// second figure of /proc/<pid>/statm, which is exact; field 24 of stat may be off by some
-// hundred pages for each CPU. A zombie is an error.
-func readStat(procfs string, pid int) (stat, error) {
-	st, err := procfile.ReadStat(procfs, pid)
-	if err != nil {
-		return stat{}, err
-	}
-	dir := filepath.Join(procfs, strconv.Itoa(pid))
-	if st.Ended() {
-		return stat{}, fmt.Errorf("%s/stat: it has ended", dir)
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "statm"))
-	if err != nil {
-		return stat{}, err
-	}
-	rss, err := parseResident(b, dir)
-	return stat{threads: st.Threads, rss: rss}, err
-}
-
-// parseResident returns resident memory in bytes.
-func parseResident(b []byte, dir string) (uint64, error) {
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("parse %s/statm: it has %d figures", dir, len(fields))
-	}
-	pages, err := strconv.ParseUint(fields[1], 10, 40)
-	if err != nil {
-		return 0, fmt.Errorf("parse %s/statm: %w", dir, err)
-	}
-	return pages * pageSize, nil
 }

@@ -1,4 +1,4 @@
-package telemetry
+package live
 
 import (
 	"context"
@@ -83,7 +83,7 @@ func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 		}
 	}
 	idOf := func(of jointID) (uint32, bool) { id, ok := j.ids[of]; return id, ok }
-	j.cross.look(j.parts, func(id jointID) bool { _, ok := idOf(id); return ok })
+	j.cross.update(j.parts, func(id jointID) bool { _, ok := idOf(id); return ok })
 	var out []gempba.WorkerFrame
 	for _, p := range j.parts {
 		for _, w := range p.Workers {
@@ -91,7 +91,7 @@ func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 			if !ok {
 				continue
 			}
-			edges := j.cross.sums.of(jointID{p.node, w.WorkerID}, idOf)
+			edges := j.cross.sums.edges(jointID{p.node, w.WorkerID}, idOf)
 			w.WorkerID, w.Peers = id, nil
 			for _, e := range w.EdgesOut {
 				if to, ok := j.ids[jointID{p.node, e.To}]; ok {
@@ -222,8 +222,8 @@ func newCrossing() crossing {
 	return crossing{ends: map[addresses]*connEnd[jointID]{}, sums: sums[jointID]{}}
 }
 
-// look updates the sums.
-func (c *crossing) look(parts []part, there func(jointID) bool) {
+// update updates the sums.
+func (c *crossing) update(parts []part, there func(jointID) bool) {
 	at := map[addresses]jointID{}
 	each := func(visit func(id jointID, p *gempba.Peer)) {
 		for _, part := range parts {

@@ -1,4 +1,4 @@
-package telemetry
+package live
 
 import (
 	"cmp"
@@ -13,23 +13,17 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/format/gempba"
-	"github.com/resource-tracker/rt/format/sockets"
 )
-
-// Conns appends the ends of the open TCP connections on this node, as a sockets.Reader does.
-type Conns interface {
-	Read([]sockets.Conn) ([]sockets.Conn, error)
-}
 
 // traffic has what workers send to each other over TCP: the sockets of their processes,
 // matched by addresses. It does not see what a socket carries after the last reading of
 // it, and no traffic through memory, pipes or other networks.
 type traffic struct {
-	conns  Conns
+	conns  func([]Conn) ([]Conn, error)
 	procfs string
 
 	next  time.Time // of the next reading
-	list  []sockets.Conn
+	list  []Conn
 	pids  []int             // of the workers at the last reading of descriptors
 	owner map[uint64]string // worker of each socket; empty for none
 	ends  map[uint64]*connEnd[string]
@@ -39,8 +33,8 @@ type traffic struct {
 // sums are bytes and packets by sender and receiver.
 type sums[K comparable] map[K]map[K]*gempba.Edge
 
-// add counts bytes and packets from one worker to another.
-func (s sums[K]) add(from, to K, bytes, packets uint64) {
+// addBytes counts bytes and packets from one worker to another.
+func (s sums[K]) addBytes(from, to K, bytes, packets uint64) {
 	if s[from] == nil {
 		s[from] = map[K]*gempba.Edge{}
 	}
@@ -67,8 +61,8 @@ func (s sums[K]) forget(there func(K) bool) {
 // maxEdges is how many edges of a worker a line has room for: those with most bytes.
 const maxEdges = 64
 
-// of returns the edges of a sender, sorted by the ids of the receivers.
-func (s sums[K]) of(from K, id func(K) (uint32, bool)) []gempba.Edge {
+// edges returns the edges of a sender, sorted by the ids of the receivers.
+func (s sums[K]) edges(from K, id func(K) (uint32, bool)) []gempba.Edge {
 	out := []gempba.Edge{}
 	for to, sum := range s[from] {
 		if n, ok := id(to); ok && sum.Count > 0 {
@@ -95,13 +89,13 @@ type connEnd[K comparable] struct {
 	from, to       K
 	met            bool   // to is known
 	bytes, packets uint64 // that are in sums
-	sent           sockets.Conn
+	sent           Conn
 }
 
 // count adds what was sent since the last count.
 func (e *connEnd[K]) count(to sums[K], bytes, packets uint64) {
 	if e.met && bytes > e.bytes {
-		to.add(e.from, e.to, bytes-e.bytes, max(packets, e.packets)-e.packets)
+		to.addBytes(e.from, e.to, bytes-e.bytes, max(packets, e.packets)-e.packets)
 		e.bytes, e.packets = bytes, packets
 	}
 }
@@ -113,19 +107,19 @@ const (
 	trafficPart  = 400 // a reading takes at most 1/400 of the time
 )
 
-func newTraffic(procfs string, conns Conns) *traffic {
+func newTraffic(procfs string, conns func([]Conn) ([]Conn, error)) *traffic {
 	return &traffic{conns: conns, procfs: procfs, owner: map[uint64]string{}, ends: map[uint64]*connEnd[string]{}, sums: sums[string]{}}
 }
 
-// look updates the sums if a reading is due.
-func (t *traffic) look(now time.Time, workers []*worker) error {
+// update updates the sums if a reading is due.
+func (t *traffic) update(now time.Time, workers []*worker) error {
 	if now.Before(t.next) {
 		return nil
 	}
 	began := time.Now()
 	defer func() { t.next = now.Add(max(trafficEvery, trafficPart*time.Since(began))) }()
 	var err error
-	t.list, err = t.conns.Read(t.list[:0])
+	t.list, err = t.conns(t.list[:0])
 	if err != nil {
 		return fmt.Errorf("read what workers send to each other: %w", err)
 	}
@@ -201,7 +195,7 @@ func (t *traffic) readDescriptors(pid int, key string) {
 	}
 }
 
-// match finds the workers at the other ends of the sockets.
+// match finds the workers at the other ends of the
 func (t *traffic) match() {
 	at := make(map[addresses]string, len(t.list))
 	for i := range t.list {

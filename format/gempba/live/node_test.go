@@ -1,4 +1,4 @@
-package telemetry
+package live
 
 import (
 	"errors"
@@ -11,51 +11,24 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-func TestMachine(t *testing.T) {
-	a, err := txtar.ParseFile("testdata/machine.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := txtar.Write(a, dir); err != nil {
-		t.Fatal(err)
-	}
-	m, err := readMachine(filepath.Join(dir, "proc"), filepath.Join(dir, "sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.logical != 7 || m.physical != 4 {
-		t.Errorf("%d CPUs, %d cores", m.logical, m.physical)
-	}
-	want := []gempba.Socket{
-		{SocketID: 0, Name: "AMD EPYC 9354", PhysicalCores: rt.Some[uint64](2), LogicalCores: rt.Some[uint64](4), CPUIDs: []uint32{0, 1, 4, 5}},
-		{SocketID: 1, Name: "AMD EPYC 9354", PhysicalCores: rt.Some[uint64](2), LogicalCores: rt.Some[uint64](3), CPUIDs: []uint32{2, 3, 6}},
-	}
-	got := []gempba.Socket{m.sockets[0].Socket, m.sockets[1].Socket}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(rt.Opt[uint64]{})); d != "" {
-		t.Errorf("sockets (-want +got):\n%s", d)
-	}
-	total, used := m.sockets[0].memory()
-	if total != rt.Some[uint64](1000<<10) || used != rt.Some[uint64](300<<10) {
-		t.Errorf("memory of the first socket: %v of %v", used, total)
-	}
-	if total, used := m.sockets[1].memory(); total.Valid() || used.Valid() {
-		t.Errorf("memory of a node with a missing line in its file: %v of %v", used, total)
-	}
+func TestPrimarySocket(t *testing.T) {
+	n := &Node{packages: []host.Package{{ID: 0}, {ID: 1}}, packageOf: map[int]int{0: 0, 1: 0, 2: 1, 3: 1, 4: 0}}
 	for _, c := range []struct {
 		cpus []uint32
 		want rt.Opt[int64]
 	}{
-		{[]uint32{0, 2, 3}, rt.Some[int64](1)}, {[]uint32{0, 2}, rt.Some[int64](0)}, {[]uint32{99}, rt.None[int64]()}, {nil, rt.None[int64]()},
+		{[]uint32{0, 2, 3}, rt.Some[int64](1)}, {[]uint32{0, 2}, rt.Some[int64](0)}, {[]uint32{2, 0}, rt.Some[int64](0)},
+		{[]uint32{99}, rt.None[int64]()}, {nil, rt.None[int64]()},
 	} {
-		if got := m.primary(c.cpus); got != c.want {
+		if got := n.primarySocket(c.cpus); got != c.want {
 			t.Errorf("most of %v is on socket %v, want %v", c.cpus, got, c.want)
 		}
 	}
@@ -98,8 +71,8 @@ func TestWorkers(t *testing.T) {
 	if len(first) != 2 || first[0].WorkerID != 0 || first[1].WorkerID != 1 || first[0].ProcessCPUPct.Valid() {
 		t.Fatalf("the first look: %+v", first)
 	}
-	if st, err := readStat("/proc", other); err != nil || first[1].ProcessThreads != rt.Some[uint64](1) || first[1].ProcessRSSBytes != rt.Some(st.rss) || st.rss == 0 {
-		t.Errorf("cat is %+v, its stat %+v, %v", first[1], st, err)
+	if threads, resident, err := proc.ReadUse("/proc", other); err != nil || threads != 1 || first[1].ProcessThreads != rt.Some(threads) || first[1].ProcessRSSBytes != rt.Some(resident) || resident == 0 {
+		t.Errorf("cat is %+v, its threads are %d, its memory %d, %v", first[1], threads, resident, err)
 	}
 	before := n.workers[0].clocks[self]
 	for began := time.Now(); time.Since(began) < shortest; { // use some CPU time
@@ -213,7 +186,7 @@ func TestTasksBegin(t *testing.T) {
 	look := func(want map[taskKey][]int, workers ...taskKey) {
 		t.Helper()
 		tasks.pids = []int{10, 11, 12, 20, 21, 30}
-		byKey, others := tasks.sort()
+		byKey, others := tasks.sortByTask()
 		if diff := cmp.Diff(want, byKey); diff != "" || !slices.Equal(workersOf(others), workers) {
 			t.Errorf("workers %v, want %v; tasks:\n%s", workersOf(others), workers, diff)
 		}
@@ -230,27 +203,4 @@ func TestTasksBegin(t *testing.T) {
 	look(map[taskKey][]int{{"0", 0}: {10, 12}, {"0", 1}: {11}, {"1", 0}: {20}, {"2", 0}: {21}, {"3", 0}: {30}}, taskKey{"0", 0}, taskKey{"0", 1})
 	is(30, "another", "step_3/task_0", "step_3/task_0")
 	look(map[taskKey][]int{{"0", 0}: {10, 12}, {"0", 1}: {11}, {"1", 0}: {20}, {"2", 0}: {21}, {"3", 0}: {30}}, taskKey{"0", 0}, taskKey{"0", 1}, taskKey{"3", 0})
-}
-
-func TestParseResident(t *testing.T) {
-	if got, err := parseResident([]byte("1000 11 7 1 0 900 0\n"), "42"); err != nil || got != 11*pageSize {
-		t.Errorf("got %d, %v", got, err)
-	}
-	for _, bad := range []string{"", "1000", "1000 x 7", "1000 18446744073709551615 7"} {
-		if got, err := parseResident([]byte(bad), "42"); err == nil {
-			t.Errorf("%q has %d bytes", bad, got)
-		}
-	}
-}
-
-func FuzzParseList(f *testing.F) {
-	for _, seed := range []string{"0-3,8\n", "", "5-6,1-2-3", "0-8191", "0-8192", "7-3", "a"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		list, err := parseList(text)
-		if err == nil && len(list) > (len(text)+1)*gempba.MaxCPUs {
-			t.Fatalf("%d CPUs of %q", len(list), text)
-		}
-	})
 }
