@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
+
+	"github.com/resource-tracker/rt"
 )
 
 // Decoder decodes the lines of a broadcast.
@@ -78,203 +81,123 @@ func (d *Decoder) All() iter.Seq2[*Envelope, error] {
 
 // Parse parses one line, with or without its newline.
 func Parse(line []byte) (*Envelope, error) {
-	var in struct {
-		Envelope
-		TS       *int64          `json:"ts"`
-		Topology json.RawMessage `json:"topology"`
-		Workers  json.RawMessage `json:"workers"`
-		Nodes    json.RawMessage `json:"nodes"`
+	line = withoutNaN(line)
+	var head struct {
+		Version uint32 `json:"version"`
+		TS      *int64 `json:"ts"`
 	}
-	if err := unmarshal(finiteJSON(line), &in); err != nil {
+	if err := unmarshal(line, &head); err != nil {
 		return nil, err
 	}
-	if in.Version > SchemaVersion {
-		return nil, fmt.Errorf("version %d: %w, which knows %d", in.Version, ErrVersion, SchemaVersion)
+	if head.Version > SchemaVersion {
+		return nil, fmt.Errorf("version %d: %w, which knows %d", head.Version, ErrVersion, SchemaVersion)
 	}
-	if in.TS == nil {
+	if head.TS == nil {
 		return nil, fmt.Errorf("%w: it has no ts", ErrFormat)
 	}
-	e := &in.Envelope
-	e.TS = *in.TS
-	var err error
-	e.Topology, err = topology(in.Topology)
-	if err != nil {
-		return nil, err
-	}
-	e.Workers, err = workers(in.Workers)
-	if err != nil {
-		return nil, err
-	}
-	e.Nodes, err = nodeFrames(in.Nodes)
-	if err != nil {
+	e := &Envelope{}
+	if err := unmarshal(line, e); err != nil {
 		return nil, err
 	}
 	return e, e.check()
 }
 
-type workerJSON struct {
-	WorkerFrame
-	WorkerID *uint32         `json:"worker_id"`
-	EdgesOut json.RawMessage `json:"edges_out"`
-	Peers    json.RawMessage `json:"rt_peers"`
-}
+// noID is an id that a line does not have.
+const noID = math.MaxUint32
 
-func workers(raw json.RawMessage) ([]WorkerFrame, error) {
-	list, err := listOf[workerJSON](raw, MaxWorkers, "workers")
-	if err != nil {
-		return nil, err
-	}
-	out := make([]WorkerFrame, len(list))
-	for i := range list {
-		in := &list[i]
-		if in.WorkerID == nil {
-			return nil, fmt.Errorf("workers: number %d has no worker_id: %w", i+1, ErrFormat)
-		}
-		w := &out[i]
-		*w = in.WorkerFrame
-		w.WorkerID = *in.WorkerID
-		w.restore()
-		w.EdgesOut, err = listOf[Edge](in.EdgesOut, MaxWorkers, "edges_out")
-		if err == nil && len(in.Peers) > 0 {
-			w.Peers, err = listOf[Peer](in.Peers, MaxPeers, "rt_peers")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("worker %d: %w", w.WorkerID, err)
-		}
-	}
-	return out, nil
-}
-
-type nodeFrameJSON struct {
-	NodeFrame
-	SentinelWorkerID *uint32         `json:"sentinel_worker_id"`
-	Sockets          json.RawMessage `json:"sockets"`
-}
-
-func nodeFrames(raw json.RawMessage) ([]NodeFrame, error) {
-	list, err := listOf[nodeFrameJSON](raw, MaxWorkers, "nodes")
-	if err != nil {
-		return nil, err
-	}
-	out := make([]NodeFrame, len(list))
-	for i := range list {
-		in := &list[i]
-		if in.SentinelWorkerID == nil {
-			return nil, fmt.Errorf("nodes: number %d has no sentinel_worker_id: %w", i+1, ErrFormat)
-		}
-		sockets, err := listOf[SocketFrame](in.Sockets, MaxSockets, "sockets")
-		if err != nil {
-			return nil, fmt.Errorf("node %.64q: %w", in.Hostname, err)
-		}
-		out[i] = in.NodeFrame
-		out[i].SentinelWorkerID, out[i].Sockets = *in.SentinelWorkerID, sockets
-		out[i].restore()
-		for k := range sockets {
-			sockets[k].restore()
-		}
-	}
-	return out, nil
-}
-
-func topology(raw json.RawMessage) (*Topology, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	var in struct {
-		Nodes      json.RawMessage `json:"nodes"`
-		Identities json.RawMessage `json:"identities"`
-	}
-	if err := unmarshal(raw, &in); err != nil {
-		return nil, err
-	}
-	t := &Topology{}
-	var err error
-	t.Identities, err = identities(in.Identities)
-	if err != nil {
-		return nil, err
-	}
-	nodes, err := listOf[json.RawMessage](in.Nodes, MaxWorkers, "topology")
-	if err != nil {
-		return nil, err
-	}
-	t.Nodes = make([]TopologyNode, len(nodes))
-	for i := range nodes {
-		if err := t.Nodes[i].read(nodes[i]); err != nil {
-			return nil, fmt.Errorf("topology of node %d: %w", i+1, err)
-		}
-	}
-	return t, nil
-}
-
-func (n *TopologyNode) read(raw json.RawMessage) error {
-	type plain TopologyNode
-	in := struct {
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Envelope) UnmarshalJSON(b []byte) error {
+	type plain Envelope
+	return unmarshal(b, &struct {
 		*plain
-		WorkerIDs json.RawMessage `json:"worker_ids"`
-		Sockets   json.RawMessage `json:"sockets"`
-	}{plain: (*plain)(n)}
-	if err := unmarshal(raw, &in); err != nil {
-		return err
+		Workers limited[WorkerFrame] `json:"workers"`
+		Nodes   limited[NodeFrame]   `json:"nodes"`
+	}{(*plain)(e), limited[WorkerFrame]{&e.Workers, MaxWorkers}, limited[NodeFrame]{&e.Nodes, MaxWorkers}})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *WorkerFrame) UnmarshalJSON(b []byte) error {
+	type plain WorkerFrame
+	w.WorkerID = noID
+	err := unmarshal(b, &struct {
+		*plain
+		EdgesOut limited[Edge] `json:"edges_out"`
+		Peers    limited[Peer] `json:"rt_peers"`
+	}{(*plain)(w), limited[Edge]{&w.EdgesOut, MaxWorkers}, limited[Peer]{&w.Peers, MaxPeers}})
+	if err == nil && w.WorkerID == noID {
+		err = fmt.Errorf("it has no worker_id: %w", ErrFormat)
 	}
-	n.restore()
-	var err error
-	n.WorkerIDs, err = listOf[uint32](in.WorkerIDs, MaxWorkers, "worker_ids")
-	if err != nil {
-		return err
+	clearUnread(w, &w.Unread)
+	return err
+}
+
+// UnmarshalJSON implements json.Unmarshaler. GemPBA's 0 for a cgroup's memory is absent: it means not
+// known, or no limit.
+func (n *NodeFrame) UnmarshalJSON(b []byte) error {
+	type plain NodeFrame
+	n.SentinelWorkerID = noID
+	err := unmarshal(b, &struct {
+		*plain
+		Sockets limited[SocketFrame] `json:"sockets"`
+	}{(*plain)(n), limited[SocketFrame]{&n.Sockets, MaxSockets}})
+	if err == nil && n.SentinelWorkerID == noID {
+		err = fmt.Errorf("it has no sentinel_worker_id: %w", ErrFormat)
 	}
-	sockets, err := listOf[json.RawMessage](in.Sockets, MaxSockets, "sockets")
-	if err != nil {
-		return err
-	}
-	n.Sockets = make([]Socket, len(sockets))
-	for i := range sockets {
-		type plain Socket
-		in := struct {
-			*plain
-			CPUIDs json.RawMessage `json:"cpu_ids"`
-		}{plain: (*plain)(&n.Sockets[i])}
-		if err := unmarshal(sockets[i], &in); err != nil {
-			return err
+	clearUnread(n, &n.Unread)
+	for _, v := range []*rt.Opt[uint64]{&n.CgroupMemUsedBytes, &n.CgroupMemLimitBytes} {
+		if v.Or(0) == 0 {
+			v.Clear()
 		}
-		n.Sockets[i].restore()
-		n.Sockets[i].CPUIDs, err = cpuIDs(in.CPUIDs, "cpu_ids")
-		if err != nil {
-			return err
+	}
+	return err
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *SocketFrame) UnmarshalJSON(b []byte) error {
+	type plain SocketFrame
+	err := unmarshal(b, (*plain)(s))
+	clearUnread(s, &s.Unread)
+	return err
+}
+
+// limited is a list with a limit for its elements. null is an empty list.
+type limited[T any] struct {
+	list *[]T
+	most int
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l limited[T]) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return fmt.Errorf("not a list: %w", ErrFormat)
+	}
+	*l.list = []T{}
+	for d.More() {
+		if len(*l.list) == l.most {
+			return fmt.Errorf("a list of more than %d elements: %w", l.most, ErrLimit)
 		}
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return fmt.Errorf("element %d of a list: %w", len(*l.list)+1, err)
+		}
+		*l.list = append(*l.list, one)
 	}
 	return nil
 }
 
-// listOf parses a list of at most limit elements. null and an absent list are empty.
-func listOf[T any](raw json.RawMessage, limit int, name string) ([]T, error) {
-	out := []T{}
-	if len(raw) == 0 || string(raw) == "null" {
-		return out, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return nil, fmt.Errorf("%s is not a list: %w", name, ErrFormat)
-	}
-	for d.More() {
-		if len(out) == limit {
-			return nil, fmt.Errorf("%s: more than %d of them: %w", name, limit, ErrLimit)
-		}
-		var one T
-		if err := d.Decode(&one); err != nil {
-			return nil, fmt.Errorf("%s: number %d: %w: %w", name, len(out)+1, ErrFormat, err)
-		}
-		out = append(out, one)
-	}
-	return out, nil
-}
-
+// unmarshal parses a JSON object. Its error wraps ErrFormat or ErrLimit.
 func unmarshal(b []byte, to any) error {
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || b[0] != '{' {
 		return fmt.Errorf("%w: not a JSON object", ErrFormat)
 	}
-	if err := json.Unmarshal(b, to); err != nil {
-		return fmt.Errorf("%w: %w", ErrFormat, err)
+	err := json.Unmarshal(b, to)
+	if err == nil || errors.Is(err, ErrFormat) || errors.Is(err, ErrLimit) {
+		return err
 	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrFormat, err)
 }

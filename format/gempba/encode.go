@@ -3,9 +3,6 @@ package gempba
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-
-	"github.com/resource-tracker/rt"
 )
 
 // AppendLine appends the envelope as one line. It appends nothing if a limit is exceeded (ErrLimit).
@@ -14,22 +11,7 @@ func AppendLine(b []byte, e *Envelope) ([]byte, error) {
 		return b, fmt.Errorf("write a line of telemetry: %w", err)
 	}
 	out := *e
-	out.Topology = e.Topology.listed()
-	out.Workers, out.Nodes = copied(e.Workers), copied(e.Nodes)
-	for i := range out.Workers {
-		w := &out.Workers[i]
-		w.ProcessCPUPct, w.EdgesOut = finite(w.ProcessCPUPct), copied(w.EdgesOut)
-		w.number()
-	}
-	for i := range out.Nodes {
-		n := &out.Nodes[i]
-		n.Sockets = copied(n.Sockets)
-		n.number()
-		for k := range n.Sockets {
-			n.Sockets[k].CPUPct = finite(n.Sockets[k].CPUPct)
-			n.Sockets[k].number()
-		}
-	}
+	out.Workers, out.Nodes = listed(e.Workers), listed(e.Nodes)
 	line, err := json.Marshal(out)
 	if err != nil {
 		return b, fmt.Errorf("write a line of telemetry: %w", err)
@@ -40,34 +22,65 @@ func AppendLine(b []byte, e *Envelope) ([]byte, error) {
 	return append(append(b, line...), '\n'), nil
 }
 
-// copied returns a copy of a list that is never nil: readers need not expect null.
-func copied[T any](list []T) []T { return append([]T{}, list...) }
-
-// listed returns a copy of t without nil lists and absent numbers.
-func (t *Topology) listed() *Topology {
-	if t == nil {
-		return nil
+// listed returns a list that is not nil: readers need not expect null.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
 	}
-	out := Topology{Nodes: copied(t.Nodes), Identities: copied(t.Identities)}
-	for i := range out.Nodes {
-		n := &out.Nodes[i]
-		n.WorkerIDs, n.Sockets = copied(n.WorkerIDs), copied(n.Sockets)
-		n.number()
-		for k := range n.Sockets {
-			n.Sockets[k].CPUIDs = copied(n.Sockets[k].CPUIDs)
-			n.Sockets[k].number()
-		}
-	}
-	for i := range out.Identities {
-		out.Identities[i].number()
-	}
-	return &out
+	return list
 }
 
-// finite drops values that JSON has no number for.
-func finite(v rt.Opt[float64]) rt.Opt[float64] {
-	if f := v.Or(0); math.IsNaN(f) || math.IsInf(f, 0) {
-		return rt.None[float64]()
+// MarshalJSON implements json.Marshaler.
+func (w WorkerFrame) MarshalJSON() ([]byte, error) {
+	type plain WorkerFrame
+	w.EdgesOut, w.Unread = listed(w.EdgesOut), zeroUnread(&w)
+	return json.Marshal(plain(w))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n NodeFrame) MarshalJSON() ([]byte, error) {
+	type plain NodeFrame
+	n.Sockets, n.Unread = listed(n.Sockets), zeroUnread(&n)
+	return json.Marshal(plain(n))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s SocketFrame) MarshalJSON() ([]byte, error) {
+	type plain SocketFrame
+	s.Unread = zeroUnread(&s)
+	return json.Marshal(plain(s))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t Topology) MarshalJSON() ([]byte, error) {
+	type plain Topology
+	t.Nodes, t.Identities = listed(t.Nodes), listed(t.Identities)
+	return json.Marshal(plain(t))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n TopologyNode) MarshalJSON() ([]byte, error) {
+	type plain TopologyNode
+	n.WorkerIDs, n.Sockets, n.Unread = listed(n.WorkerIDs), listed(n.Sockets), zeroUnread(&n)
+	return json.Marshal(plain(n))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s Socket) MarshalJSON() ([]byte, error) {
+	type plain Socket
+	s.CPUIDs, s.Unread = listed(s.CPUIDs), zeroUnread(&s)
+	return json.Marshal(plain(s))
+}
+
+// MarshalJSON writes the CPUs as a list and as a mask. Unknown ones are an empty list.
+func (i Identity) MarshalJSON() ([]byte, error) {
+	type plain Identity
+	i.Unread = zeroUnread(&i)
+	if i.AllowedCPUs == nil {
+		i.AllowedCPUs, i.Unread = []uint32{}, append(i.Unread, allowedCPUs)
 	}
-	return v
+	return json.Marshal(struct {
+		plain
+		AllowedMask string `json:"allowed_cpu_mask"`
+	}{plain(i), Mask(i.AllowedCPUs)})
 }

@@ -71,7 +71,7 @@ type WorkerFrame struct {
 	EdgesOut []Edge `json:"edges_out"`          // those with a count above 0
 	Peers    []Peer `json:"rt_peers,omitempty"` // rt's own field, to join the lines of several hosts
 
-	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see absent.go
 }
 
 // Peer is an open connection from a worker to an end that is no worker of its host, and
@@ -111,7 +111,7 @@ type NodeFrame struct {
 	Net  NetAggregate  `json:"net_aggregate"`
 	Disk DiskAggregate `json:"disk_aggregate"`
 
-	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see absent.go
 }
 
 // SocketFrame is one sample of a CPU package.
@@ -121,7 +121,7 @@ type SocketFrame struct {
 	MemTotalBytes rt.Opt[uint64]  `json:"mem_total_bytes"` // of the memory that is attached to it
 	MemUsedBytes  rt.Opt[uint64]  `json:"mem_used_bytes"`
 
-	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see absent.go
 }
 
 // NetAggregate counts what the host's interfaces carried since it booted.

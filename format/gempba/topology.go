@@ -1,7 +1,6 @@
 package gempba
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,7 +25,7 @@ type TopologyNode struct {
 	WorkerIDs          []uint32       `json:"worker_ids"`
 	Sockets            []Socket       `json:"sockets"` // at most MaxSockets
 
-	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see absent.go
 }
 
 // Socket is one CPU package of a host.
@@ -37,7 +36,7 @@ type Socket struct {
 	LogicalCores  rt.Opt[uint64] `json:"logical_cores"`
 	CPUIDs        []uint32       `json:"cpu_ids"` // ascending
 
-	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see absent.go
 }
 
 // Identity is the process of a worker.
@@ -48,74 +47,69 @@ type Identity struct {
 	PrimarySocket rt.Opt[int64] `json:"primary_socket"`  // socket_id of most of its allowed CPUs
 	AllowedCPUs   []uint32      `json:"allowed_cpu_ids"` // ascending, from its affinity; nil if unknown
 
-	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see absent.go
 }
 
-type identityJSON struct {
-	Identity
-	WorkerID    *uint32         `json:"worker_id"`
-	AllowedIDs  json.RawMessage `json:"allowed_cpu_ids"`
-	AllowedMask *string         `json:"allowed_cpu_mask"`
+// allowedCPUs is the name of Identity.AllowedCPUs in JSON.
+const allowedCPUs = "allowed_cpu_ids"
+
+// UnmarshalJSON implements json.Unmarshaler. An identity without a worker_id has its index in the list.
+func (t *Topology) UnmarshalJSON(b []byte) error {
+	err := unmarshal(b, &struct {
+		Nodes      limited[TopologyNode] `json:"nodes"`
+		Identities limited[Identity]     `json:"identities"`
+	}{limited[TopologyNode]{&t.Nodes, MaxWorkers}, limited[Identity]{&t.Identities, MaxWorkers}})
+	for n := range t.Identities {
+		if i := &t.Identities[n]; i.WorkerID == noID {
+			i.WorkerID = uint32(n)
+		}
+	}
+	return err
 }
 
-// MarshalJSON writes the CPUs as a list and as a mask.
-func (i Identity) MarshalJSON() ([]byte, error) {
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *TopologyNode) UnmarshalJSON(b []byte) error {
+	type plain TopologyNode
+	err := unmarshal(b, &struct {
+		*plain
+		WorkerIDs limited[uint32] `json:"worker_ids"`
+		Sockets   limited[Socket] `json:"sockets"`
+	}{(*plain)(n), limited[uint32]{&n.WorkerIDs, MaxWorkers}, limited[Socket]{&n.Sockets, MaxSockets}})
+	clearUnread(n, &n.Unread)
+	return err
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Socket) UnmarshalJSON(b []byte) error {
+	type plain Socket
+	err := unmarshal(b, &struct {
+		*plain
+		CPUIDs limited[uint32] `json:"cpu_ids"`
+	}{(*plain)(s), limited[uint32]{&s.CPUIDs, MaxCPUs}})
+	clearUnread(s, &s.Unread)
+	return err
+}
+
+// UnmarshalJSON takes the list of CPUs before the mask.
+func (i *Identity) UnmarshalJSON(b []byte) error {
 	type plain Identity
-	return json.Marshal(struct {
-		plain
-		AllowedMask string `json:"allowed_cpu_mask"`
-	}{plain(i), Mask(i.AllowedCPUs)})
-}
-
-// identities reads those of a topology.
-func identities(raw json.RawMessage) ([]Identity, error) {
-	list, err := listOf[identityJSON](raw, MaxWorkers, "identities")
-	if err != nil {
-		return nil, err
+	i.WorkerID = noID
+	in := struct {
+		*plain
+		AllowedCPUs limited[uint32] `json:"allowed_cpu_ids"`
+		AllowedMask *string         `json:"allowed_cpu_mask"`
+	}{plain: (*plain)(i), AllowedCPUs: limited[uint32]{&i.AllowedCPUs, MaxCPUs}}
+	err := unmarshal(b, &in)
+	if err == nil && i.AllowedCPUs == nil && in.AllowedMask != nil {
+		i.AllowedCPUs, err = ParseMask(*in.AllowedMask)
 	}
-	out := make([]Identity, len(list))
-	for n, in := range list {
-		out[n] = in.Identity
-		out[n].WorkerID = uint32(n)
-		if in.WorkerID != nil {
-			out[n].WorkerID = *in.WorkerID
-		}
-		out[n].AllowedCPUs, err = in.cpus()
-		if err != nil {
-			return nil, fmt.Errorf("identity of worker %d: %w", out[n].WorkerID, err)
-		}
-		out[n].restore()
+	slices.Sort(i.AllowedCPUs)
+	i.AllowedCPUs = slices.Compact(i.AllowedCPUs)
+	if slices.Contains(i.Unread, allowedCPUs) {
+		i.AllowedCPUs = nil
 	}
-	return out, checkIDs("identities", out, func(i *Identity) uint32 { return i.WorkerID })
-}
-
-// cpus takes the list before the mask.
-func (in *identityJSON) cpus() ([]uint32, error) {
-	if len(in.AllowedIDs) > 0 && string(in.AllowedIDs) != "null" {
-		ids, err := cpuIDs(in.AllowedIDs, "allowed_cpu_ids")
-		if err != nil {
-			return nil, err
-		}
-		slices.Sort(ids)
-		return slices.Compact(ids), nil
-	}
-	if in.AllowedMask == nil {
-		return nil, nil
-	}
-	return ParseMask(*in.AllowedMask)
-}
-
-func cpuIDs(raw json.RawMessage, name string) ([]uint32, error) {
-	ids, err := listOf[uint32](raw, MaxCPUs, name)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		if id >= MaxCPUs {
-			return nil, fmt.Errorf("%s: CPU %d: %w (%d)", name, id, ErrLimit, MaxCPUs)
-		}
-	}
-	return ids, nil
+	clearUnread(i, &i.Unread)
+	return err
 }
 
 // Mask is the bitmap of CPUs as a lower-case hexadecimal number.
