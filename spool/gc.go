@@ -40,15 +40,15 @@ const (
 
 // Collected is one file that was removed or thinned, or would be in a dry run.
 type Collected struct {
-	Path      string
-	Run       rt.Run // zero for a file that is not a run
-	Delivered bool
-	Action    string // Removed or Thinned
-	Reason    string
-	Size      int64 // bytes on the disk before
-	Freed     int64 // bytes; an estimate for a file that would be thinned
-	Dropped   int64 // snapshots that were thinned
-	Err       error // why the action failed
+	Path      string `json:"path"`
+	Run       rt.Run `json:"-"` // zero for a file that is not a run
+	Delivered bool   `json:"delivered"`
+	Action    string `json:"action"` // Removed or Thinned
+	Reason    string `json:"reason"`
+	Size      int64  `json:"size_bytes"`        // on the disk before
+	Freed     int64  `json:"freed_bytes"`       // an estimate for a file that would be thinned
+	Dropped   int64  `json:"snapshots_dropped"` // that were thinned
+	Err       error  `json:"-"`                 // why the action failed
 }
 
 // leftAfter is the age above which an incomplete file counts as left by a crash.

@@ -92,9 +92,6 @@ func (c Credentials) String() string {
 	return "credentials [redacted] until " + c.Expiration.UTC().Format(time.RFC3339)
 }
 
-// GoString is String.
-func (c Credentials) GoString() string { return c.String() }
-
 // Format writes String for every verb: %d or %x of a struct would print its fields.
 func (c Credentials) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 

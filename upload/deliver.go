@@ -88,7 +88,7 @@ func (r *delivery) deliver(ctx context.Context) error {
 		return unwritable("mark the run delivered", err)
 	}
 	if r.note != nil {
-		r.d.noteUnconfirmed(r.name, r.note)
+		r.noteProblem(&r.d.sum.FinishUnconfirmed, r.note)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package upload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -32,19 +34,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.Concurrency, 4)
-	setDefault(&o.BatchRows, 10_000)
-	setDefault(&o.Tries, 5)
-	if o.Scope == "" {
-		o.Scope = rt.ScopeJob
-	}
+	o.Concurrency, o.BatchRows, o.Tries = cmp.Or(o.Concurrency, 4), cmp.Or(o.BatchRows, 10_000), cmp.Or(o.Tries, 5)
+	o.Scope = cmp.Or(o.Scope, rt.ScopeJob)
 	return o
-}
-
-func setDefault(v *int, def int) {
-	if *v <= 0 {
-		*v = def
-	}
 }
 
 // Directory is the spool of a Drain. Several goroutines may call its methods.
@@ -87,8 +79,11 @@ func Drain(ctx context.Context, dir Directory, client Client, putter Putter, for
 	defer stop(nil)
 	d := newDrainer(client, putter, format, opts, stop)
 	d.dir, d.sum.Problems = dir, []Problem{}
-	if err := sleep(ctx, opts.Jitter); err != nil {
-		return d.sum, fmt.Errorf("%w: %w", ErrTemporary, err)
+	if opts.Jitter > 0 {
+		wait.For(ctx, rand.N(opts.Jitter))
+	}
+	if ctx.Err() != nil {
+		return d.sum, fmt.Errorf("%w: %w", ErrTemporary, context.Cause(ctx))
 	}
 	if opts.Deadline > 0 {
 		var cancel context.CancelFunc
@@ -116,21 +111,6 @@ func newDrainer(client Client, putter Putter, format Format, opts Options, stop 
 	}
 	d.api, d.store = server("the endpoint "+client.Endpoint()), server("the object store")
 	return d
-}
-
-// sleep waits for a random part of d.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(rand.N(d))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // ready returns the entries to deliver, the oldest first. It counts the others in the summary.
@@ -274,22 +254,12 @@ func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
 	}
 }
 
-func (d *drainer) noteProblem(name string, why error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sum.problem(name, why)
-}
-
-func (d *drainer) noteDuplicate(name string, why error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sum.PossibleDuplicates++
-	d.sum.problem(name, why)
-}
-
-func (d *drainer) noteUnconfirmed(name string, why error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sum.FinishUnconfirmed++
-	d.sum.problem(name, why)
+// noteProblem adds a problem of the run to the summary of the drain, and counts it unless count is nil.
+func (r *delivery) noteProblem(count *int, why error) {
+	r.d.mu.Lock()
+	defer r.d.mu.Unlock()
+	if count != nil {
+		*count++
+	}
+	r.d.sum.problem(r.name, why)
 }

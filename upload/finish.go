@@ -91,7 +91,7 @@ func (r *delivery) finishWithAllObjects(ctx context.Context, f Finish, why error
 	if isFinished := err == nil && r.note == nil; !isFinished {
 		return err
 	}
-	r.d.noteProblem(r.name, fmt.Errorf("the receiver lacked uploaded objects of the run, and has them again: %w", why))
+	r.noteProblem(nil, fmt.Errorf("the receiver lacked uploaded objects of the run, and has them again: %w", why))
 	return r.event("batch", "uploaded again", why.Error())
 }
 
@@ -104,7 +104,7 @@ func (r *delivery) finishWithoutRecord(ctx context.Context, f Finish, why error)
 	f.RecordSHA256 = ""
 	err := r.finish(ctx, f)
 	if isFinished := err == nil && r.note == nil; isFinished {
-		r.d.noteProblem(r.name, fmt.Errorf("the receiver did not confirm the complete record: %w", why))
+		r.noteProblem(nil, fmt.Errorf("the receiver did not confirm the complete record: %w", why))
 	}
 	return err
 }

@@ -29,7 +29,7 @@ func NewHTTPClient(caPEM []byte) (*http.Client, error) {
 		}
 		conf.RootCAs = pool
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return &http.Client{
 		Timeout: 2 * time.Minute,
 		Transport: &http.Transport{
@@ -38,7 +38,6 @@ func NewHTTPClient(caPEM []byte) (*http.Client, error) {
 			TLSClientConfig:       conf,
 			TLSHandshakeTimeout:   10 * time.Second,
 			ResponseHeaderTimeout: time.Minute,
-			ExpectContinueTimeout: time.Second,
 			IdleConnTimeout:       30 * time.Second,
 			MaxIdleConnsPerHost:   8,
 			ForceAttemptHTTP2:     true,

@@ -110,7 +110,7 @@ func (r *delivery) noteLost(what string, why error) error {
 	if finishSent(r.reg) {
 		return nil
 	}
-	r.d.noteProblem(r.name, fmt.Errorf("delivered without its %s: %w", what, why))
+	r.noteProblem(nil, fmt.Errorf("delivered without its %s: %w", what, why))
 	return r.event(what, "not sent", why.Error())
 }
 

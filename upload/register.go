@@ -107,7 +107,7 @@ func (r *delivery) noteDuplicate() error {
 		return nil
 	}
 	r.duplicate = true
-	r.d.noteDuplicate(r.name, errDuplicate)
+	r.noteProblem(&r.d.sum.PossibleDuplicates, errDuplicate)
 	return r.event("register", "possible duplicate", errDuplicate.Error())
 }
 
@@ -148,7 +148,7 @@ func (r *delivery) startAgain(ctx context.Context, cause error) error {
 	if err := r.event("register", "forgotten", again.Error()); err != nil {
 		return err
 	}
-	r.d.noteDuplicate(r.name, again)
+	r.noteProblem(&r.d.sum.PossibleDuplicates, again)
 	r.reg, r.cred = rt.Registration{Scope: r.reg.Scope, Attempts: r.reg.Attempts}, Credentials{}
 	r.rewind()
 	return r.reregister(ctx)

@@ -49,17 +49,8 @@ func runStream(c *cli.Context) error {
 		Endpoint: os.Getenv(streaming.EnvEndpoint), Token: strings.TrimSpace(os.Getenv(streaming.EnvToken)),
 		Dialect: order.Dialect, S3Endpoint: drain.S3Endpoint(os.Getenv),
 	}
-	stream, err := to.NewStream(order.Scope)
-	if err != nil {
-		parent.Warn(fmt.Errorf("nothing is sent: %w", err))
-		parent.Serve(refusal(order))
-		return nil
-	}
-	for _, what := range to.ClearText() {
-		parent.Warn(fmt.Errorf("%s: use https where others may listen", what))
-	}
-	stream.Start(drain.StreamOptions{
-		Path: order.Path, Private: order.Private, Temp: os.TempDir(), Every: order.Every, Warn: parent.Warn,
+	stream, err := to.NewStream(drain.StreamOptions{
+		Order: order, Temp: os.TempDir(), Warn: parent.Warn,
 		Host: func(ctx context.Context, known rt.Host, firstGPUs func() []rt.GPUReading) (rt.Host, bool) {
 			prober := cloud.Prober{Endpoints: cloud.DefaultEndpoints()}
 			facts := hostfacts.Start(ctx, known, os.LookupEnv, func(ctx context.Context) rt.Host {
@@ -74,6 +65,15 @@ func runStream(c *cli.Context) error {
 			}
 		},
 	})
+	if err != nil {
+		parent.Warn(fmt.Errorf("nothing is sent: %w", err))
+		parent.Serve(refusal(order))
+		return nil
+	}
+	for _, what := range to.ClearText() {
+		parent.Warn(fmt.Errorf("%s: use https where others may listen", what))
+	}
+	stream.Start()
 	time.AfterFunc(startTime, releaseStart)
 	parent.Serve(stream)
 	return nil

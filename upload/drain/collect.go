@@ -18,18 +18,13 @@ type Collected struct {
 	AnotherRuns bool `json:"another_drain_runs"`
 }
 
-// CollectedFile is one file that was removed or thinned, or would be.
+// CollectedFile is one file that was removed or thinned, or would be. Its action in a dry run is "would remove" or
+// "would thin".
 type CollectedFile struct {
-	Path      string `json:"path"`
-	Job       string `json:"job,omitempty"`
-	Node      string `json:"node,omitempty"`
-	Delivered bool   `json:"delivered"`
-	Action    string `json:"action"` // "removed" or "thinned", in a dry run "would remove" or "would thin"
-	Reason    string `json:"reason"`
-	SizeBytes int64  `json:"size_bytes"` // before
-	Freed     int64  `json:"freed_bytes"`
-	Dropped   int64  `json:"snapshots_dropped"`
-	Error     string `json:"error,omitempty"`
+	spool.Collected
+	Job   string `json:"job,omitempty"`
+	Node  string `json:"node,omitempty"`
+	Error string `json:"error,omitempty"`
 }
 
 // wouldBe are the actions of a dry run.
@@ -51,8 +46,7 @@ func Collect(ctx context.Context, dir string, o spool.GC) (Collected, error) {
 	g.SpoolBytes = total
 	failed := 0
 	for _, d := range done {
-		f := CollectedFile{Path: d.Path, Node: d.Run.Node, Delivered: d.Delivered, Action: d.Action, Reason: d.Reason,
-			SizeBytes: d.Size, Freed: d.Freed, Dropped: d.Dropped}
+		f := CollectedFile{Collected: d, Node: d.Run.Node}
 		if o.DryRun {
 			f.Action = wouldBe[d.Action]
 		}

@@ -32,12 +32,10 @@ type Stream struct {
 	unlock func() error // of the spool; nil without the lock
 }
 
-// StreamOptions are the options of a Stream.
+// StreamOptions are the options of a Stream. A private spool is removed once the run is delivered.
 type StreamOptions struct {
-	Path    string        // of the run's spool file
-	Private bool          // remove the spool once the run is delivered
-	Temp    string        // where private spools of earlier runs may be
-	Every   time.Duration // between two uploads
+	streaming.Order
+	Temp string // where private spools of earlier runs may be
 	// Host completes the known facts about the host before the registration; false if
 	// ctx is done first. firstGPUs returns the GPUs of the first reading.
 	Host func(ctx context.Context, known rt.Host, firstGPUs func() []rt.GPUReading) (rt.Host, bool)
@@ -45,21 +43,20 @@ type StreamOptions struct {
 }
 
 // NewStream returns a Stream to a receiver. It does not connect.
-func (r Receiver) NewStream(scope rt.Scope) (*Stream, error) {
+func (r Receiver) NewStream(o StreamOptions) (*Stream, error) {
 	client, putter, err := r.Connect()
 	if err != nil {
 		return nil, err
 	}
-	stream, err := upload.NewStream(client, putter, Format, upload.Options{Tries: 3, Scope: scope})
+	stream, err := upload.NewStream(client, putter, Format, upload.Options{Tries: 3, Scope: o.Scope})
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{client: client, stream: stream, done: make(chan struct{})}, nil
+	return &Stream{StreamOptions: o, client: client, stream: stream, done: make(chan struct{})}, nil
 }
 
 // Start begins to send in the background. It must be called once.
-func (s *Stream) Start(o StreamOptions) {
-	s.StreamOptions = o
+func (s *Stream) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go s.run(ctx)

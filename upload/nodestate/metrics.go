@@ -22,12 +22,16 @@ type figure struct {
 
 // Metrics returns a state as metrics of Prometheus. What is not known has no metric.
 func Metrics(n site.NodeState) prometheus.Gatherer {
-	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	labels := prometheus.Labels{"version": n.Version, "schema": strconv.FormatInt(n.Schema.Or(0), 10)}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "rt_build_info", Help: "Version of rt-spool, and of the spool files that it writes.", ConstLabels: labels})
 	info.Set(1)
 	list := prometheus.NewRegistry()
-	list.MustRegister(info)
+	list.MustRegister(info, prometheus.CollectorFunc(func(to chan<- prometheus.Metric) { sendFigures(n, to) }))
+	return list
+}
+
+func sendFigures(n site.NodeState, to chan<- prometheus.Metric) {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	for _, f := range []figure{
 		{"rt_trackers_alive", "Trackers that are running.", gauge, number(n.Trackers)},
 		{"rt_spool_undelivered_runs", "Runs that have ended and are not delivered.", gauge, number(n.UndeliveredRuns)},
@@ -47,20 +51,11 @@ func Metrics(n site.NodeState) prometheus.Gatherer {
 		{"rt_hook_breaker_open", "Whether the Prologs start no tracker because of failures.", gauge, breakerOpen(n)},
 		{"rt_hooks_disabled", "Whether the file of the kill switch exists.", gauge, truth(n.HooksDisabled)},
 	} {
-		value, ok := f.value.Get()
-		if !ok {
-			continue
+		if value, ok := f.value.Get(); ok {
+			to <- prometheus.MustNewConstMetric(prometheus.NewDesc(f.name, f.help, nil, nil), f.kind, value)
 		}
-		list.MustRegister(constant{prometheus.MustNewConstMetric(prometheus.NewDesc(f.name, f.help, nil, nil), f.kind, value)})
 	}
-	return list
 }
-
-// constant is a Collector of one metric.
-type constant struct{ metric prometheus.Metric }
-
-func (c constant) Describe(to chan<- *prometheus.Desc) { to <- c.metric.Desc() }
-func (c constant) Collect(to chan<- prometheus.Metric) { to <- c.metric }
 
 func number(n rt.Opt[int64]) rt.Opt[float64] {
 	if n, ok := n.Get(); ok {

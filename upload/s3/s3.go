@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -35,15 +36,14 @@ type Uploader struct {
 	http     *http.Client
 	endpoint *url.URL // nil for AWS
 	region   string
-	regions  regions
+
+	mu      sync.Mutex
+	regions map[string]string // of the buckets that have answered
 }
 
 // New checks the configuration and returns an Uploader.
 func New(c Config) (*Uploader, error) {
-	u := &Uploader{
-		http: upload.WithoutRedirects(c.HTTP), region: c.Region,
-		regions: regions{buckets: map[string]*bucket{}},
-	}
+	u := &Uploader{http: upload.WithoutRedirects(c.HTTP), region: c.Region, regions: map[string]string{}}
 	if c.Region != "" && !validRegion(c.Region) {
 		return nil, fmt.Errorf("S3 region %q: lower-case letters, digits and hyphens are allowed", c.Region)
 	}
@@ -105,7 +105,7 @@ func (u *Uploader) locate(ctx context.Context, bucket, key, credRegion string) (
 	}
 	if region == "" {
 		var err error
-		region, err = u.regions.of(ctx, bucket, func(ctx context.Context) (string, error) { return u.headBucket(ctx, bucket) })
+		region, err = u.regionOf(ctx, bucket)
 		if err != nil {
 			return target{}, err
 		}

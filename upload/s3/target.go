@@ -7,50 +7,26 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 )
 
 // fallbackRegion is the region of a bucket with an unknown region (section 10.2).
 const fallbackRegion = "eu-central-1"
 
-// regions caches the regions of buckets for the lifetime of an Uploader.
-type regions struct {
-	mu      sync.Mutex
-	buckets map[string]*bucket
-}
-
-// bucket is a bucket and its region, empty before an answer. Several uploads to one bucket wait
-// for one request: the one that has put an element into turn.
-type bucket struct {
-	turn   chan struct{}
-	region string
-}
-
-// of returns the bucket's region, from a HEAD request the first time. A bucket that answers
+// regionOf returns the bucket's region, from a HEAD request the first time. A bucket that answers
 // without its region is in fallbackRegion; a request without an answer is an error and is
-// not cached.
-func (r *regions) of(ctx context.Context, name string, head func(context.Context) (string, error)) (string, error) {
-	r.mu.Lock()
-	b := r.buckets[name]
-	if b == nil {
-		b = &bucket{turn: make(chan struct{}, 1)}
-		r.buckets[name] = b
+// not cached. Several uploads wait for one request.
+func (u *Uploader) regionOf(ctx context.Context, bucket string) (string, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if region := u.regions[bucket]; region != "" {
+		return region, nil
 	}
-	r.mu.Unlock()
-	select {
-	case b.turn <- struct{}{}:
-		defer func() { <-b.turn }()
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
+	region, err := u.headBucket(ctx, bucket)
+	if err != nil {
+		return "", err
 	}
-	if b.region != "" {
-		return b.region, nil
-	}
-	region, err := head(ctx)
-	if err == nil {
-		b.region = cmp.Or(region, fallbackRegion)
-	}
-	return b.region, err
+	u.regions[bucket] = cmp.Or(region, fallbackRegion)
+	return u.regions[bucket], nil
 }
 
 // headBucket sends a HEAD request to the global endpoint; the answer has the region,

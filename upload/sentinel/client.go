@@ -104,7 +104,7 @@ func (c *Client) Register(ctx context.Context, run rt.Run, host rt.Host) (upload
 }
 
 func (c *Client) registerAs(ctx context.Context, dialect string, run rt.Run, host rt.Host) (upload.Registered, error) {
-	answer, op, err := c.post(ctx, "/runs", Registration(dialect, run, host))
+	answer, op, err := c.send(ctx, http.MethodPost, "/runs", Registration(dialect, run, host))
 	if err != nil {
 		return upload.Registered{}, forbidden(err)
 	}
@@ -119,7 +119,7 @@ func (c *Client) registerAs(ctx context.Context, dialect string, run rt.Run, hos
 
 // Refresh implements upload.Client: POST /runs/{id}/refresh-credentials.
 func (c *Client) Refresh(ctx context.Context, remoteID string) (upload.Credentials, error) {
-	answer, op, err := c.post(ctx, "/runs/"+url.PathEscape(remoteID)+"/refresh-credentials", struct{}{})
+	answer, op, err := c.send(ctx, http.MethodPost, "/runs/"+url.PathEscape(remoteID)+"/refresh-credentials", struct{}{})
 	if err != nil {
 		return upload.Credentials{}, err
 	}
@@ -133,7 +133,7 @@ func (c *Client) Finish(ctx context.Context, f upload.Finish) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = c.post(ctx, "/runs/"+url.PathEscape(f.RemoteID)+"/finish", body)
+	_, _, err = c.send(ctx, http.MethodPost, "/runs/"+url.PathEscape(f.RemoteID)+"/finish", body)
 	return err
 }
 
@@ -150,11 +150,7 @@ func (c *Client) PutNode(ctx context.Context, report []byte) (isTaken bool, err 
 	return !isAbsent, err
 }
 
-// post sends one request and returns the body of a 2xx answer. The caller retries.
-func (c *Client) post(ctx context.Context, path string, body any) (answer []byte, op string, err error) {
-	return c.send(ctx, http.MethodPost, path, body)
-}
-
+// send sends one request and returns the body of a 2xx answer. The caller retries.
 func (c *Client) send(ctx context.Context, method, path string, body any) (answer []byte, op string, err error) {
 	op = method + " " + c.base + path
 	text, err := json.Marshal(body)
