@@ -21,20 +21,20 @@ func cpuTime(pid int) (int64, error) {
 	return ts.Nano(), nil
 }
 
-// residentMiB returns the resident memory of a process, VmRSS of /proc/<pid>/status.
-func residentMiB(pid int) (float64, error) {
+// memoryMiB returns a size of /proc/<pid>/status, such as "VmRSS:".
+func memoryMiB(pid int, name string) (float64, error) {
 	path := fmt.Sprintf("/proc/%d/status", pid)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
-	_, value, found := strings.Cut(string(text), "VmRSS:")
+	_, value, found := strings.Cut(string(text), name)
 	if !found {
-		return 0, fmt.Errorf("no VmRSS in %s", path)
+		return 0, fmt.Errorf("no %s in %s", name, path)
 	}
 	kib, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
 	if err != nil {
-		return 0, fmt.Errorf("VmRSS in %s: %w", path, err)
+		return 0, fmt.Errorf("%s in %s: %w", name, path, err)
 	}
 	return kib / 1024, nil
 }
