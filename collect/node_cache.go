@@ -33,7 +33,7 @@ type NodeCache struct {
 }
 
 const (
-	cacheMagic  = "rtnode03"
+	cacheMagic  = "rtnode04"
 	cacheHeader = len(cacheMagic) + 8
 	maxCache    = 4 << 20 // bytes; a longer file is not read
 )
@@ -81,7 +81,9 @@ func (n *NodeCache) load(s *rt.Snapshot, notBefore int64) bool {
 	}
 	n.coder = coder{b: b}
 	c := &n.coder
-	if !c.equal(n.key) {
+	key := n.key
+	c.text(&key)
+	if key != n.key {
 		return false
 	}
 	var boot uint64

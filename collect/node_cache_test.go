@@ -90,7 +90,7 @@ func openNodeCache(t testing.TB, dir string) *NodeCache {
 	return l
 }
 
-// Every field of the node's part arrives, and texts that stay the same allocate nothing.
+// Every field of the node's part arrives. Writing and loading allocate the list of fields of each row, and no texts that stay the same.
 func TestNodeCacheCarriesEveryField(t *testing.T) {
 	dir := t.TempDir()
 	writer, reader := openNodeCache(t, dir), openNodeCache(t, dir)
@@ -115,12 +115,13 @@ func TestNodeCacheCarriesEveryField(t *testing.T) {
 		}
 	}
 	give := nodeValues(1)
+	rows := len(give.CPUs) + len(give.Nets) + len(give.Disks) + len(give.Mounts) + len(give.Fabrics) + len(give.RemoteFS)
 	if n := testing.AllocsPerRun(20, func() {
 		if err := writer.write(&give); err != nil || !reader.load(&got, 0) {
 			t.Error(err)
 		}
-	}); n != 0 {
-		t.Errorf("writing and loading makes %v allocations", n)
+	}); n > float64(2*rows) {
+		t.Errorf("writing and loading makes %v allocations for %d rows", n, rows)
 	}
 }
 

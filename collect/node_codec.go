@@ -2,34 +2,41 @@ package collect
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	"github.com/resource-tracker/rt"
 )
 
-// coder encodes the node's part of a snapshot, or decodes it: the same walk over the
-// fields does both, so that the two cannot differ. A change to the walk needs a new
-// cacheMagic.
+// coder encodes the node's part of a snapshot, or decodes it: the same walk over the tables of figures
+// and fields does both, so that the two cannot differ. A change of a table needs a new cacheMagic.
 type coder struct {
 	b     []byte
 	write bool
 	bad   bool // the input is malformed
 }
 
-func (c *coder) u64(values ...*uint64) {
-	for _, v := range values {
-		if c.write {
-			c.b = binary.AppendUvarint(c.b, *v)
-			continue
-		}
-		n, size := binary.Uvarint(c.b)
-		if size <= 0 {
-			c.bad, c.b = true, nil
-			*v = 0
-			continue
-		}
-		*v, c.b = n, c.b[size:]
+// cut returns the next n bytes of the input.
+func (c *coder) cut(n uint64) []byte {
+	if n > uint64(len(c.b)) {
+		c.bad, c.b = true, nil
+		return nil
 	}
+	part := c.b[:n]
+	c.b = c.b[n:]
+	return part
+}
+
+func (c *coder) u64(v *uint64) {
+	if c.write {
+		c.b = binary.AppendUvarint(c.b, *v)
+		return
+	}
+	n, size := binary.Uvarint(c.b)
+	if size <= 0 {
+		c.bad, c.b, n, size = true, nil, 0, 0
+	}
+	*v, c.b = n, c.b[size:]
 }
 
 func (c *coder) flag(v *bool) {
@@ -41,40 +48,16 @@ func (c *coder) flag(v *bool) {
 	*v = n != 0
 }
 
-// equal decodes a text and compares it, without an allocation.
-func (c *coder) equal(want string) bool {
-	var n uint64
+// text keeps the present string if it is the same.
+func (c *coder) text(v *string) {
+	n := uint64(len(*v))
 	c.u64(&n)
-	if c.bad || n != uint64(len(want)) || n > uint64(len(c.b)) || string(c.b[:n]) != want {
-		return false
+	if c.write {
+		c.b = append(c.b, *v...)
+		return
 	}
-	c.b = c.b[n:]
-	return true
-}
-
-// text keeps the present strings if they are the same.
-func (c *coder) text(values ...*string) {
-	for _, v := range values {
-		n := uint64(len(*v))
-		c.u64(&n)
-		if c.write {
-			c.b = append(c.b, *v...)
-			continue
-		}
-		if n > uint64(len(c.b)) {
-			c.bad, c.b = true, nil
-			return
-		}
-		if string(c.b[:n]) != *v {
-			*v = string(c.b[:n])
-		}
-		c.b = c.b[n:]
-	}
-}
-
-func (c *coder) opt(values ...*rt.Opt[uint64]) {
-	for _, v := range values {
-		option(c, v)
+	if word := c.cut(n); string(word) != *v {
+		*v = string(word)
 	}
 }
 
@@ -91,21 +74,51 @@ func option[T uint64 | int64](c *coder, v *rt.Opt[T]) {
 }
 
 func (c *coder) times(t *rt.CPUTimes) {
-	c.u64(&t.User, &t.Nice, &t.System, &t.Idle, &t.IOWait, &t.IRQ, &t.SoftIRQ, &t.Steal)
+	for _, v := range [...]*uint64{&t.User, &t.Nice, &t.System, &t.Idle, &t.IOWait, &t.IRQ, &t.SoftIRQ, &t.Steal} {
+		c.u64(v)
+	}
 }
 
-// rows encodes or decodes the number of rows of a table. Decoding reuses their texts.
-func rows[T any](c *coder, table *[]T) []T {
-	n := uint64(len(*table))
+// fields encodes or decodes the fields of a row.
+func (c *coder) fields(list []rt.Field) {
+	for i := range list {
+		switch at := list[i].At.(type) {
+		case *string:
+			c.text(at)
+		case *bool:
+			c.flag(at)
+		case *uint64:
+			c.u64(at)
+		case *int:
+			n := uint64(*at)
+			c.u64(&n)
+			*at = int(n)
+		case *rt.Opt[uint64]:
+			option(c, at)
+		case *rt.Opt[int64]:
+			option(c, at)
+		default:
+			panic(fmt.Sprintf("the cache of the node has no code for the type %T of the field %s", at, list[i].Name))
+		}
+	}
+}
+
+// rows encodes or decodes a list. Decoding reuses its texts.
+func rows[T any, P interface {
+	*T
+	Fields() []rt.Field
+}](c *coder, list *[]T) {
+	n := uint64(len(*list))
 	c.u64(&n)
-	if c.write {
-		return *table
+	if !c.write {
+		if n > uint64(len(c.b)) { // a row is a byte at least
+			c.bad, c.b, n = true, nil, 0
+		}
+		*list = slices.Grow((*list)[:0], int(n))[:n]
 	}
-	if n > uint64(len(c.b)) { // a row is a byte at least
-		c.bad, c.b, n = true, nil, 0
+	for i := range *list {
+		c.fields(P(&(*list)[i]).Fields())
 	}
-	*table = slices.Grow((*table)[:0], int(n))[:n]
-	return *table
 }
 
 // node walks over everything that the node's sources fill.
@@ -118,52 +131,20 @@ func (c *coder) node(s *rt.Snapshot) {
 		c.times(&cpu)
 		n.CPU.Set(cpu)
 	}
-	c.opt(
-		&n.CPUs, &n.Processes, &n.MemTotal, &n.MemFree, &n.MemAvailable, &n.Buffers, &n.Cached, &n.SReclaimable, &n.Shmem,
-		&n.Active, &n.Inactive, &n.SwapTotal, &n.SwapFree, &n.HugeFree, &n.NetRxBytes, &n.NetTxBytes, &n.DiskReadBytes, &n.DiskWriteBytes,
-		&n.SpaceTotal, &n.SpaceAvailable, &n.Load1, &n.CPUFreq,
-	)
-	for i := range rows(c, &s.CPUs) {
-		number := uint64(s.CPUs[i].CPU)
-		c.u64(&number)
-		s.CPUs[i].CPU = int(number)
+	for i := range rt.NodeFigures {
+		if f := &rt.NodeFigures[i]; f.Storage != rt.GPUOnly {
+			option(c, f.Field(n))
+		}
+	}
+	rows(c, &s.CPUs)
+	for i := range s.CPUs {
 		c.times(&s.CPUs[i].Times)
 	}
-	c.devices(s)
-	for i := range rows(c, &s.Fabrics) {
-		f := &s.Fabrics[i]
-		c.text(&f.Device)
-		c.u64(&f.Port)
-		c.text(&f.Link, &f.State)
-		c.opt(&f.RateMbps, &f.RxBytes, &f.TxBytes, &f.RxPackets, &f.TxPackets)
-	}
-	for i := range rows(c, &s.RemoteFS) {
-		f := &s.RemoteFS[i]
-		c.text(&f.Kind, &f.Source, &f.MountPoint)
-		c.opt(&f.ReadBytes, &f.WriteBytes, &f.Ops)
-	}
-}
-
-func (c *coder) devices(s *rt.Snapshot) {
-	for i := range rows(c, &s.Nets) {
-		n := &s.Nets[i]
-		c.text(&n.Name)
-		c.opt(&n.RxBytes, &n.TxBytes, &n.MTU)
-		c.text(&n.MAC, &n.Driver, &n.OperState)
-		option(c, &n.SpeedMbps)
-	}
-	for i := range rows(c, &s.Disks) {
-		d := &s.Disks[i]
-		c.text(&d.Name)
-		c.flag(&d.Leaf)
-		c.opt(&d.ReadBytes, &d.WriteBytes, &d.Capacity)
-		c.text(&d.Model, &d.Vendor, &d.Serial, &d.Type)
-	}
-	for i := range rows(c, &s.Mounts) {
-		m := &s.Mounts[i]
-		c.text(&m.Disk, &m.MountPoint, &m.FSType)
-		c.u64(&m.Total, &m.Available, &m.Used)
-	}
+	rows(c, &s.Nets)
+	rows(c, &s.Disks)
+	rows(c, &s.Mounts)
+	rows(c, &s.Fabrics)
+	rows(c, &s.RemoteFS)
 }
 
 // clearNode empties what node walks over.
