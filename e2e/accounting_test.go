@@ -149,6 +149,7 @@ func runNames(t *testing.T, c *cluster, s *site) {
 	}
 	until(t, "the end of all jobs", func() bool { return c.root(t, "squeue", "--noheader", "--format=%i") == "" })
 	settle(t, s.path("spool"))
+	before := columnsOf(t, onlyRun(t, s, victim, c.nodes[1]).path)
 	readers := s.path("readers")
 	if err := os.WriteFile(readers, []byte("token-of-root user=root\ntoken-of-user user="+c.user+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -161,15 +162,14 @@ func runNames(t *testing.T, c *cluster, s *site) {
 		isWaiting := func(r spooled) bool { return r.State != "delivered" }
 		return !slices.ContainsFunc(runs(t, s.path("spool")), isWaiting)
 	})
-	found := runsOf(t, s.path("spool"), victim)
-	if len(found) != 1 {
-		t.Fatalf("%d runs of job %d", len(found), victim)
-	}
-	run := found[0]
+	run := onlyRun(t, s, victim, c.nodes[1])
 	isRoots := run.User == "root" && run.UID == 0 && run.Account != "evil" && run.JobName == "real"
 	if !isRoots || run.Outcome != "failed" || run.Source != "sacct" || run.ExitCode.Int64 != 3 || run.NodeList != c.nodes[1] {
 		t.Errorf("the job of root is %+v", run)
 	}
+	now := columnsOf(t, run.path)
+	checkUnchanged(t, before, now)
+	t.Logf("%d jobs had odd names while job %d of root ran", len(wanted), victim)
 	checkOddNames(t, c, s, wanted)
 	for reader, sees := range map[string]bool{"token-of-root": true, "token-of-user": false} {
 		as := *r
@@ -178,6 +178,70 @@ func runNames(t *testing.T, c *cluster, s *site) {
 		if isThere := strings.Contains(list, fmt.Sprintf(`"job_id":%d,`, victim)); isThere != sees {
 			t.Errorf("the job of root is in the list of %s: %v\n%s", reader, isThere, list)
 		}
+		if sees {
+			checkAtSite(t, []byte(list), victim, now)
+		}
+	}
+}
+
+// columnsOf returns the run of a spool file: its columns with their values.
+func columnsOf(t *testing.T, path string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range lines(query(t, path, "SELECT group_concat(name, char(10)) FROM pragma_table_info('run')")) {
+		all[name] = query(t, path, fmt.Sprintf("SELECT quote(%q) FROM run", name))
+	}
+	return all
+}
+
+// checkUnchanged: a drain has added what only accounting knows, from the job's own record, and has changed nothing else.
+func checkUnchanged(t *testing.T, before, now map[string]string) {
+	t.Helper()
+	added := map[string]string{
+		"state": "'delivered'", "outcome": "'failed'", "outcome_source": "'sacct'", "exit_code": "3", "exit_signal": "0", "derived_exit": "0",
+		"qos": "'normal'", "alloc_mem_bytes": strconv.Itoa(20 << 20),
+	}
+	differs := []string{"job_start_us", "job_end_limit_us", "delivered_us", "external_run_id", "account", "tags"} // from run to run
+	var changed []string
+	for name, value := range now {
+		if value == before[name] {
+			continue
+		}
+		changed = append(changed, name+" "+before[name]+" to "+value)
+		isForged := strings.Contains(value, "evil") || strings.Contains(value, "forged")
+		isExpected := value == added[name] || slices.Contains(differs, name)
+		if isForged || !isExpected {
+			t.Errorf("the job of root: %s was %s and is %s", name, before[name], value)
+		}
+	}
+	slices.Sort(changed)
+	t.Logf("of %d columns of the job of root these changed: %q", len(now), changed)
+}
+
+// checkAtSite compares a job in the list of rt-site with its run in the spool.
+func checkAtSite(t *testing.T, list []byte, id int64, run map[string]string) {
+	t.Helper()
+	var got struct {
+		Jobs []map[string]any `json:"jobs"`
+	}
+	if err := json.Unmarshal(list, &got); err != nil {
+		t.Fatalf("%v in %s", err, list)
+	}
+	found := 0
+	for _, job := range got.Jobs {
+		if job["job_id"] != float64(id) {
+			continue
+		}
+		found++
+		for _, name := range []string{"cluster", "user", "account", "partition", "job_name", "outcome"} {
+			want := strings.Trim(run[name], "'")
+			if value, _ := job[name].(string); value != want && run[name] != "NULL" {
+				t.Errorf("at the site %s is %q, in the spool %s", name, value, run[name])
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d jobs %d at the site: %s", found, id, list)
 	}
 }
 
