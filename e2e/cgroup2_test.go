@@ -29,12 +29,13 @@ type version struct {
 	byRank       bool // see site
 	bySLUID      bool // see cluster
 	knowsExit    bool
+	hasDBD       bool // its image has slurmdbd and MariaDB; TestSlurmdbd runs on the oldest version
 }
 
 var versions = []version{
 	{slurm: "22.05", suite: "bookworm"},
 	{slurm: "24.11", suite: "trixie", runsInJob: true, byRank: true},
-	{slurm: "26.05", suite: "sid", runsInJob: true, byRank: true, bySLUID: true, knowsExit: true},
+	{slurm: "26.05", suite: "sid", runsInJob: true, byRank: true, bySLUID: true, knowsExit: true, hasDBD: true},
 }
 
 // isAll reports whether a test runs all jobs on a version, not only a short form.
@@ -265,6 +266,12 @@ func inGuest(t *testing.T, v version) {
 		t.Run("run-in-job", func(t *testing.T) { runInJob(t, c, s) })
 	}
 	t.Run("faults", func(t *testing.T) { runFaults(t, c, s, bad) })
+	if v.hasDBD {
+		t.Run("accounting", func(t *testing.T) { // replay reports subtests
+			startAccounting(t, c, s)
+			t.Run("names", func(t *testing.T) { runNames(t, c, s) })
+		})
+	}
 	if isClock := v.isAll() || v.isOldest(); isClock { // last, because Slurm's credentials and queue depend on the clock
 		s.configure(nil)
 		t.Run("clock", func(t *testing.T) { // replay reports subtests

@@ -15,28 +15,14 @@ import (
 // runInJob runs jobs with PrologFlags=RunInJob, with which Slurm starts the hooks in the extern step
 // of the job.
 func runInJob(t *testing.T, c *cluster, s *site) {
-	const conf = "/etc/slurm/slurm.conf"
-	before, err := os.ReadFile(conf)
+	before, err := os.ReadFile(guestSlurmConf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	restart := func(text string) {
-		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		for _, node := range c.nodes {
-			c.slurmd(t, "stop", node)
-		}
-		command(t, "systemctl", "restart", "slurmctld")
-		for _, node := range c.nodes {
-			c.slurmd(t, "start", node)
-		}
-		until(t, "idle nodes", func() bool { return c.root(t, "sinfo", "-h", "-N", "-o", "%t") == "idle\nidle" })
-	}
 	s.configure(map[string]string{"tracker.grace": `"4s"`}) // see asUser
 	defer s.configure(nil)
-	restart(strings.Replace(string(before), "PrologFlags=Contain,Alloc", "PrologFlags=Contain,Alloc,RunInJob", 1))
-	defer restart(string(before))
+	setSlurmConf(t, c, strings.Replace(string(before), "PrologFlags=Contain,Alloc", "PrologFlags=Contain,Alloc,RunInJob", 1))
+	defer setSlurmConf(t, c, string(before))
 	t.Run("tracked", func(t *testing.T) { runTrackedInJob(t, c, s) })
 	t.Run("refused", func(t *testing.T) { runRefusedInJob(t, c, s) })
 }
