@@ -55,11 +55,11 @@ func (r *delivery) upload(ctx context.Context) error {
 // resume sets the rows to the end of the batches that are done, or to the beginning if none is.
 func (r *delivery) resume() error {
 	if r.rows == nil {
-		enc, err := r.d.format(&r.run, r.reg.Dialect, r.reg.Scope)
+		columns, err := columnsOf(&r.run, r.reg.Dialect, r.reg.Scope)
 		if err != nil {
 			return err
 		}
-		r.rows = &rows{enc: enc, buf: r.buf}
+		r.rows = &rows{columns: columns, buf: r.buf}
 	}
 	r.rows.spooled, r.rows.cursor = r.spooled, r.cursor
 	return nil

@@ -58,7 +58,6 @@ type Entry struct {
 type drainer struct {
 	client Client
 	putter Putter
-	format Format
 	opts   Options
 	dir    Directory
 
@@ -74,10 +73,10 @@ type drainer struct {
 // Drain delivers all runs that are ready, the oldest first. A run that ends during the drain is
 // left to the next one. If all runs are delivered, the error is nil; otherwise it wraps ErrConfig,
 // ErrTemporary or ErrDamaged, or is the error of dir. The summary is valid in every case.
-func Drain(ctx context.Context, dir Directory, client Client, putter Putter, format Format, opts Options) (Summary, error) {
+func Drain(ctx context.Context, dir Directory, client Client, putter Putter, opts Options) (Summary, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	d := newDrainer(client, putter, format, opts, stop)
+	d := newDrainer(client, putter, opts, stop)
 	d.dir, d.sum.Problems = dir, []Problem{}
 	if opts.Jitter > 0 {
 		wait.For(ctx, rand.N(opts.Jitter))
@@ -101,8 +100,8 @@ func Drain(ctx context.Context, dir Directory, client Client, putter Putter, for
 	return d.sum, d.sum.result(ctx)
 }
 
-func newDrainer(client Client, putter Putter, format Format, opts Options, stop context.CancelCauseFunc) *drainer {
-	d := &drainer{client: client, putter: putter, format: format, opts: opts.withDefaults(), stop: stop}
+func newDrainer(client Client, putter Putter, opts Options, stop context.CancelCauseFunc) *drainer {
+	d := &drainer{client: client, putter: putter, opts: opts.withDefaults(), stop: stop}
 	server := func(name string) *endpoint {
 		return &endpoint{
 			name: name, tries: uint(d.opts.Tries),

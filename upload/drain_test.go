@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -32,7 +33,7 @@ func dirOf(runs ...*fakeRun) *fakeDir {
 
 func drain(t *testing.T, d *fakeDir, c *fakeClient, o upload.Options) (upload.Summary, error) {
 	t.Helper()
-	return upload.Drain(t.Context(), d, c, c, format, o)
+	return upload.Drain(t.Context(), d, c, c, o)
 }
 
 // A file of another version waits, and is not counted as damaged.
@@ -71,7 +72,7 @@ func TestDrainDeliversTheOldestFirstAndLeavesTheRestAlone(t *testing.T) {
 		}
 	}
 	f := c.finished["r2"]
-	if len(f.URIs) != 0 || string(f.CSV) != countersHeader {
+	if len(f.URIs) != 0 || string(f.CSV) != resourcetracker.CSVHeader {
 		t.Errorf("a run without rows was finished with %+v", f)
 	}
 	want := []string{"s3://b/p/r1/000001.csv.gz", "s3://b/p/r1/000002.csv.gz"}
@@ -189,7 +190,7 @@ func TestDeadlineAndCancellationKeepWhatIsLeft(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := upload.Drain(ctx, dirOf(newRun(9, 3)), c, c, format, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || !errors.Is(err, context.Canceled) {
+		if _, err := upload.Drain(ctx, dirOf(newRun(9, 3)), c, c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
 	})
@@ -220,7 +221,7 @@ func TestJitterAndConcurrency(t *testing.T) {
 func TestDamagedRunsDoNotStopTheOthers(t *testing.T) {
 	bad, changed := newRun(1, 9), newRun(2, 9)
 	bad.readErr = errors.New("database disk image is malformed")
-	changed.reg, changed.known = rt.Registration{Endpoint: "http://fake", RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
+	changed.reg, changed.known = rt.Registration{Endpoint: "http://fake", Dialect: upload.DialectSpec, RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
 	changed.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 9, Rows: 9, SHA256: "x", Key: "s3://b/p/rx/000001.csv.gz"}}
 	c := &fakeClient{known: []string{"rx"}}
 	sum, err := drain(t, dirOf(bad, changed, newRun(3, 9)), c, upload.Options{})
@@ -231,7 +232,7 @@ func TestDamagedRunsDoNotStopTheOthers(t *testing.T) {
 
 func TestOtherBytesOfTheSameRowsAreSealedAnew(t *testing.T) {
 	r := newRun(1, 9)
-	r.reg, r.known = rt.Registration{Endpoint: "http://fake", RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
+	r.reg, r.known = rt.Registration{Endpoint: "http://fake", Dialect: upload.DialectSpec, RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
 	r.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 9, Rows: 8, SHA256: "x", Key: "s3://b/p/rx/000001.csv.gz"}}
 	sum, err := drain(t, dirOf(r), &fakeClient{known: []string{"rx"}}, upload.Options{})
 	if err != nil || sum.Delivered != 1 || r.batches[0].SHA256 == "x" || len(r.events) != 1 || r.events[0].Status != "resealed" {
@@ -242,7 +243,7 @@ func TestOtherBytesOfTheSameRowsAreSealedAnew(t *testing.T) {
 func TestARunThatTheReceiverForgotOrThatMovedStartsAgain(t *testing.T) {
 	for _, endpoint := range []string{"http://fake", "http://elsewhere"} {
 		r, c := newRun(1, 9), &fakeClient{}
-		r.reg, r.known = rt.Registration{Endpoint: endpoint, RemoteID: "old", UploadURIPrefix: "s3://b/p"}, true
+		r.reg, r.known = rt.Registration{Endpoint: endpoint, Dialect: upload.DialectSpec, RemoteID: "old", UploadURIPrefix: "s3://b/p"}, true
 		r.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 4, Rows: 3, SHA256: "x", Key: "s3://b/p/old/000001.csv.gz", UploadedAt: start}}
 		sum, err := drain(t, dirOf(r), c, upload.Options{})
 		if err != nil || sum.Delivered != 1 || sum.Rows != 8 || !slices.Equal(c.finished["r1"].URIs, []string{"s3://b/p/r1/000001.csv.gz", "s3://b/p/r1/000002.csv.gz"}) {

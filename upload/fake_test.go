@@ -252,39 +252,6 @@ func snapshot(seq int64) rt.Snapshot {
 	return s
 }
 
-// counters is an Encoder with all counter columns; every column of a missing value is empty.
-type counters struct{ scope rt.Scope }
-
-const countersHeader = "timestamp,utime,stime,cpu_usage,disk_read,disk_write,net_recv,net_sent,memory_used,space_free\n"
-
-func (counters) Header() []byte { return []byte(countersHeader) }
-
-func (c counters) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
-	s := rt.DeriveScalars(prev, cur, c.scope)
-	dst = strconv.AppendInt(dst, cur.Wall/1e9, 10)
-	dst = appendOpt(append(dst, ','), s.UserMillis)
-	dst = appendOpt(append(dst, ','), s.SystemMillis)
-	dst = append(dst, ',')
-	if v, ok := s.CPUUsage.Get(); ok {
-		dst = strconv.AppendFloat(dst, v, 'f', 4, 64)
-	}
-	for _, v := range [...]rt.Opt[uint64]{s.DiskReadBytes, s.DiskWriteBytes, s.NetRecvBytes, s.NetSentBytes, s.MemUsed, s.SpaceAvailable} {
-		dst = appendOpt(append(dst, ','), v)
-	}
-	return append(dst, '\n')
-}
-
-func appendOpt(dst []byte, v rt.Opt[uint64]) []byte {
-	if n, ok := v.Get(); ok {
-		return strconv.AppendUint(dst, n, 10)
-	}
-	return dst
-}
-
-func format(_ *rt.Run, _ string, scope rt.Scope) (upload.Encoder, error) {
-	return counters{scope}, nil
-}
-
 // fakeClient is a receiver's API in memory, and its object store. It is strict: it does not know
 // a run that it has not registered, refuses to close a run twice, and then hides it. If it takes
 // records, it accepts a repeated finish with the same rows, refuses a finish that names another record

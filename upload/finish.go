@@ -116,7 +116,7 @@ func (r *delivery) closing() Finish {
 		Status: Status(&r.run), ExitCode: exitCode(&r.run), FinishedAt: r.run.End,
 	}
 	if len(f.URIs)+len(f.CSV) == 0 {
-		f.CSV = r.rows.enc.Header()
+		f.CSV = []byte(r.rows.columns.header)
 	}
 	if f.FinishedAt.IsZero() {
 		f.FinishedAt = r.run.Start

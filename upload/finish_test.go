@@ -188,7 +188,7 @@ func TestAStoppedDrainWaitsForTheAnswerToItsFinish(t *testing.T) {
 		r, c := newRun(1, 9), &fakeClient{slow: time.Second} // registration, upload and finish end after 1, 2 and 3 s
 		ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer stop()
-		sum, err := upload.Drain(ctx, dirOf(r), c, c, format, upload.Options{})
+		sum, err := upload.Drain(ctx, dirOf(r), c, c, upload.Options{})
 		if err != nil || sum.Delivered != 1 || r.reg.FinishedAt.IsZero() {
 			t.Errorf("%+v, %v, %+v", sum, err, r.reg)
 		}
@@ -244,7 +244,7 @@ func TestARunThatTheReceiverForgotBeforeItsFinishStartsAgain(t *testing.T) {
 func TestAFinishedRunDoesNotMove(t *testing.T) {
 	for _, confirmed := range []bool{true, false} {
 		r, c := newRun(1, 9), &fakeClient{}
-		r.reg, r.known = rt.Registration{Endpoint: "http://elsewhere", RemoteID: "old", UploadURIPrefix: "s3://b/p", FinishIntentAt: start}, true
+		r.reg, r.known = rt.Registration{Endpoint: "http://elsewhere", Dialect: upload.DialectSpec, RemoteID: "old", UploadURIPrefix: "s3://b/p", FinishIntentAt: start}, true
 		if confirmed {
 			r.reg.FinishedAt = start
 		}

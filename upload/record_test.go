@@ -23,7 +23,7 @@ func TestRecordOfALiveRun(t *testing.T) {
 	dir, c := dirOf(run), &fakeClient{takes: true}
 	for _, pass := range []struct{ snapshots, records int }{{1, 1}, {5, 2}, {5, 2}, {6, 3}, {100, 4}, {101, 4}, {102, 4}, {103, 5}} {
 		run.snaps = whole.snaps[:pass.snapshots]
-		if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, format, upload.Options{Live: true}); err != nil {
+		if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, upload.Options{Live: true}); err != nil {
 			t.Fatal(err)
 		}
 		isCurrent := string(c.objects[recordURI]) == run.record()
@@ -62,7 +62,7 @@ func TestRecordTooLarge(t *testing.T) {
 		if live {
 			dir = liveDir{dirOf(r)}
 		}
-		sum, err := upload.Drain(t.Context(), dir, c, c, format, upload.Options{Live: live})
+		sum, err := upload.Drain(t.Context(), dir, c, c, upload.Options{Live: live})
 		if err != nil || sum.Delivered+sum.LiveSent != 1 || c.calls["record"] != 0 || r.has("not sent") == live {
 			t.Errorf("live %v: %+v, %v, %v, %+v", live, sum, err, c.calls, r.events)
 		}
@@ -117,7 +117,7 @@ func TestRecordIsRefused(t *testing.T) {
 					t.Errorf("%d: %+v", status, sum)
 				}
 				live := &fakeClient{takes: true, fault: c.fault}
-				_, err = upload.Drain(t.Context(), liveDir{dirOf(newRun(1, 9))}, live, live, format, upload.Options{Live: true})
+				_, err = upload.Drain(t.Context(), liveDir{dirOf(newRun(1, 9))}, live, live, upload.Options{Live: true})
 				if err != nil || live.calls["put"] == 0 {
 					t.Errorf("%d: a run that is tracked: %v, %v", status, err, live.calls)
 				}

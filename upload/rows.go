@@ -19,18 +19,6 @@ const gzipLevel = 6
 // flushAt is the number of bytes of rows that are passed to gzip at once.
 const flushAt = 32 << 10
 
-// Encoder writes the rows of one run. It is used by one goroutine at a time.
-type Encoder interface {
-	// Header is the first line, with its end.
-	Header() []byte
-	// Append appends the row of the interval between two snapshots, with its end.
-	Append(dst []byte, prev, cur *rt.Snapshot) []byte
-}
-
-// Format returns the encoder of a run's rows in a dialect of the API, with the
-// figures of a scope. Equal arguments give equal bytes.
-type Format func(run *rt.Run, dialect string, scope rt.Scope) (Encoder, error)
-
 // buffers are what a worker needs to build a body; the next body reuses them.
 type buffers struct {
 	gz     *gzip.Writer
@@ -51,7 +39,7 @@ func newBuffers() (*buffers, error) {
 // the interval between two snapshots.
 type rows struct {
 	spooled Spooled
-	enc     Encoder
+	columns columns
 	buf     *buffers
 	cursor
 }
@@ -107,9 +95,9 @@ func (r *rows) build(ctx context.Context, to int64, limit int) (rt.Batch, []byte
 	buf.body.Reset()
 	buf.gz.Reset(&buf.body)
 	buf.gz.ModTime = time.Unix(0, 0) // "no time" in gzip; the zero Time would be written as a date
-	buf.csv = append(buf.csv[:0], r.enc.Header()...)
+	buf.csv = append(buf.csv[:0], r.columns.header...)
 	err := r.advance(ctx, to, func(prev, cur *rt.Snapshot) (bool, error) {
-		buf.csv = r.enc.Append(buf.csv, prev, cur)
+		buf.csv = r.columns.appendRow(buf.csv, prev, cur)
 		if b.Rows == 0 {
 			b.FirstSeq = prev.Seq + 1 // so that batches are contiguous even if snapshots were thinned
 		}

@@ -32,7 +32,7 @@ func TestARunKeepsItsScope(t *testing.T) {
 		dir := dirOf(r)
 		for i, scope := range []rt.Scope{rt.ScopeNode, rt.ScopeJob, rt.ScopeJob} {
 			r.snaps = whole.snaps[:min(11+10*i, len(whole.snaps))]
-			if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, format, upload.Options{BatchRows: 10, Scope: scope, Live: true}); err != nil {
+			if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, upload.Options{BatchRows: 10, Scope: scope, Live: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -62,7 +62,7 @@ func TestARegistrationWithoutScopeGetsOne(t *testing.T) {
 	c := &fakeClient{known: []string{"rx"}}
 	for i, scope := range []rt.Scope{rt.ScopeNode, rt.ScopeJob} {
 		r.snaps = r.snaps[:5+i]
-		if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, c, c, format, upload.Options{Scope: scope, Live: true}); err != nil {
+		if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, c, c, upload.Options{Scope: scope, Live: true}); err != nil {
 			t.Fatal(err)
 		}
 		if r.reg.Scope != rt.ScopeNode || r.reg.RemoteID != "rx" {

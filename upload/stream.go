@@ -15,8 +15,8 @@ const warnAfter = 3
 type Stream struct{ r *delivery }
 
 // NewStream returns a Stream. It uses the options BatchRows, Tries and Scope.
-func NewStream(client Client, putter Putter, format Format, opts Options) (*Stream, error) {
-	d := newDrainer(client, putter, format, opts, func(error) {})
+func NewStream(client Client, putter Putter, opts Options) (*Stream, error) {
+	d := newDrainer(client, putter, opts, func(error) {})
 	buf, err := newBuffers()
 	if err != nil {
 		return nil, err

@@ -14,12 +14,13 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/resource-tracker/rt/e2e/random"
+	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/upload"
 )
 
 func newStream(t *testing.T, c upload.Client, p upload.Putter, o upload.Options) *upload.Stream {
 	t.Helper()
-	s, err := upload.NewStream(c, p, format, o)
+	s, err := upload.NewStream(c, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestT_STR_03(t *testing.T) {
 		}
 		f := c.finished[r.reg.RemoteID]
 		var keys []string
-		csv := countersHeader
+		csv := resourcetracker.CSVHeader
 		for _, b := range r.batches {
 			keys = append(keys, b.Key)
 			if b.UploadedAt.IsZero() {
@@ -233,7 +234,7 @@ func TestStreamKeepsWhatItCannotSend(t *testing.T) {
 		if err := s.Finish(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		csv := countersHeader
+		csv := resourcetracker.CSVHeader
 		for _, uri := range c.finished[r.reg.RemoteID].URIs {
 			_, rows, _ := strings.Cut(text(t, c.objects[uri]), "\n")
 			csv += rows
@@ -290,7 +291,7 @@ func TestAStreamKilledAtEveryStep(t *testing.T) {
 				}
 				r.killer = nil
 				if !alive {
-					if _, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, format, upload.Options{BatchRows: 10}); err != nil {
+					if _, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, upload.Options{BatchRows: 10}); err != nil {
 						t.Fatalf("%s: %v", name, err)
 					}
 				}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/random"
+	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/s3"
 	"github.com/resource-tracker/rt/upload/sentinel"
@@ -68,44 +70,61 @@ func (s *site) list(t *testing.T) []remoteRun {
 func checkRows(t *testing.T, csv string, r *fakeRun) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(csv, "\n"), "\n")
-	if lines[0]+"\n" != countersHeader || strings.Count(csv, "timestamp") != 1 {
+	job := "" // before the names of the columns of the job
+	switch lines[0] + "\n" {
+	case resourcetracker.CSVHeader:
+	case resourcetracker.LiveCSVHeader:
+		job = "process_"
+	default:
 		t.Fatalf("header %q", lines[0])
 	}
+	columns := strings.Split(lines[0], ",")
 	lines = lines[1:]
-	if len(lines) != max(0, len(r.snaps)-1) {
+	if len(lines) != max(0, len(r.snaps)-1) || strings.Count(csv, "timestamp") != 1 {
 		t.Fatalf("%d rows of %d snapshots", len(lines), len(r.snaps))
 	}
-	sums := map[int]uint64{}
+	sums := map[string]float64{}
 	for i, line := range lines {
 		cells := strings.Split(line, ",")
 		if want := strconv.FormatInt(r.snaps[i+1].Wall/1e9, 10); cells[0] != want {
 			t.Fatalf("row %d is of %s, not %s", i, cells[0], want)
 		}
-		for _, column := range []int{1, 2, 4, 5, 6, 7} {
-			if cells[column] == "" {
+		for column, cell := range cells {
+			if cell == "" || cell == "NaN" {
 				continue
 			}
-			v, err := strconv.ParseUint(cells[column], 10, 64)
+			v, err := strconv.ParseFloat(cell, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sums[column] += v
+			sums[columns[column]] += v
 		}
 	}
 	if len(r.snaps) < 2 {
 		return
 	}
 	a, z := &r.snaps[0], &r.snaps[len(r.snaps)-1]
-	for column, d := range map[int][2]uint64{
-		1: {a.Job.CPUUser.Or(0) / 1000, z.Job.CPUUser.Or(0) / 1000},
-		2: {a.Job.CPUSystem.Or(0) / 1000, z.Job.CPUSystem.Or(0) / 1000},
-		4: {a.Job.IOReadBytes.Or(0), z.Job.IOReadBytes.Or(0)},
-		5: {a.Job.IOWriteBytes.Or(0), z.Job.IOWriteBytes.Or(0)},
-		6: {a.Node.NetRxBytes.Or(0), z.Node.NetRxBytes.Or(0)},
-		7: {a.Node.NetTxBytes.Or(0), z.Node.NetTxBytes.Or(0)},
+	for column, d := range map[string][2]uint64{
+		"utime": {a.Job.CPUUser.Or(0) / 1000, z.Job.CPUUser.Or(0) / 1000}, "stime": {a.Job.CPUSystem.Or(0) / 1000, z.Job.CPUSystem.Or(0) / 1000},
+		"disk_read_bytes": {a.Job.IOReadBytes.Or(0), z.Job.IOReadBytes.Or(0)}, "disk_write_bytes": {a.Job.IOWriteBytes.Or(0), z.Job.IOWriteBytes.Or(0)},
 	} {
-		if sums[column] != d[1]-d[0] {
-			t.Errorf("column %d adds up to %d, last minus first is %d", column, sums[column], d[1]-d[0])
+		unit := 1.0
+		if strings.HasSuffix(column, "time") {
+			unit = 1000
+		}
+		if got := math.Round(sums[job+column] * unit); got != float64(d[1]-d[0]) {
+			t.Errorf("column %s adds up to %v, last minus first is %d", job+column, got, d[1]-d[0])
+		}
+	}
+	node := ""
+	if job != "" {
+		node = "system_"
+	}
+	for column, d := range map[string][2]uint64{
+		"net_recv_bytes": {a.Node.NetRxBytes.Or(0), z.Node.NetRxBytes.Or(0)}, "net_sent_bytes": {a.Node.NetTxBytes.Or(0), z.Node.NetTxBytes.Or(0)},
+	} {
+		if got := sums[node+column]; got != float64(d[1]-d[0]) {
+			t.Errorf("column %s adds up to %v, last minus first is %d", node+column, got, d[1]-d[0])
 		}
 	}
 }
@@ -116,7 +135,7 @@ func TestDrainToTheReceiver(t *testing.T) {
 		d := dirOf(newRun(1, 100), newRun(2, 2), newRun(3, 1), newRun(4, 47))
 		failed := d.runs[newRun(4, 0).run.FileStem()]
 		failed.run.ExitCode, failed.run.Outcome = rt.Some[int64](7), rt.OutcomeFailed
-		sum, err := upload.Drain(t.Context(), d, s.client, s.store, format, upload.Options{BatchRows: 10})
+		sum, err := upload.Drain(t.Context(), d, s.client, s.store, upload.Options{BatchRows: 10})
 		if err != nil || sum.Delivered != 4 || sum.Failed+sum.Waiting+sum.Damaged != 0 {
 			t.Fatalf("%s: %+v, %v", dialect, sum, err)
 		}
@@ -146,7 +165,7 @@ func TestDrainToTheReceiver(t *testing.T) {
 				t.Errorf("the run was registered as %s, want %s", r.reg.Dialect, want)
 			}
 		}
-		if sum, err = upload.Drain(t.Context(), d, s.client, s.store, format, upload.Options{}); err != nil || sum.Rows != 0 {
+		if sum, err = upload.Drain(t.Context(), d, s.client, s.store, upload.Options{}); err != nil || sum.Rows != 0 {
 			t.Errorf("again: %+v, %v", sum, err)
 		}
 		if s.noToken.Load() != 0 {
@@ -177,13 +196,13 @@ func TestTheEndIsKnownBetterTheSecondTime(t *testing.T) {
 	s.meddle = func(w http.ResponseWriter, r *http.Request, _ http.Handler) { s.lenient.ServeHTTP(w, r) }
 	d := dirOf(newRun(1, 5))
 	client := &deaf{Client: s.client}
-	if _, err := upload.Drain(t.Context(), d, client, s.store, format, upload.Options{Tries: 1}); !errors.Is(err, upload.ErrTemporary) {
+	if _, err := upload.Drain(t.Context(), d, client, s.store, upload.Options{Tries: 1}); !errors.Is(err, upload.ErrTemporary) {
 		t.Fatal(err)
 	}
 	for _, r := range d.runs {
 		r.run.Outcome, r.run.ExitCode = rt.OutcomeFailed, rt.Some[int64](7)
 	}
-	if _, err := upload.Drain(t.Context(), d, client, s.store, format, upload.Options{Tries: 1}); err != nil {
+	if _, err := upload.Drain(t.Context(), d, client, s.store, upload.Options{Tries: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if x := s.list(t)[0]; x.Status != upload.StatusFailed || x.ExitCode == nil || *x.ExitCode != 7 || x.Rows != 4 {
@@ -225,13 +244,13 @@ func TestKilledAtEveryStep(t *testing.T) {
 			r.killer = k
 			through := killed{killer: k, Client: s.client, store: s.store}
 			o := upload.Options{BatchRows: 10}
-			first, err := upload.Drain(ctx, dirOf(r), through, through, format, o)
+			first, err := upload.Drain(ctx, dirOf(r), through, through, o)
 			cancel()
 			if alive = !k.dead; alive != (err == nil) {
 				t.Fatalf("killed at call %d, late %v: %+v, %v", at, late, first, err)
 			}
 			r.killer = nil
-			second, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, format, o)
+			second, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, o)
 			if err != nil || !r.delivered {
 				t.Fatalf("after a kill at call %d, late %v: %+v, %v", at, late, second, err)
 			}
@@ -289,7 +308,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 				var n atomic.Int64
 				s.meddle = func(w http.ResponseWriter, r *http.Request, next http.Handler) { meddle(w, r, next, n.Add(1)) }
 				r := newRun(1, 24)
-				sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, format, upload.Options{BatchRows: 10})
+				sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, upload.Options{BatchRows: 10})
 				if err != nil || sum.Delivered != 1 {
 					t.Fatalf("%+v, %v", sum, err)
 				}
@@ -320,7 +339,7 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 		s := newSite(t, "")
 		s.meddle = func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { _, _ = io.WriteString(w, answer) }
 		r := newRun(1, 3)
-		sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, format, upload.Options{})
+		sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, upload.Options{})
 		if !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 || len(sum.Problems) != 1 {
 			t.Errorf("%s: %+v, %v", name, sum, err)
 			continue

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -89,14 +88,3 @@ func (n *node) Rates(_ context.Context, from, to int64) iter.Seq2[*rt.Snapshot, 
 		}
 	}
 }
-
-// rows encodes the 21 columns of the specification.
-type rows struct{}
-
-func (rows) Header() []byte { return []byte(resourcetracker.CSVHeader) }
-func (rows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
-	s := rt.DeriveScalars(prev, cur, rt.ScopeJob)
-	return resourcetracker.AppendCSV(dst, cur.Wall/1e9, &s)
-}
-
-func format(*rt.Run, string, rt.Scope) (upload.Encoder, error) { return rows{}, nil }

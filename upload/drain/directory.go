@@ -203,7 +203,7 @@ type Drained struct {
 // upload.Drain's or the directory's; the result is valid in every case.
 func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter upload.Putter, o upload.Options) (d Drained, err error) {
 	l := &locked{Directory: dir, endpoint: client.Endpoint()}
-	d.Summary, err = upload.Drain(ctx, l, client, putter, Format, o)
+	d.Summary, err = upload.Drain(ctx, l, client, putter, o)
 	d.Lost, d.Again, d.AccountingResult = l.lost, l.again, l.accounted
 	if errors.Is(err, spool.ErrLocked) {
 		d.AnotherRuns = true

@@ -1,5 +1,5 @@
 // Package drain sends runs for resource-tracker and rt-spool: the clients of a
-// receiver and the rows of both of its dialects, the stream of a run that is recorded, and
+// receiver, the stream of a run that is recorded, and
 // the drain of a spool directory, with what sacct adds to its runs.
 package drain
 
@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"os"
 
-	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/internal/hostport"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/s3"
@@ -67,41 +65,3 @@ func (r Receiver) ClearText() (unprotected []string) {
 	}
 	return unprotected
 }
-
-// Format is an upload.Format with the columns of each dialect.
-func Format(run *rt.Run, dialect string, scope rt.Scope) (upload.Encoder, error) {
-	switch dialect {
-	case upload.DialectSpec:
-		return SpecRows{scope}, nil
-	case upload.DialectLive:
-		return liveRows{run.PID}, nil
-	}
-	return nil, fmt.Errorf("no columns are known for dialect %q", dialect)
-}
-
-// SpecRows encodes the 21 columns of section 7.2.
-type SpecRows struct{ Scope rt.Scope }
-
-// Header implements upload.Encoder.
-func (SpecRows) Header() []byte { return []byte(resourcetracker.CSVHeader) }
-
-// Append implements upload.Encoder.
-func (e SpecRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
-	s := rt.DeriveScalars(prev, cur, e.Scope)
-	return resourcetracker.AppendCSV(dst, timestamp(cur), &s)
-}
-
-// liveRows encodes the 32 columns of the running Sentinel service.
-type liveRows struct{ pid rt.Opt[uint64] }
-
-// Header implements upload.Encoder.
-func (liveRows) Header() []byte { return []byte(resourcetracker.LiveCSVHeader) }
-
-// Append implements upload.Encoder.
-func (e liveRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
-	system := rt.DeriveScalars(prev, cur, rt.ScopeNode)
-	process := rt.DeriveProcess(prev, cur)
-	return resourcetracker.AppendLiveCSV(dst, timestamp(cur), &system, e.pid, &process)
-}
-
-func timestamp(s *rt.Snapshot) int64 { return s.Wall / 1e9 }

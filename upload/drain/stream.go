@@ -48,7 +48,7 @@ func (r Receiver) NewStream(o StreamOptions) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	stream, err := upload.NewStream(client, putter, Format, upload.Options{Tries: 3, Scope: o.Scope})
+	stream, err := upload.NewStream(client, putter, upload.Options{Tries: 3, Scope: o.Scope})
 	if err != nil {
 		return nil, err
 	}
