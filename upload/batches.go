@@ -8,9 +8,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// upload uploads all batches after the cursor that the receiver has not confirmed yet. Afterwards
+// uploadBatches uploads all batches after the cursor that the receiver has not confirmed yet. Afterwards
 // uris has the URIs of all batches, in order; it is empty if the run has no rows.
-func (r *delivery) upload(ctx context.Context) error {
+func (r *delivery) uploadBatches(ctx context.Context) error {
 	if err := r.resume(); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (r *delivery) upload(ctx context.Context) error {
 		isUploaded := !b.UploadedAt.IsZero() && b.Key == uri
 		if isUploaded && !r.resend {
 			r.skipped++
-			err = r.rows.skip(ctx, b.LastSeq)
+			err = r.rows.skipTo(ctx, b.LastSeq)
 		} else {
 			b, err = r.uploadBatch(ctx, b, last, n, uri)
 		}
@@ -85,21 +85,21 @@ func (r *delivery) uploadBatch(ctx context.Context, sealed rt.Batch, last int64,
 	if sealed.Rows > 0 {
 		last, limit = sealed.LastSeq, 0
 	}
-	b, body, err := r.rows.build(ctx, last, limit)
+	b, body, err := r.rows.buildBatch(ctx, last, limit)
 	isDone := b.Rows == 0 && sealed.Rows == 0
 	if err != nil || isDone {
 		return b, err
 	}
 	b.Number, b.Key, b.SealedAt = n, uri, time.Now()
-	if err := r.seal(sealed, b); err != nil {
+	if err := r.sealBatch(sealed, b); err != nil {
 		return b, err
 	}
 	if r.inline {
 		r.csv, err = appendInline(r.csv, body)
 	} else {
-		err = r.put(ctx, uri, body)
+		err = r.putObject(ctx, uri, body)
 		if err == nil {
-			err = r.uploaded(n)
+			err = r.markUploaded(n)
 		}
 	}
 	if err != nil {
@@ -110,17 +110,17 @@ func (r *delivery) uploadBatch(ctx context.Context, sealed rt.Batch, last int64,
 	return b, nil
 }
 
-func (r *delivery) uploaded(n int) error {
+func (r *delivery) markUploaded(n int) error {
 	if err := r.spooled.MarkUploaded(n, time.Now()); err != nil {
 		return unwritable(fmt.Sprintf("mark batch %d uploaded", n), err)
 	}
 	return nil
 }
 
-// seal writes a batch into the ledger, unless the ledger has the same batch. Rows that differ from the
+// sealBatch writes a batch into the ledger, unless the ledger has the same batch. Rows that differ from the
 // sealed ones mean that the file is damaged. The same rows in other bytes (a newer version,
 // another scope) replace the object of the same key: nothing is stored twice.
-func (r *delivery) seal(sealed, b rt.Batch) error {
+func (r *delivery) sealBatch(sealed, b rt.Batch) error {
 	if sealed.Rows > 0 {
 		if b.Rows != sealed.Rows || b.FirstSeq != sealed.FirstSeq || b.LastSeq != sealed.LastSeq {
 			return unreadable(fmt.Sprintf("build batch %d again", b.Number), fmt.Errorf(
@@ -131,7 +131,7 @@ func (r *delivery) seal(sealed, b rt.Batch) error {
 		}
 		if b.SHA256 != sealed.SHA256 {
 			detail := fmt.Sprintf("batch %d has other bytes than when it was sealed: %s, was %s", b.Number, b.SHA256, sealed.SHA256)
-			if err := r.event("batch", "resealed", detail); err != nil {
+			if err := r.addEvent("batch", "resealed", detail); err != nil {
 				return err
 			}
 		}

@@ -16,7 +16,7 @@ func BenchmarkDrain(b *testing.B) {
 	for b.Loop() {
 		run := &fakeRun{run: r.run, snaps: r.snaps}
 		c := &fakeClient{}
-		if _, err := upload.Drain(b.Context(), dirOf(run), c, c, upload.Options{Concurrency: 1}); err != nil {
+		if _, err := upload.Drain(b.Context(), dirOf(run), c, c, upload.DrainOptions{Concurrency: 1}); err != nil {
 			b.Fatal(err)
 		}
 		snapshots += len(r.snaps)

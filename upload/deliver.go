@@ -10,7 +10,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Spooled is a run to deliver. The run has ended, but for a Stream and with Options.Live it may
+// Spooled is a run to deliver. The run has ended, but for a Stream and with DrainOptions.Live it may
 // still be tracked. A change is durable when its method returns. Its errors are those of package spool.
 type Spooled interface {
 	// Run and Host are what a registration sends.
@@ -74,14 +74,14 @@ type delivery struct {
 	sentBytes int64
 }
 
-// use sets the run that is delivered.
-func (r *delivery) use(s Spooled) {
+// setSpooled sets the run that is delivered.
+func (r *delivery) setSpooled(s Spooled) {
 	r.spooled, r.run = s, s.Run()
 }
 
 // deliver delivers an ended run. It skips the steps that are already done.
 func (r *delivery) deliver(ctx context.Context) error {
-	if err := r.registered(ctx, r.close); err != nil {
+	if err := r.doRegistered(ctx, r.closeRun); err != nil {
 		return err
 	}
 	if err := r.spooled.MarkDelivered(time.Now()); err != nil {
@@ -93,9 +93,9 @@ func (r *delivery) deliver(ctx context.Context) error {
 	return nil
 }
 
-// registered calls do, and registers the run again, once, if the receiver no longer knows
+// doRegistered calls do, and registers the run again, once, if the receiver no longer knows
 // it.
-func (r *delivery) registered(ctx context.Context, do func(context.Context) error) error {
+func (r *delivery) doRegistered(ctx context.Context, do func(context.Context) error) error {
 	if err := r.register(ctx); err != nil {
 		return err
 	}
@@ -110,14 +110,14 @@ func (r *delivery) registered(ctx context.Context, do func(context.Context) erro
 	return do(ctx)
 }
 
-// put uploads one body. If the store refuses the credentials, put requests new ones, once: the
+// putObject uploads one body. If the store refuses the credentials, it requests new ones, once: the
 // clock of the store may differ from ours.
-func (r *delivery) put(ctx context.Context, uri string, body []byte) error {
+func (r *delivery) putObject(ctx context.Context, uri string, body []byte) error {
 	for again := false; ; again = true {
-		if err := r.refresh(ctx); err != nil {
+		if err := r.refreshCredentials(ctx); err != nil {
 			return err
 		}
-		err := r.d.store.call(ctx, func(ctx context.Context) error { return r.d.putter.Put(ctx, uri, r.cred, body) })
+		err := r.d.store.send(ctx, func(ctx context.Context) error { return r.d.putter.Put(ctx, uri, r.cred, body) })
 		var refused *Error
 		if !errors.As(err, &refused) || refused.Kind != Unauthorised {
 			return err

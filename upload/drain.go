@@ -18,8 +18,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Options of a drain. Zero values mean the defaults.
-type Options struct {
+// DrainOptions are the options of a drain. Zero values mean the defaults.
+type DrainOptions struct {
 	Concurrency int           // runs at a time; 4
 	Deadline    time.Duration // for the whole drain, after the jitter; none
 	Jitter      time.Duration // the start is delayed by a random part of it; none
@@ -33,7 +33,7 @@ type Options struct {
 	Done  func(run string, err error)
 }
 
-func (o Options) withDefaults() Options {
+func (o DrainOptions) withDefaults() DrainOptions {
 	o.Concurrency, o.BatchRows, o.Tries = cmp.Or(o.Concurrency, 4), cmp.Or(o.BatchRows, 10_000), cmp.Or(o.Tries, 5)
 	o.Scope = cmp.Or(o.Scope, rt.ScopeJob)
 	return o
@@ -58,7 +58,7 @@ type Entry struct {
 type drainer struct {
 	client Client
 	putter Putter
-	opts   Options
+	opts   DrainOptions
 	dir    Directory
 
 	api, store *endpoint
@@ -73,7 +73,7 @@ type drainer struct {
 // Drain delivers all runs that are ready, the oldest first. A run that ends during the drain is
 // left to the next one. If all runs are delivered, the error is nil; otherwise it wraps ErrConfig,
 // ErrTemporary or ErrDamaged, or is the error of dir. The summary is valid in every case.
-func Drain(ctx context.Context, dir Directory, client Client, putter Putter, opts Options) (Summary, error) {
+func Drain(ctx context.Context, dir Directory, client Client, putter Putter, opts DrainOptions) (Summary, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	d := newDrainer(client, putter, opts, stop)
@@ -95,12 +95,12 @@ func Drain(ctx context.Context, dir Directory, client Client, putter Putter, opt
 	if err != nil {
 		return d.sum, fmt.Errorf("list the spool: %w", err)
 	}
-	d.run(ctx, d.ready(entries))
+	d.run(ctx, d.readyRuns(entries))
 	d.sum.ElapsedSecs = time.Since(started).Seconds()
 	return d.sum, d.sum.result(ctx)
 }
 
-func newDrainer(client Client, putter Putter, opts Options, stop context.CancelCauseFunc) *drainer {
+func newDrainer(client Client, putter Putter, opts DrainOptions, stop context.CancelCauseFunc) *drainer {
 	d := &drainer{client: client, putter: putter, opts: opts.withDefaults(), stop: stop}
 	server := func(name string) *endpoint {
 		return &endpoint{
@@ -112,17 +112,17 @@ func newDrainer(client Client, putter Putter, opts Options, stop context.CancelC
 	return d
 }
 
-// ready returns the entries to deliver, the oldest first. It counts the others in the summary.
-func (d *drainer) ready(entries []Entry) []Entry {
+// readyRuns returns the entries to deliver, the oldest first. It counts the others in the summary.
+func (d *drainer) readyRuns(entries []Entry) []Entry {
 	var ready []Entry
 	for _, e := range entries {
 		switch {
 		case isBusy(e.Err), spool.IsIntact(e.Err):
 			d.sum.Failed++
-			d.sum.problem(e.Name, e.Err)
+			d.sum.addProblem(e.Name, e.Err)
 		case e.Err != nil:
 			d.sum.Damaged++
-			d.sum.problem(e.Name, e.Err)
+			d.sum.addProblem(e.Name, e.Err)
 		case e.Live && !d.opts.Live:
 			d.sum.Live++
 		default:
@@ -137,18 +137,18 @@ func (d *drainer) run(ctx context.Context, ready []Entry) {
 	if d.opts.Begin != nil {
 		d.opts.Begin(len(ready))
 	}
-	d.pass(ctx, ready)
+	d.deliverRuns(ctx, ready)
 	// Another process, of the job's owner for example, may have locked a file. The other
 	// runs have not waited for it, and it may have released the lock by now.
 	d.last = true
-	d.pass(ctx, d.locked)
+	d.deliverRuns(ctx, d.locked)
 	if ctx.Err() != nil && d.sum.Waiting > 0 {
-		d.sum.problem("", context.Cause(ctx))
+		d.sum.addProblem("", context.Cause(ctx))
 	}
 }
 
-// pass tries to deliver the runs, each once.
-func (d *drainer) pass(ctx context.Context, ready []Entry) {
+// deliverRuns tries to deliver the runs, each once.
+func (d *drainer) deliverRuns(ctx context.Context, ready []Entry) {
 	work := make(chan Entry)
 	var workers sync.WaitGroup
 	for range min(d.opts.Concurrency, len(ready)) {
@@ -172,19 +172,19 @@ func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 	for e := range work {
 		switch {
 		case ctx.Err() != nil:
-			d.record(ctx, e, nil, context.Cause(ctx))
+			d.recordResult(ctx, e, nil, context.Cause(ctx))
 		case err != nil:
-			d.record(ctx, e, nil, err)
+			d.recordResult(ctx, e, nil, err)
 		default:
 			r := &delivery{d: d, name: e.Name, live: e.Live, buf: buf}
-			d.record(ctx, e, r, d.one(ctx, e, r))
+			d.recordResult(ctx, e, r, d.deliverRun(ctx, e, r))
 		}
 	}
 }
 
-// one opens a run, delivers it and closes it. Of a run that is still tracked it uploads what is
+// deliverRun opens a run, delivers it and closes it. Of a run that is still tracked it uploads what is
 // committed.
-func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
+func (d *drainer) deliverRun(ctx context.Context, e Entry, r *delivery) (err error) {
 	s, err := d.dir.Open(e.Name)
 	if err != nil {
 		return unreadable("open the run", err)
@@ -200,9 +200,9 @@ func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 			err = unreadable("deliver the run", fmt.Errorf("internal error: %v; please report it with the file (%s)", p, place(debug.Stack())))
 		}
 	}()
-	r.use(s)
+	r.setSpooled(s)
 	if r.live {
-		return r.registered(ctx, r.sync)
+		return r.doRegistered(ctx, r.sync)
 	}
 	return r.deliver(ctx)
 }
@@ -218,9 +218,9 @@ func place(stack []byte) string {
 	return filepath.Base(where)
 }
 
-// record counts the result of a run's delivery. A refused token ends the drain: every other
+// recordResult counts the result of a run's delivery. A refused token ends the drain: every other
 // run would be refused too. A locked file is retried once.
-func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
+func (d *drainer) recordResult(ctx context.Context, e Entry, r *delivery, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r != nil {
@@ -243,10 +243,10 @@ func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
 		return
 	case isDamaged(err):
 		d.sum.Damaged++
-		d.sum.problem(e.Name, err)
+		d.sum.addProblem(e.Name, err)
 	default:
 		d.sum.Failed++
-		d.sum.problem(e.Name, err)
+		d.sum.addProblem(e.Name, err)
 	}
 	if d.opts.Done != nil {
 		d.opts.Done(e.Name, err)
@@ -260,5 +260,5 @@ func (r *delivery) noteProblem(count *int, why error) {
 	if count != nil {
 		*count++
 	}
-	r.d.sum.problem(r.name, why)
+	r.d.sum.addProblem(r.name, why)
 }

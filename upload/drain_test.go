@@ -31,7 +31,7 @@ func dirOf(runs ...*fakeRun) *fakeDir {
 	return d
 }
 
-func drain(t *testing.T, d *fakeDir, c *fakeClient, o upload.Options) (upload.Summary, error) {
+func drain(t *testing.T, d *fakeDir, c *fakeClient, o upload.DrainOptions) (upload.Summary, error) {
 	t.Helper()
 	return upload.Drain(t.Context(), d, c, c, o)
 }
@@ -43,7 +43,7 @@ func TestDrainKeepsFilesOfOtherVersions(t *testing.T) {
 	unread.readErr = old
 	d := dirOf(unread, newRun(2, 1))
 	d.extra = []upload.Entry{{Name: "old", Err: old}}
-	sum, err := drain(t, d, &fakeClient{}, upload.Options{})
+	sum, err := drain(t, d, &fakeClient{}, upload.DrainOptions{})
 	if sum.Delivered != 1 || sum.Damaged != 0 || sum.Failed != 2 || !errors.Is(err, upload.ErrTemporary) || strings.Contains(err.Error(), "damaged") {
 		t.Errorf("%+v, %v", sum, err)
 	}
@@ -53,7 +53,7 @@ func TestDrainDeliversTheOldestFirstAndLeavesTheRestAlone(t *testing.T) {
 	d := dirOf(newRun(3, 5), newRun(1, 5), newRun(2, 1), newRun(4, 0))
 	d.extra = []upload.Entry{{Name: "live", Live: true}, {Name: "broken", Err: errors.New("not a database")}}
 	c := &fakeClient{}
-	sum, err := drain(t, d, c, upload.Options{Concurrency: 1, BatchRows: 2})
+	sum, err := drain(t, d, c, upload.DrainOptions{Concurrency: 1, BatchRows: 2})
 	if !errors.Is(err, upload.ErrDamaged) || errors.Is(err, upload.ErrTemporary) {
 		t.Errorf("error %v", err)
 	}
@@ -79,14 +79,14 @@ func TestDrainDeliversTheOldestFirstAndLeavesTheRestAlone(t *testing.T) {
 	if got := c.finished["r1"].URIs; !slices.Equal(got, want) {
 		t.Errorf("URIs %v", got)
 	}
-	sum, err = drain(t, dirOf(), c, upload.Options{})
+	sum, err = drain(t, dirOf(), c, upload.DrainOptions{})
 	js, jerr := json.Marshal(sum)
 	if err != nil || jerr != nil || !strings.Contains(string(js), `"problems":[]`) {
 		t.Errorf("an empty spool: %v, %s", err, js)
 	}
 	before := fmt.Sprint(c.calls)
 	d.extra = nil
-	if sum, err = drain(t, d, c, upload.Options{}); err != nil || sum.Delivered != 0 || fmt.Sprint(c.calls) != before {
+	if sum, err = drain(t, d, c, upload.DrainOptions{}); err != nil || sum.Delivered != 0 || fmt.Sprint(c.calls) != before {
 		t.Errorf("a second drain sent something: %+v, %v, %v, was %v", sum, err, c.calls, before)
 	}
 }
@@ -99,7 +99,7 @@ func TestLockedRunsAreTriedLast(t *testing.T) {
 		oldest := d.runs[newRun(1, 0).run.FileStem()]
 		oldest.locked = locks
 		c := &fakeClient{}
-		sum, err := drain(t, d, c, upload.Options{Concurrency: 1})
+		sum, err := drain(t, d, c, upload.DrainOptions{Concurrency: 1})
 		if !errors.Is(err, wantErr) || sum.Damaged != 0 || sum.PossibleDuplicates != 0 || sum.Delivered+sum.Failed != 3 || sum.Failed != locks-1 {
 			t.Errorf("locked %d times: %+v, %v", locks, sum, err)
 		}
@@ -109,7 +109,7 @@ func TestLockedRunsAreTriedLast(t *testing.T) {
 		if c.calls["register"] != sum.Delivered {
 			t.Errorf("locked %d times: %v", locks, c.calls)
 		}
-		sum, err = drain(t, d, c, upload.Options{})
+		sum, err = drain(t, d, c, upload.DrainOptions{})
 		if err != nil || sum.Delivered != locks-1 {
 			t.Errorf("the next drain: %+v, %v", sum, err)
 		}
@@ -122,7 +122,7 @@ func TestOneFileBringsNoDrainDown(t *testing.T) {
 	poisoned.poison = true
 	d := dirOf(poisoned, newRun(2, 5))
 	c := &fakeClient{}
-	sum, err := drain(t, d, c, upload.Options{Concurrency: 1})
+	sum, err := drain(t, d, c, upload.DrainOptions{Concurrency: 1})
 	if !errors.Is(err, upload.ErrDamaged) || sum.Delivered != 1 || sum.Damaged != 1 || poisoned.opened != poisoned.closed {
 		t.Errorf("%+v, %v", sum, err)
 	}
@@ -139,7 +139,7 @@ func TestCredentialsAreRefreshedInTime(t *testing.T) {
 	}{{0, 0}, {6 * time.Minute, 1}, {5 * time.Minute, 3}, {time.Hour, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &fakeClient{life: tc.life, slow: 30 * time.Second}
-			sum, err := drain(t, dirOf(newRun(1, 7)), c, upload.Options{BatchRows: 2})
+			sum, err := drain(t, dirOf(newRun(1, 7)), c, upload.DrainOptions{BatchRows: 2})
 			if err != nil || sum.Delivered != 1 {
 				t.Fatalf("%+v, %v", sum, err)
 			}
@@ -159,7 +159,7 @@ func TestRefusedCredentialsAreReplacedOnce(t *testing.T) {
 				}
 				return nil
 			}}
-			sum, err := drain(t, dirOf(newRun(1, 3)), c, upload.Options{})
+			sum, err := drain(t, dirOf(newRun(1, 3)), c, upload.DrainOptions{})
 			if c.calls["refresh"] != 1 {
 				t.Errorf("%d refreshes", c.calls["refresh"])
 			}
@@ -178,19 +178,19 @@ func TestDeadlineAndCancellationKeepWhatIsLeft(t *testing.T) {
 		c := &fakeClient{slow: 10 * time.Second}
 		d := dirOf(newRun(1, 3), newRun(2, 3), newRun(3, 3))
 		before := time.Now()
-		sum, err := drain(t, d, c, upload.Options{Concurrency: 1, Deadline: 45 * time.Second})
+		sum, err := drain(t, d, c, upload.DrainOptions{Concurrency: 1, Deadline: 45 * time.Second})
 		if !errors.Is(err, upload.ErrTemporary) || sum.Delivered != 1 || sum.Waiting != 2 {
 			t.Errorf("%+v, %v", sum, err)
 		}
 		if took := time.Since(before); took > time.Minute {
 			t.Errorf("took %v", took)
 		}
-		if sum, err = drain(t, d, c, upload.Options{Concurrency: 1}); err != nil || sum.Delivered != 2 || c.registered != 3 {
+		if sum, err = drain(t, d, c, upload.DrainOptions{Concurrency: 1}); err != nil || sum.Delivered != 2 || c.registered != 3 {
 			t.Errorf("%+v, %v, %d registered", sum, err, c.registered)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := upload.Drain(ctx, dirOf(newRun(9, 3)), c, c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || !errors.Is(err, context.Canceled) {
+		if _, err := upload.Drain(ctx, dirOf(newRun(9, 3)), c, c, upload.DrainOptions{}); !errors.Is(err, upload.ErrTemporary) || !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
 	})
@@ -205,7 +205,7 @@ func TestJitterAndConcurrency(t *testing.T) {
 		}
 		begun, done := 0, 0
 		before := time.Now()
-		sum, err := drain(t, dirOf(runs...), c, upload.Options{Concurrency: 3, Jitter: time.Hour, Begin: func(runs int) { begun = runs }, Done: func(string, error) { done++ }})
+		sum, err := drain(t, dirOf(runs...), c, upload.DrainOptions{Concurrency: 3, Jitter: time.Hour, Begin: func(runs int) { begun = runs }, Done: func(string, error) { done++ }})
 		if err != nil || sum.Delivered != 30 || c.peak != 3 {
 			t.Errorf("%+v, %v, peak %d", sum, err, c.peak)
 		}
@@ -224,7 +224,7 @@ func TestDamagedRunsDoNotStopTheOthers(t *testing.T) {
 	changed.reg, changed.known = rt.Registration{Endpoint: "http://fake", Dialect: upload.DialectSpec, RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
 	changed.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 9, Rows: 9, SHA256: "x", Key: "s3://b/p/rx/000001.csv.gz"}}
 	c := &fakeClient{known: []string{"rx"}}
-	sum, err := drain(t, dirOf(bad, changed, newRun(3, 9)), c, upload.Options{})
+	sum, err := drain(t, dirOf(bad, changed, newRun(3, 9)), c, upload.DrainOptions{})
 	if !errors.Is(err, upload.ErrDamaged) || sum.Damaged != 2 || sum.Delivered != 1 || len(c.finished) != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}
@@ -234,7 +234,7 @@ func TestOtherBytesOfTheSameRowsAreSealedAnew(t *testing.T) {
 	r := newRun(1, 9)
 	r.reg, r.known = rt.Registration{Endpoint: "http://fake", Dialect: upload.DialectSpec, RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
 	r.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 9, Rows: 8, SHA256: "x", Key: "s3://b/p/rx/000001.csv.gz"}}
-	sum, err := drain(t, dirOf(r), &fakeClient{known: []string{"rx"}}, upload.Options{})
+	sum, err := drain(t, dirOf(r), &fakeClient{known: []string{"rx"}}, upload.DrainOptions{})
 	if err != nil || sum.Delivered != 1 || r.batches[0].SHA256 == "x" || len(r.events) != 1 || r.events[0].Status != "resealed" {
 		t.Errorf("%+v, %v, %+v, %+v", sum, err, r.batches, r.events)
 	}
@@ -245,7 +245,7 @@ func TestARunThatTheReceiverForgotOrThatMovedStartsAgain(t *testing.T) {
 		r, c := newRun(1, 9), &fakeClient{}
 		r.reg, r.known = rt.Registration{Endpoint: endpoint, Dialect: upload.DialectSpec, RemoteID: "old", UploadURIPrefix: "s3://b/p"}, true
 		r.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 4, Rows: 3, SHA256: "x", Key: "s3://b/p/old/000001.csv.gz", UploadedAt: start}}
-		sum, err := drain(t, dirOf(r), c, upload.Options{})
+		sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 		if err != nil || sum.Delivered != 1 || sum.Rows != 8 || !slices.Equal(c.finished["r1"].URIs, []string{"s3://b/p/r1/000001.csv.gz", "s3://b/p/r1/000002.csv.gz"}) {
 			t.Errorf("%s: %+v, %v, %+v", endpoint, sum, err, c.finished)
 		}

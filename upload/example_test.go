@@ -10,15 +10,15 @@ import (
 )
 
 // A drain delivers all runs of a directory. The spool, the API and the object store are in
-// memory here; in a program they are a delivery.Directory, a sentinel.Client and an
+// memory here; in a program they are a drain.Directory, a sentinel.Client and an
 // s3.Uploader.
 func ExampleDrain() {
 	spool := dirOf(newRun(1, 5), newRun(2, 3))
 	receiver := &fakeClient{}
-	sum, err := upload.Drain(context.Background(), spool, receiver, receiver, upload.Options{Concurrency: 2})
+	sum, err := upload.Drain(context.Background(), spool, receiver, receiver, upload.DrainOptions{Concurrency: 2})
 	fmt.Println(sum.Delivered, "runs,", sum.Rows, "rows,", err)
 
-	again, err := upload.Drain(context.Background(), spool, receiver, receiver, upload.Options{})
+	again, err := upload.Drain(context.Background(), spool, receiver, receiver, upload.DrainOptions{})
 	fmt.Println(again.Delivered, "runs,", err)
 	// Output:
 	// 2 runs, 6 rows, <nil>
@@ -30,7 +30,7 @@ func ExampleDrain() {
 func ExampleDrain_refused() {
 	spool := dirOf(newRun(1, 5))
 	receiver := &fakeClient{fault: func(string, int) error { return fault(upload.Unauthorised, 401, 0) }}
-	sum, err := upload.Drain(context.Background(), spool, receiver, receiver, upload.Options{})
+	sum, err := upload.Drain(context.Background(), spool, receiver, receiver, upload.DrainOptions{})
 	fmt.Println(sum.Waiting, "waiting,", errors.Is(err, upload.ErrConfig))
 	// Output: 1 waiting, true
 }
@@ -39,7 +39,7 @@ func ExampleDrain_refused() {
 // Finish the rest.
 func ExampleStream() {
 	ctx, receiver, run := context.Background(), &fakeClient{}, newRun(1, 3)
-	stream, err := upload.NewStream(receiver, receiver, upload.Options{})
+	stream, err := upload.NewStream(receiver, receiver, upload.DrainOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,9 +11,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// close uploads the rest of an ended run and closes it at the receiver, unless the receiver has
+// closeRun uploads the rest of an ended run and closes it at the receiver, unless the receiver has
 // already confirmed that.
-func (r *delivery) close(ctx context.Context) error {
+func (r *delivery) closeRun(ctx context.Context) error {
 	here := r.d.client.Endpoint()
 	switch {
 	case !r.reg.FinishedAt.IsZero():
@@ -24,14 +24,14 @@ func (r *delivery) close(ctx context.Context) error {
 		return fmt.Errorf("the finish of run %s was sent to %s and not confirmed, and the endpoint is now %s: set the endpoint back, or remove the run with rt-spool gc --undelivered",
 			r.reg.RemoteID, r.reg.Endpoint, here)
 	}
-	if err := r.collect(ctx); err != nil {
+	if err := r.collectRows(ctx); err != nil {
 		return err
 	}
 	// Ask before the finish whether the receiver still knows the run: after a finish, a 404 may
 	// also mean that the receiver has closed the run.
 	isUnheard := r.cred.AccessKey == "" // this process has no answer about the run yet
 	if isUnheard && !finishSent(r.reg) {
-		if err := r.refresh(ctx); err != nil {
+		if err := r.refreshCredentials(ctx); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func (r *delivery) refusedLately(now time.Time) bool {
 func (r *delivery) finishWithAllObjects(ctx context.Context, f Finish, why error) error {
 	r.resend = true
 	r.rewind()
-	err := r.upload(ctx)
+	err := r.uploadBatches(ctx)
 	isRefused := refusedAsClosed(err) || errors.As(err, new(*forgottenError))
 	if isRefused && finishSent(r.reg) {
 		return why
@@ -86,19 +86,19 @@ func (r *delivery) finishWithAllObjects(ctx context.Context, f Finish, why error
 		err = r.finish(ctx, f)
 	}
 	if isOwn(err, http.StatusUnprocessableEntity) {
-		return errors.Join(err, r.event("batch", statusRefusedAgain, err.Error()))
+		return errors.Join(err, r.addEvent("batch", statusRefusedAgain, err.Error()))
 	}
 	if isFinished := err == nil && r.note == nil; !isFinished {
 		return err
 	}
 	r.noteProblem(nil, fmt.Errorf("the receiver lacked uploaded objects of the run, and has them again: %w", why))
-	return r.event("batch", "uploaded again", why.Error())
+	return r.addEvent("batch", "uploaded again", why.Error())
 }
 
 // finishWithoutRecord sends a repeated finish again that was refused with 422: the receiver has another
 // record, or it refuses each finish of the run. The second answer decides which of the two it is.
 func (r *delivery) finishWithoutRecord(ctx context.Context, f Finish, why error) error {
-	if err := r.event("record", "unconfirmed", why.Error()); err != nil {
+	if err := r.addEvent("record", "unconfirmed", why.Error()); err != nil {
 		return err
 	}
 	f.RecordSHA256 = ""
@@ -134,7 +134,7 @@ func (r *delivery) closing() Finish {
 // with a note. If it refuses the first request, finish removes the intent, and the next request
 // counts as the first one again.
 func (r *delivery) finish(ctx context.Context, f Finish) error {
-	return r.d.api.call(ctx, func(ctx context.Context) error {
+	return r.d.api.send(ctx, func(ctx context.Context) error {
 		isRepeated := finishSent(r.reg)
 		if !isRepeated {
 			if err := r.saveFinishIntent(time.Now()); err != nil {
@@ -147,7 +147,7 @@ func (r *delivery) finish(ctx context.Context, f Finish) error {
 		switch {
 		case err == nil:
 			r.reg.FinishedAt = time.Now()
-			return r.save()
+			return r.saveRegistration()
 		case isRepeated && refusedAsClosed(err) && !lacksRecord(f, err):
 			return r.unconfirmed(fmt.Errorf("it got no answer that confirms it, and is now refused: %w", err))
 		case !isRepeated && notFinished(err):
@@ -161,13 +161,13 @@ func (r *delivery) finish(ctx context.Context, f Finish) error {
 
 func (r *delivery) saveFinishIntent(at time.Time) error {
 	r.reg.FinishIntentAt = at
-	return r.save()
+	return r.saveRegistration()
 }
 
 // unconfirmed records that no answer confirmed the finish. The run counts as delivered.
 func (r *delivery) unconfirmed(why error) error {
 	err := fmt.Errorf("finish unconfirmed: the receiver has closed run %s, or has lost it; a finish was sent: %w", r.reg.RemoteID, why)
-	if err := r.event("finish", "finish unconfirmed", err.Error()); err != nil {
+	if err := r.addEvent("finish", "finish unconfirmed", err.Error()); err != nil {
 		return err
 	}
 	r.note = err

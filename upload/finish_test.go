@@ -32,12 +32,12 @@ func TestRestoredReceiverGetsItsObjectsAgain(t *testing.T) {
 			c, r := &fakeClient{takes: true}, newRun(1, 9)
 			fails := map[bool]string{false: "record", true: "finish"}[isSent]
 			c.fault = func(what string, _ int) error { return pick(what == fails, lost()) }
-			if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil || finishSent(r) != isSent {
+			if _, err := drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1}); err == nil || finishSent(r) != isSent {
 				t.Fatalf("%v, %+v", err, r.reg)
 			}
 			clear(c.objects)
 			c.fault = nil
-			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 			if err != nil || sum.Delivered != 1 || len(sum.Problems) != 1 || sum.FinishUnconfirmed != 0 || !r.has("uploaded again") || c.registered != 1 {
 				t.Fatalf("sent %v: %+v, %v, %+v", isSent, sum, err, r.events)
 			}
@@ -50,10 +50,10 @@ func TestRestoredReceiverGetsItsObjectsAgain(t *testing.T) {
 	}
 	c, r := &fakeClient{takes: true}, newRun(1, 9)
 	c.fault = func(what string, _ int) error { return pick(what == "record", lost()) }
-	_, _ = drain(t, dirOf(r), c, upload.Options{Tries: 1})
+	_, _ = drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1})
 	before := c.calls["put"]
 	c.fault = func(what string, _ int) error { return pick(what == "finish", own(http.StatusUnprocessableEntity)) }
-	sum, err := drain(t, dirOf(r), c, upload.Options{})
+	sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 	if !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 || c.calls["put"] != 2*before || c.calls["finish"] != 2 {
 		t.Errorf("%+v, %v, %v", sum, err, c.calls)
 	}
@@ -64,11 +64,11 @@ func TestARefusedRunIsUploadedAgainOnceADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r := &fakeClient{takes: true}, newRun(1, 9)
 		c.fault = func(what string, _ int) error { return pick(what == "record", lost()) }
-		_, _ = drain(t, dirOf(r), c, upload.Options{Tries: 1})
+		_, _ = drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1})
 		once := c.calls["put"]
 		c.fault = func(what string, _ int) error { return pick(what == "finish", own(http.StatusUnprocessableEntity)) }
 		for hour := range 50 {
-			if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 {
+			if sum, err := drain(t, dirOf(r), c, upload.DrainOptions{}); !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 {
 				t.Fatalf("%+v, %v", sum, err)
 			}
 			if want := once * (2 + hour/24); c.calls["put"] != want {
@@ -79,7 +79,7 @@ func TestARefusedRunIsUploadedAgainOnceADay(t *testing.T) {
 		clear(c.objects) // the receiver is restored from a backup
 		c.fault = nil
 		time.Sleep(24 * time.Hour)
-		if sum, err := drain(t, dirOf(r), c, upload.Options{}); err != nil || sum.Delivered != 1 {
+		if sum, err := drain(t, dirOf(r), c, upload.DrainOptions{}); err != nil || sum.Delivered != 1 {
 			t.Errorf("%+v, %v", sum, err)
 		}
 	})
@@ -91,7 +91,7 @@ func TestAClosedRunIsNeverRegisteredAgain(t *testing.T) {
 	for _, status := range []int{404, 409, 410, 422} {
 		synctest.Test(t, func(t *testing.T) {
 			r, c := newRun(1, 9), &fakeClient{closedAs: status}
-			drainOnce := func() (upload.Summary, error) { return drain(t, dirOf(r), c, upload.Options{Tries: 1}) }
+			drainOnce := func() (upload.Summary, error) { return drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1}) }
 			c.after = func(what string, _ int) error { return pick(what == "finish", lost()) }
 			if sum, err := drainOnce(); !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 {
 				t.Fatalf("answer lost: %+v, %v", sum, err)
@@ -120,7 +120,7 @@ func TestARefusedSecondFinishIsTheEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &fakeClient{after: func(what string, n int) error { return pick(what == "finish" && n == 1, answer) }}
 			r := newRun(1, 9)
-			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 			if err != nil || sum.Delivered != 1 || sum.FinishUnconfirmed != 1 || !r.has("finish unconfirmed") || c.registered != 1 {
 				t.Errorf("%s: %+v, %v, %+v", name, sum, err, r.events)
 			}
@@ -136,12 +136,12 @@ func TestARefusedFirstFinishIsNoSuccess(t *testing.T) {
 			r, c := newRun(1, 9), &fakeClient{}
 			c.fault = func(what string, _ int) error { return pick(what == "finish", answer) }
 			for range 3 {
-				if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || r.delivered || sum.FinishUnconfirmed != 0 {
+				if sum, err := drain(t, dirOf(r), c, upload.DrainOptions{}); !errors.Is(err, upload.ErrTemporary) || r.delivered || sum.FinishUnconfirmed != 0 {
 					t.Fatalf("%v: %+v, %v", answer, sum, err)
 				}
 			}
 			c.fault = nil
-			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 			if err != nil || sum.FinishUnconfirmed != 0 || len(c.finished) != 1 || c.registered != 1 {
 				t.Errorf("%v: %+v, %v, %d registered", answer, sum, err, c.registered)
 			}
@@ -160,7 +160,7 @@ func TestAnInvalidFinishIsNoEnd(t *testing.T) {
 			}
 			return pick(what == "finish", own(400))
 		}
-		if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || r.delivered || c.calls["finish"] != 2 {
+		if sum, err := drain(t, dirOf(r), c, upload.DrainOptions{}); !errors.Is(err, upload.ErrTemporary) || r.delivered || c.calls["finish"] != 2 {
 			t.Errorf("%+v, %v, %v", sum, err, c.calls)
 		}
 	})
@@ -171,11 +171,11 @@ func TestAnInvalidFinishIsNoEnd(t *testing.T) {
 func TestAnUnconfirmedFinishIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRun(1, 9), &fakeClient{after: func(what string, n int) error { return pick(what == "finish" && n == 1, lost()) }}
-		if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+		if _, err := drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1}); err == nil {
 			t.Fatal("delivered")
 		}
 		r.locked = 1
-		sum, err := drain(t, dirOf(r), c, upload.Options{})
+		sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 		if err != nil || r.locked != 0 || sum.Delivered != 1 || sum.FinishUnconfirmed != 1 || len(sum.Problems) != 1 {
 			t.Errorf("%+v, %v", sum, err)
 		}
@@ -188,7 +188,7 @@ func TestAStoppedDrainWaitsForTheAnswerToItsFinish(t *testing.T) {
 		r, c := newRun(1, 9), &fakeClient{slow: time.Second} // registration, upload and finish end after 1, 2 and 3 s
 		ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer stop()
-		sum, err := upload.Drain(ctx, dirOf(r), c, c, upload.Options{})
+		sum, err := upload.Drain(ctx, dirOf(r), c, c, upload.DrainOptions{})
 		if err != nil || sum.Delivered != 1 || r.reg.FinishedAt.IsZero() {
 			t.Errorf("%+v, %v, %+v", sum, err, r.reg)
 		}
@@ -204,15 +204,15 @@ func TestOnlyTheAPIForgetsARun(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, c := newRun(1, 9), &fakeClient{}
 			c.fault = func(what string, _ int) error { return pick(what == "put", fault(upload.Temporary, 503, 0)) }
-			if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+			if _, err := drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1}); err == nil {
 				t.Fatal("delivered")
 			}
 			c.fault = func(what string, n int) error { return pick(what == "refresh" && n == 1, tc.answer) }
-			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 			if again := tc.registered == 2; (err == nil) != again || (sum.PossibleDuplicates == 1) != again || r.has("forgotten") != again {
 				t.Errorf("%v: %+v, %v", tc, sum, err)
 			}
-			if _, err = drain(t, dirOf(r), c, upload.Options{}); err != nil || c.registered != tc.registered || len(c.finished) != 1 {
+			if _, err = drain(t, dirOf(r), c, upload.DrainOptions{}); err != nil || c.registered != tc.registered || len(c.finished) != 1 {
 				t.Errorf("%v: %v, %d registered, %d finished", tc, err, c.registered, len(c.finished))
 			}
 		})
@@ -226,12 +226,12 @@ func TestARunThatTheReceiverForgotBeforeItsFinishStartsAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, c := newRun(1, 9), &fakeClient{}
 			c.fault = func(what string, _ int) error { return pick(what == "finish", answer) }
-			if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+			if _, err := drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1}); err == nil {
 				t.Fatal("delivered")
 			}
 			c.fault = nil
 			c.forget()
-			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 			if err != nil || sum.Delivered != 1 || sum.PossibleDuplicates != 1 || len(c.finished["r2"].URIs) != 1 {
 				t.Fatalf("%v: %+v, %v, %+v", answer, sum, err, c.finished)
 			}
@@ -248,7 +248,7 @@ func TestAFinishedRunDoesNotMove(t *testing.T) {
 		if confirmed {
 			r.reg.FinishedAt = start
 		}
-		sum, err := drain(t, dirOf(r), c, upload.Options{})
+		sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 		if (err == nil) != confirmed || r.delivered != confirmed || len(c.calls) != 0 || sum.FinishUnconfirmed != 0 {
 			t.Errorf("confirmed %v: %+v, %v, %v", confirmed, sum, err, c.calls)
 		}
@@ -260,7 +260,7 @@ func TestAFinishedRunDoesNotMove(t *testing.T) {
 			t.Errorf("%+v, %v", sum, err)
 		}
 		r.reg.Endpoint, c.known = c.Endpoint(), []string{"old"} // as if the endpoint were set back
-		if sum, err := drain(t, dirOf(r), c, upload.Options{}); err != nil || len(c.finished) != 1 || sum.FinishUnconfirmed != 0 {
+		if sum, err := drain(t, dirOf(r), c, upload.DrainOptions{}); err != nil || len(c.finished) != 1 || sum.FinishUnconfirmed != 0 {
 			t.Errorf("set back: %+v, %v", sum, err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestAStreamNotesAnUnconfirmedFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeClient{after: func(what string, n int) error { return pick(what == "finish" && n == 1, lost()) }}
 		r := newRun(1, 9)
-		s := newStream(t, c, c, upload.Options{})
+		s := newStream(t, c, c, upload.DrainOptions{})
 		if err := s.Sync(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ node
 	var got strings.Builder
 	for _, scope := range []rt.Scope{rt.ScopeJob, rt.ScopeNode} {
 		r := newRun(1, 100)
-		if _, err := drain(t, dirOf(r), &fakeClient{}, upload.Options{BatchRows: 30, Scope: scope}); err != nil {
+		if _, err := drain(t, dirOf(r), &fakeClient{}, upload.DrainOptions{BatchRows: 30, Scope: scope}); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintln(&got, scope)

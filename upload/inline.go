@@ -18,11 +18,11 @@ const inlineKey = "inline"
 // with one per second.
 const inlineRows = 3600
 
-// collect puts the rows into the object store, where the finish refers to them, or into the
+// collectRows puts the rows into the object store, where the finish refers to them, or into the
 // finish itself if nothing was uploaded and the run is short (section 9.2.3). Batches that
 // were sealed for the store may be in it although no answer has confirmed it: they are
 // uploaded again, and sent inline only if that fails.
-func (r *delivery) collect(ctx context.Context) error {
+func (r *delivery) collectRows(ctx context.Context) error {
 	sealed, err := r.spooled.Batches()
 	if err != nil {
 		return unreadable("read the ledger of batches", err)
@@ -37,7 +37,7 @@ func (r *delivery) collect(ctx context.Context) error {
 	if isNew || wasInline {
 		return r.collectInline(ctx)
 	}
-	err = r.upload(ctx)
+	err = r.uploadBatches(ctx)
 	var failed *Error
 	if err == nil || !short || len(r.uris) > 0 || ctx.Err() != nil || !errors.As(err, &failed) || errors.As(err, new(*forgottenError)) {
 		return err
@@ -48,7 +48,7 @@ func (r *delivery) collect(ctx context.Context) error {
 func (r *delivery) collectInline(ctx context.Context) error {
 	r.rewind() // csv begins with the first batch
 	r.inline = true
-	return r.upload(ctx)
+	return r.uploadBatches(ctx)
 }
 
 // appendInline appends the lines of a batch's body; only the first batch keeps its header.

@@ -26,7 +26,7 @@ func TestLiveRuns(t *testing.T) {
 	dir, c := dirOf(run), &fakeClient{}
 	drain := func(d upload.Directory, live bool) upload.Summary {
 		t.Helper()
-		s, err := upload.Drain(t.Context(), d, c, c, upload.Options{Live: live})
+		s, err := upload.Drain(t.Context(), d, c, c, upload.DrainOptions{Live: live})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -165,9 +165,9 @@ func (p path) check(t *testing.T) (isSent, dead bool) {
 	if a := answers[p.answer]; a.err != nil {
 		c.answer(func(what string, n int) error { return pick(what == p.request && (p.stays || n == before+1), a.err()) }, a.acts)
 	}
-	_, _ = upload.Drain(ctx, dirOf(r), c, c, upload.Options{Tries: 2})
+	_, _ = upload.Drain(ctx, dirOf(r), c, c, upload.DrainOptions{Tries: 2})
 	if p.stays && !r.delivered {
-		_, _ = upload.Drain(ctx, dirOf(r), c, c, upload.Options{Tries: 2})
+		_, _ = upload.Drain(ctx, dirOf(r), c, c, upload.DrainOptions{Tries: 2})
 	}
 	if p.takes && !r.delivered {
 		r.run.Outcome = rt.OutcomeFailed
@@ -181,7 +181,7 @@ func (p path) check(t *testing.T) (isSent, dead bool) {
 		if n == 3 {
 			t.Fatalf("%s: not delivered after %d drains: %+v", p, n, r.reg)
 		}
-		sum, err := upload.Drain(t.Context(), dirOf(r), c, c, upload.Options{Tries: 2})
+		sum, err := upload.Drain(t.Context(), dirOf(r), c, c, upload.DrainOptions{Tries: 2})
 		if err != nil && !errors.Is(err, upload.ErrTemporary) {
 			t.Fatalf("%s: %v", p, err)
 		}
@@ -199,7 +199,7 @@ func (r *fakeRun) prepare(t *testing.T, c *fakeClient, state int) {
 		return
 	}
 	c.answer(func(what string, _ int) error { return pick(what == s.fails, lost()) }, s.acts)
-	if _, err := upload.Drain(t.Context(), dirOf(r), c, c, upload.Options{Tries: 1}); err == nil {
+	if _, err := upload.Drain(t.Context(), dirOf(r), c, c, upload.DrainOptions{Tries: 1}); err == nil {
 		t.Fatalf("state %s: delivered", s.name)
 	}
 	isClosing := s.fails == "finish"

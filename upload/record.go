@@ -53,7 +53,7 @@ func (r *delivery) sendRecord(ctx context.Context) (sum string, err error) {
 	}
 	hash := sha256.Sum256(body.Bytes())
 	sum = hex.EncodeToString(hash[:])
-	if err := r.put(ctx, fmt.Sprintf("%s/%s/%s", r.reg.UploadURIPrefix, r.reg.RemoteID, RecordName), body.Bytes()); err != nil {
+	if err := r.putObject(ctx, fmt.Sprintf("%s/%s/%s", r.reg.UploadURIPrefix, r.reg.RemoteID, RecordName), body.Bytes()); err != nil {
 		return sum, err
 	}
 	r.sentBytes += int64(body.Len())
@@ -111,7 +111,7 @@ func (r *delivery) noteLost(what string, why error) error {
 		return nil
 	}
 	r.noteProblem(nil, fmt.Errorf("delivered without its %s: %w", what, why))
-	return r.event(what, "not sent", why.Error())
+	return r.addEvent(what, "not sent", why.Error())
 }
 
 // recordShare bounds the work for the records of a run that is still tracked: each record has all of its
@@ -121,7 +121,7 @@ const recordShare = 32
 // sync uploads the committed rows of a run that is still tracked, and the record to a receiver that
 // takes it.
 func (r *delivery) sync(ctx context.Context) error {
-	err := r.upload(ctx)
+	err := r.uploadBatches(ctx)
 	if err != nil || !r.reg.Record {
 		return err
 	}
@@ -135,5 +135,5 @@ func (r *delivery) sync(ctx context.Context) error {
 		return err
 	}
 	r.reg.RecordSeq = last
-	return r.save()
+	return r.saveRegistration()
 }

@@ -23,7 +23,7 @@ func TestRecordOfALiveRun(t *testing.T) {
 	dir, c := dirOf(run), &fakeClient{takes: true}
 	for _, pass := range []struct{ snapshots, records int }{{1, 1}, {5, 2}, {5, 2}, {6, 3}, {100, 4}, {101, 4}, {102, 4}, {103, 5}} {
 		run.snaps = whole.snaps[:pass.snapshots]
-		if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, upload.Options{Live: true}); err != nil {
+		if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, upload.DrainOptions{Live: true}); err != nil {
 			t.Fatal(err)
 		}
 		isCurrent := string(c.objects[recordURI]) == run.record()
@@ -33,7 +33,7 @@ func TestRecordOfALiveRun(t *testing.T) {
 		}
 	}
 	run.snaps = whole.snaps
-	if _, err := drain(t, dir, c, upload.Options{}); err != nil || string(c.objects[recordURI]) != run.record() {
+	if _, err := drain(t, dir, c, upload.DrainOptions{}); err != nil || string(c.objects[recordURI]) != run.record() {
 		t.Errorf("its end: %v, %q", err, c.objects[recordURI])
 	}
 	if f := c.finished["r1"]; f.RecordSHA256 != c.recordSum("r1") || string(f.Summary) != fmt.Sprintf(`{"elapsed_secs":%d}`, len(run.snaps)) || len(f.URIs) != 7 {
@@ -44,7 +44,7 @@ func TestRecordOfALiveRun(t *testing.T) {
 // A stream sends the record at the end only: while the job runs it would use the job's CPUs.
 func TestRecordOfAStream(t *testing.T) {
 	c, r := &fakeClient{takes: true}, newRun(1, 9)
-	s := newStream(t, c, c, upload.Options{})
+	s := newStream(t, c, c, upload.DrainOptions{})
 	if err := s.Sync(t.Context(), r); err != nil || c.calls["record"] != 0 {
 		t.Fatal(err, c.calls)
 	}
@@ -62,7 +62,7 @@ func TestRecordTooLarge(t *testing.T) {
 		if live {
 			dir = liveDir{dirOf(r)}
 		}
-		sum, err := upload.Drain(t.Context(), dir, c, c, upload.Options{Live: live})
+		sum, err := upload.Drain(t.Context(), dir, c, c, upload.DrainOptions{Live: live})
 		if err != nil || sum.Delivered+sum.LiveSent != 1 || c.calls["record"] != 0 || r.has("not sent") == live {
 			t.Errorf("live %v: %+v, %v, %v, %+v", live, sum, err, c.calls, r.events)
 		}
@@ -81,7 +81,7 @@ func TestRecordIsDamagedOnItsWay(t *testing.T) {
 				return pick(what == "record" && n <= 2, &upload.Error{Op: "PUT x", Kind: kind, Status: http.StatusBadRequest, Code: "IncompleteBody", Err: errors.New("400")})
 			}
 			for range 3 {
-				_, _ = drain(t, dirOf(r), c, upload.Options{Tries: 1})
+				_, _ = drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1})
 			}
 			if f := c.finished["r1"]; c.calls["record"] != 3 || !r.delivered || f.RecordSHA256 != c.recordSum("r1") || f.RecordSHA256 == "" || r.has("not sent") {
 				t.Errorf("%v, %+v, %+v", c.calls, f, r.events)
@@ -102,12 +102,12 @@ func TestRecordIsRefused(t *testing.T) {
 				}
 				if repeated {
 					c.fault = func(what string, _ int) error { return cmp.Or(refusal(what), pick(what == "finish", lost())) }
-					if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+					if _, err := drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1}); err == nil {
 						t.Fatal("delivered")
 					}
 				}
 				c.fault = func(what string, _ int) error { return refusal(what) }
-				sum, err := drain(t, dirOf(r), c, upload.Options{})
+				sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 				f := c.finished["r1"]
 				isWhole := f.RecordSHA256 == "" && len(f.Summary) > 0 && len(f.URIs)+len(f.CSV) > 0
 				if err != nil || sum.Delivered != 1 || sum.FinishUnconfirmed != 0 || !isWhole || !r.has("not sent") {
@@ -117,7 +117,7 @@ func TestRecordIsRefused(t *testing.T) {
 					t.Errorf("%d: %+v", status, sum)
 				}
 				live := &fakeClient{takes: true, fault: c.fault}
-				_, err = upload.Drain(t.Context(), liveDir{dirOf(newRun(1, 9))}, live, live, upload.Options{Live: true})
+				_, err = upload.Drain(t.Context(), liveDir{dirOf(newRun(1, 9))}, live, live, upload.DrainOptions{Live: true})
 				if err != nil || live.calls["put"] == 0 {
 					t.Errorf("%d: a run that is tracked: %v, %v", status, err, live.calls)
 				}
@@ -133,10 +133,10 @@ func TestRecordIsRetried(t *testing.T) {
 		c.fault = func(what string, n int) error {
 			return pick(what == "record" && n <= 6, fault(upload.Temporary, 503, 0))
 		}
-		if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 || len(c.finished) != 0 {
+		if sum, err := drain(t, dirOf(r), c, upload.DrainOptions{}); !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 || len(c.finished) != 0 {
 			t.Fatalf("%+v, %v", sum, err)
 		}
-		if sum, err := drain(t, dirOf(r), c, upload.Options{}); err != nil || sum.Delivered != 1 || c.calls["record"] != 7 || c.calls["put"] != 1 {
+		if sum, err := drain(t, dirOf(r), c, upload.DrainOptions{}); err != nil || sum.Delivered != 1 || c.calls["record"] != 7 || c.calls["put"] != 1 {
 			t.Errorf("%+v, %v, %v", sum, err, c.calls)
 		}
 	})
@@ -151,7 +151,7 @@ func TestFinishWithoutItsRecord(t *testing.T) {
 			c, r := &fakeClient{takes: true}, newRun(1, 9)
 			if repeated {
 				c.fault = func(what string, _ int) error { return pick(what == "finish", lost()) }
-				if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+				if _, err := drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1}); err == nil {
 					t.Fatal("delivered")
 				}
 			}
@@ -161,7 +161,7 @@ func TestFinishWithoutItsRecord(t *testing.T) {
 				}
 				return nil
 			}
-			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 			if r.delivered != repeated || errors.Is(err, upload.ErrTemporary) == repeated || sum.FinishUnconfirmed != 0 || r.has("unconfirmed") != repeated {
 				t.Fatalf("%+v, %v, %+v", sum, err, r.events)
 			}
@@ -172,7 +172,7 @@ func TestFinishWithoutItsRecord(t *testing.T) {
 				return
 			}
 			c.fault = nil
-			if sum, err = drain(t, dirOf(r), c, upload.Options{}); err != nil || sum.Delivered != 1 || string(c.objects[recordURI]) != r.record() {
+			if sum, err = drain(t, dirOf(r), c, upload.DrainOptions{}); err != nil || sum.Delivered != 1 || string(c.objects[recordURI]) != r.record() {
 				t.Errorf("%+v, %v, %q", sum, err, c.objects[recordURI])
 			}
 		})
@@ -187,10 +187,10 @@ func TestARefusedFinishWithARecordEnds(t *testing.T) {
 		c.fault = func(what string, n int) error {
 			return pick(what == "finish", cmp.Or(pick(n > 1, own(http.StatusUnprocessableEntity)), lost()))
 		}
-		if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+		if _, err := drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1}); err == nil {
 			t.Fatal("delivered")
 		}
-		sum, err := drain(t, dirOf(r), c, upload.Options{})
+		sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 		if err != nil || sum.Delivered != 1 || sum.FinishUnconfirmed != 1 || c.calls["finish"] != 4 || c.calls["put"] != 2 || !r.has("finish unconfirmed") || c.registered != 1 {
 			t.Errorf("%+v, %v, %v, %+v", sum, err, c.calls, r.events)
 		}
@@ -201,7 +201,7 @@ func TestARefusedFinishWithARecordEnds(t *testing.T) {
 func TestFiguresTooLarge(t *testing.T) {
 	c, r := &fakeClient{takes: true}, newRun(1, 9)
 	r.figures = `{"x":"` + strings.Repeat("x", 64<<10) + `"}`
-	sum, err := drain(t, dirOf(r), c, upload.Options{})
+	sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 	if f := c.finished["r1"]; err != nil || len(f.Summary) != 0 || f.RecordSHA256 == "" || !r.has("not sent") || len(sum.Problems) != 1 {
 		t.Errorf("%+v, %v, %+v, %+v", sum, err, f, r.events)
 	}
@@ -214,12 +214,12 @@ func TestRecordOfAHiddenRun(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, r := &fakeClient{takes: true, hides: true, closedAs: status}, newRun(1, 9)
 			c.after = func(what string, _ int) error { return pick(what == "finish", lost()) }
-			if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+			if _, err := drain(t, dirOf(r), c, upload.DrainOptions{Tries: 1}); err == nil {
 				t.Fatal("delivered")
 			}
 			c.after = nil
 			r.run.Outcome = rt.OutcomeFailed
-			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			sum, err := drain(t, dirOf(r), c, upload.DrainOptions{})
 			if err != nil || sum.FinishUnconfirmed != 1 || c.registered != 1 || c.finished["r1"].RecordSHA256 != c.recordSum("r1") {
 				t.Errorf("%d: %+v, %v, %d registered", status, sum, err, c.registered)
 			}

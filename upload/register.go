@@ -20,7 +20,7 @@ func (r *delivery) register(ctx context.Context) error {
 	}
 	here := r.d.client.Endpoint()
 	if hasMoved := known && reg.Endpoint != here; hasMoved && !finishSent(reg) {
-		if err := r.event("register", "moved", fmt.Sprintf("was registered at %s as %q, starts again at %s", reg.Endpoint, reg.RemoteID, here)); err != nil {
+		if err := r.addEvent("register", "moved", fmt.Sprintf("was registered at %s as %q, starts again at %s", reg.Endpoint, reg.RemoteID, here)); err != nil {
 			return err
 		}
 		reg = rt.Registration{Scope: reg.Scope}
@@ -34,7 +34,7 @@ func (r *delivery) register(ctx context.Context) error {
 	case reg.RemoteID == "":
 		return r.reregister(ctx)
 	case unscoped: // an older version registered it
-		return r.save()
+		return r.saveRegistration()
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func (r *delivery) reregister(ctx context.Context) error {
 	unanswered := !r.reg.IntentAt.IsZero()
 	host := r.spooled.Host()
 	var answer Registered
-	err := r.d.api.call(ctx, func(ctx context.Context) error {
+	err := r.d.api.send(ctx, func(ctx context.Context) error {
 		if unanswered {
 			if err := r.noteDuplicate(); err != nil {
 				return err
@@ -74,7 +74,7 @@ func (r *delivery) reregister(ctx context.Context) error {
 	r.cred = answer.Credentials
 	r.reg.Dialect, r.reg.RemoteID = answer.Dialect, answer.RemoteID
 	r.reg.UploadURIPrefix, r.reg.Record, r.reg.RegisteredAt = answer.UploadURIPrefix, answer.Record, time.Now()
-	return r.save()
+	return r.saveRegistration()
 }
 
 // answerGrace is the time for which a registration or finish waits for its response after the drain
@@ -92,10 +92,10 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 func (r *delivery) saveIntent(at time.Time, requests int) error {
 	r.reg.Endpoint, r.reg.IntentAt = r.d.client.Endpoint(), at
 	r.reg.Attempts += requests
-	return r.save()
+	return r.saveRegistration()
 }
 
-func (r *delivery) save() error {
+func (r *delivery) saveRegistration() error {
 	if err := r.spooled.SaveRegistration(r.reg); err != nil {
 		return unwritable("save the registration", err)
 	}
@@ -108,16 +108,16 @@ func (r *delivery) noteDuplicate() error {
 	}
 	r.duplicate = true
 	r.noteProblem(&r.d.sum.PossibleDuplicates, errDuplicate)
-	return r.event("register", "possible duplicate", errDuplicate.Error())
+	return r.addEvent("register", "possible duplicate", errDuplicate.Error())
 }
 
-// refresh replaces credentials that are missing or about to expire. If the receiver no longer
+// refreshCredentials replaces credentials that are missing or about to expire. If the receiver no longer
 // knows the run, it has no data of the run, and the delivery starts again, once.
-func (r *delivery) refresh(ctx context.Context) error {
+func (r *delivery) refreshCredentials(ctx context.Context) error {
 	if !r.cred.stale(time.Now()) {
 		return nil
 	}
-	err := r.d.api.call(ctx, func(ctx context.Context) error {
+	err := r.d.api.send(ctx, func(ctx context.Context) error {
 		cred, err := r.d.client.Refresh(ctx, r.reg.RemoteID)
 		if err == nil {
 			r.cred = cred
@@ -145,7 +145,7 @@ func (e *forgottenError) Unwrap() error { return e.err }
 
 func (r *delivery) startAgain(ctx context.Context, cause error) error {
 	again := fmt.Errorf("registered again, because the receiver no longer knows run %s: %w", r.reg.RemoteID, cause)
-	if err := r.event("register", "forgotten", again.Error()); err != nil {
+	if err := r.addEvent("register", "forgotten", again.Error()); err != nil {
 		return err
 	}
 	r.noteProblem(&r.d.sum.PossibleDuplicates, again)
@@ -154,7 +154,7 @@ func (r *delivery) startAgain(ctx context.Context, cause error) error {
 	return r.reregister(ctx)
 }
 
-func (r *delivery) event(name, status, detail string) error {
+func (r *delivery) addEvent(name, status, detail string) error {
 	e := rt.Event{Time: time.Now(), Kind: rt.EventDelivery, Name: name, Status: status, Detail: detail}
 	if err := r.spooled.AddEvent(e); err != nil {
 		return unwritable("write an event", err)

@@ -103,11 +103,11 @@ func requests(t *testing.T, dialect, extensions string) string {
 	r := newRun(1, 5)
 	all := r.snaps
 	r.snaps = all[:3]
-	if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, client, store, upload.Options{Live: true}); err != nil {
+	if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, client, store, upload.DrainOptions{Live: true}); err != nil {
 		t.Fatal(err)
 	}
 	r.snaps = all
-	if _, err := upload.Drain(t.Context(), dirOf(r), client, store, upload.Options{}); err != nil {
+	if _, err := upload.Drain(t.Context(), dirOf(r), client, store, upload.DrainOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return log.String()

@@ -28,12 +28,12 @@ const maxRetryAfter = 2 * time.Minute
 // downFailures is the number of requests in a row without an answer, over all workers, after which an endpoint is down.
 const downFailures = 5
 
-// call sends a request until it succeeds, is refused for good, or must wait for the next drain.
-func (e *endpoint) call(ctx context.Context, request func(context.Context) error) error {
+// send sends a request until it succeeds, is refused for good, or must wait for the next drain.
+func (e *endpoint) send(ctx context.Context, request func(context.Context) error) error {
 	p := newPause()
 	attempt := func() (struct{}, error) {
 		err := request(ctx)
-		e.observe(ctx, err)
+		e.countFailures(ctx, err)
 		var failed *Error
 		isFinal := !errors.As(err, &failed) || failed.Kind != Temporary
 		if err != nil && isFinal {
@@ -49,9 +49,9 @@ func (e *endpoint) call(ctx context.Context, request func(context.Context) error
 	return err
 }
 
-// observe counts the failures in a row. Any answer, even a refusal, shows that the endpoint
+// countFailures counts the failures in a row. Any answer, even a refusal, shows that the endpoint
 // is up; a request that was cancelled here shows nothing.
-func (e *endpoint) observe(ctx context.Context, err error) {
+func (e *endpoint) countFailures(ctx context.Context, err error) {
 	var failed *Error
 	refused := errors.As(err, &failed) && failed.Status != 0
 	answered := err == nil || refused

@@ -51,7 +51,7 @@ func TestRetries(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &fakeClient{fault: tc.fault}
 				before := time.Now()
-				sum, err := drain(t, dirOf(newRun(1, 3)), c, upload.Options{})
+				sum, err := drain(t, dirOf(newRun(1, 3)), c, upload.DrainOptions{})
 				if took := time.Since(before); took < tc.min || took > tc.max {
 					t.Errorf("took %v, want %v..%v", took, tc.min, tc.max)
 				}
@@ -80,7 +80,7 @@ func TestARefusedTokenEndsTheDrain(t *testing.T) {
 		for i := range 50 {
 			runs = append(runs, newRun(uint64(i), 2))
 		}
-		sum, err := drain(t, dirOf(runs...), c, upload.Options{Concurrency: 2})
+		sum, err := drain(t, dirOf(runs...), c, upload.DrainOptions{Concurrency: 2})
 		if !errors.Is(err, upload.ErrConfig) || errors.Is(err, upload.ErrTemporary) {
 			t.Errorf("error %v", err)
 		}
@@ -99,7 +99,7 @@ func TestAnEndpointThatIsDownEndsTheDrain(t *testing.T) {
 				runs = append(runs, newRun(uint64(i), 2))
 			}
 			d := dirOf(runs...)
-			sum, err := drain(t, d, c, upload.Options{Concurrency: 3})
+			sum, err := drain(t, d, c, upload.DrainOptions{Concurrency: 3})
 			if !errors.Is(err, upload.ErrTemporary) || !strings.Contains(err.Error(), "is down") {
 				t.Errorf("error %v", err)
 			}
@@ -107,7 +107,7 @@ func TestAnEndpointThatIsDownEndsTheDrain(t *testing.T) {
 				t.Errorf("%+v after %v", sum, c.calls)
 			}
 			c.fault = nil
-			if sum, err = drain(t, d, c, upload.Options{}); err != nil || sum.Delivered != 100 {
+			if sum, err = drain(t, d, c, upload.DrainOptions{}); err != nil || sum.Delivered != 100 {
 				t.Errorf("the next drain: %+v, %v", sum, err)
 			}
 		})
@@ -139,13 +139,13 @@ func TestALostRegistrationIsReportedAsPossibleDuplicate(t *testing.T) {
 				c := &fakeClient{fault: func(what string, n int) error {
 					return pick(what == "register" && n <= 2 && (n == 1 || tc.tries > 1), tc.err)
 				}}
-				first, err := drain(t, d, c, upload.Options{Tries: tc.tries})
+				first, err := drain(t, d, c, upload.DrainOptions{Tries: tc.tries})
 				second := upload.Summary{}
 				if tc.tries == 1 {
 					if !errors.Is(err, upload.ErrTemporary) || first.Failed != 1 || first.PossibleDuplicates != 0 {
 						t.Errorf("first: %+v, %v", first, err)
 					}
-					second, err = drain(t, d, c, upload.Options{})
+					second, err = drain(t, d, c, upload.DrainOptions{})
 				}
 				if err != nil || first.PossibleDuplicates+second.PossibleDuplicates != tc.duplicates {
 					t.Errorf("%+v, %+v, %v", first, second, err)

@@ -77,8 +77,8 @@ func (r *rows) advance(ctx context.Context, to int64, visit func(prev, cur *rt.S
 	return ctx.Err()
 }
 
-// skip reads up to snapshot `to`, the rows of which have been uploaded.
-func (r *rows) skip(ctx context.Context, to int64) error {
+// skipTo reads up to snapshot `to`, the rows of which have been uploaded.
+func (r *rows) skipTo(ctx context.Context, to int64) error {
 	err := r.advance(ctx, to, func(_, _ *rt.Snapshot) (bool, error) { return true, nil })
 	if err == nil && r.seq != to {
 		err = unreadable("read the snapshots", fmt.Errorf("number %d, the last of an uploaded batch, is missing", to))
@@ -86,10 +86,10 @@ func (r *rows) skip(ctx context.Context, to int64) error {
 	return err
 }
 
-// build makes the body of the next batch: the rows up to snapshot `to`, at most limit of
+// buildBatch makes the body of the next batch: the rows up to snapshot `to`, at most limit of
 // them, 0 for no limit. The body is valid until the next call; it has no rows when there
 // are none left.
-func (r *rows) build(ctx context.Context, to int64, limit int) (rt.Batch, []byte, error) {
+func (r *rows) buildBatch(ctx context.Context, to int64, limit int) (rt.Batch, []byte, error) {
 	var b rt.Batch
 	buf := r.buf
 	buf.body.Reset()

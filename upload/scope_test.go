@@ -18,7 +18,7 @@ func TestARunKeepsItsScope(t *testing.T) {
 	for _, scope := range []rt.Scope{rt.ScopeJob, rt.ScopeNode} {
 		c := &fakeClient{}
 		r := &fakeRun{run: whole.run, snaps: whole.snaps}
-		if _, err := drain(t, dirOf(r), c, upload.Options{BatchRows: 10, Scope: scope}); err != nil {
+		if _, err := drain(t, dirOf(r), c, upload.DrainOptions{BatchRows: 10, Scope: scope}); err != nil {
 			t.Fatal(err)
 		}
 		want[scope] = bodies(t, c, r)
@@ -32,7 +32,7 @@ func TestARunKeepsItsScope(t *testing.T) {
 		dir := dirOf(r)
 		for i, scope := range []rt.Scope{rt.ScopeNode, rt.ScopeJob, rt.ScopeJob} {
 			r.snaps = whole.snaps[:min(11+10*i, len(whole.snaps))]
-			if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, upload.Options{BatchRows: 10, Scope: scope, Live: true}); err != nil {
+			if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, upload.DrainOptions{BatchRows: 10, Scope: scope, Live: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -40,7 +40,7 @@ func TestARunKeepsItsScope(t *testing.T) {
 			c.forget()
 		}
 		r.snaps = whole.snaps
-		if _, err := drain(t, dir, c, upload.Options{BatchRows: 10, Scope: rt.ScopeJob}); err != nil {
+		if _, err := drain(t, dir, c, upload.DrainOptions{BatchRows: 10, Scope: rt.ScopeJob}); err != nil {
 			t.Fatal(err)
 		}
 		if got := bodies(t, c, r); !slices.Equal(got, want[rt.ScopeNode]) {
@@ -62,7 +62,7 @@ func TestARegistrationWithoutScopeGetsOne(t *testing.T) {
 	c := &fakeClient{known: []string{"rx"}}
 	for i, scope := range []rt.Scope{rt.ScopeNode, rt.ScopeJob} {
 		r.snaps = r.snaps[:5+i]
-		if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, c, c, upload.Options{Scope: scope, Live: true}); err != nil {
+		if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, c, c, upload.DrainOptions{Scope: scope, Live: true}); err != nil {
 			t.Fatal(err)
 		}
 		if r.reg.Scope != rt.ScopeNode || r.reg.RemoteID != "rx" {

@@ -15,7 +15,7 @@ const warnAfter = 3
 type Stream struct{ r *delivery }
 
 // NewStream returns a Stream. It uses the options BatchRows, Tries and Scope.
-func NewStream(client Client, putter Putter, opts Options) (*Stream, error) {
+func NewStream(client Client, putter Putter, opts DrainOptions) (*Stream, error) {
 	d := newDrainer(client, putter, opts, func(error) {})
 	buf, err := newBuffers()
 	if err != nil {
@@ -26,22 +26,22 @@ func NewStream(client Client, putter Putter, opts Options) (*Stream, error) {
 
 // Start registers the run, unless that is done.
 func (s *Stream) Start(ctx context.Context, run Spooled) error {
-	s.r.use(run)
+	s.r.setSpooled(run)
 	return s.r.register(ctx)
 }
 
 // Sync registers the run if Start failed, and uploads all rows that are in the spool and
 // not at the receiver.
 func (s *Stream) Sync(ctx context.Context, run Spooled) error {
-	s.r.use(run)
-	return s.r.registered(ctx, s.r.upload)
+	s.r.setSpooled(run)
+	return s.r.doRegistered(ctx, s.r.uploadBatches)
 }
 
 // Finish delivers the rest of the run, which has ended, and closes it at the receiver: inline
 // if nothing was uploaded and the run is short. After an error the run waits in the spool
 // for the next Drain.
 func (s *Stream) Finish(ctx context.Context, run Spooled) error {
-	s.r.use(run)
+	s.r.setSpooled(run)
 	s.r.mayInline = true
 	return s.r.deliver(ctx)
 }

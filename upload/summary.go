@@ -42,7 +42,7 @@ type Problem struct {
 	Error string `json:"error"`
 }
 
-func (s *Summary) problem(run string, err error) {
+func (s *Summary) addProblem(run string, err error) {
 	if len(s.Problems) >= maxProblems {
 		s.ProblemsOmitted++
 		return

@@ -135,7 +135,7 @@ func TestDrainToTheReceiver(t *testing.T) {
 		d := dirOf(newRun(1, 100), newRun(2, 2), newRun(3, 1), newRun(4, 47))
 		failed := d.runs[newRun(4, 0).run.FileStem()]
 		failed.run.ExitCode, failed.run.Outcome = rt.Some[int64](7), rt.OutcomeFailed
-		sum, err := upload.Drain(t.Context(), d, s.client, s.store, upload.Options{BatchRows: 10})
+		sum, err := upload.Drain(t.Context(), d, s.client, s.store, upload.DrainOptions{BatchRows: 10})
 		if err != nil || sum.Delivered != 4 || sum.Failed+sum.Waiting+sum.Damaged != 0 {
 			t.Fatalf("%s: %+v, %v", dialect, sum, err)
 		}
@@ -165,7 +165,7 @@ func TestDrainToTheReceiver(t *testing.T) {
 				t.Errorf("the run was registered as %s, want %s", r.reg.Dialect, want)
 			}
 		}
-		if sum, err = upload.Drain(t.Context(), d, s.client, s.store, upload.Options{}); err != nil || sum.Rows != 0 {
+		if sum, err = upload.Drain(t.Context(), d, s.client, s.store, upload.DrainOptions{}); err != nil || sum.Rows != 0 {
 			t.Errorf("again: %+v, %v", sum, err)
 		}
 		if s.noToken.Load() != 0 {
@@ -196,13 +196,13 @@ func TestTheEndIsKnownBetterTheSecondTime(t *testing.T) {
 	s.meddle = func(w http.ResponseWriter, r *http.Request, _ http.Handler) { s.lenient.ServeHTTP(w, r) }
 	d := dirOf(newRun(1, 5))
 	client := &deaf{Client: s.client}
-	if _, err := upload.Drain(t.Context(), d, client, s.store, upload.Options{Tries: 1}); !errors.Is(err, upload.ErrTemporary) {
+	if _, err := upload.Drain(t.Context(), d, client, s.store, upload.DrainOptions{Tries: 1}); !errors.Is(err, upload.ErrTemporary) {
 		t.Fatal(err)
 	}
 	for _, r := range d.runs {
 		r.run.Outcome, r.run.ExitCode = rt.OutcomeFailed, rt.Some[int64](7)
 	}
-	if _, err := upload.Drain(t.Context(), d, client, s.store, upload.Options{Tries: 1}); err != nil {
+	if _, err := upload.Drain(t.Context(), d, client, s.store, upload.DrainOptions{Tries: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if x := s.list(t)[0]; x.Status != upload.StatusFailed || x.ExitCode == nil || *x.ExitCode != 7 || x.Rows != 4 {
@@ -243,7 +243,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 			r := newRun(1, 24)
 			r.killer = k
 			through := killed{killer: k, Client: s.client, store: s.store}
-			o := upload.Options{BatchRows: 10}
+			o := upload.DrainOptions{BatchRows: 10}
 			first, err := upload.Drain(ctx, dirOf(r), through, through, o)
 			cancel()
 			if alive = !k.dead; alive != (err == nil) {
@@ -308,7 +308,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 				var n atomic.Int64
 				s.meddle = func(w http.ResponseWriter, r *http.Request, next http.Handler) { meddle(w, r, next, n.Add(1)) }
 				r := newRun(1, 24)
-				sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, upload.Options{BatchRows: 10})
+				sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, upload.DrainOptions{BatchRows: 10})
 				if err != nil || sum.Delivered != 1 {
 					t.Fatalf("%+v, %v", sum, err)
 				}
@@ -339,7 +339,7 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 		s := newSite(t, "")
 		s.meddle = func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { _, _ = io.WriteString(w, answer) }
 		r := newRun(1, 3)
-		sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, upload.Options{})
+		sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, upload.DrainOptions{})
 		if !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 || len(sum.Problems) != 1 {
 			t.Errorf("%s: %+v, %v", name, sum, err)
 			continue
@@ -356,7 +356,7 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 func TestBatchesAreGzipWithoutATime(t *testing.T) {
 	r := newRun(1, 5)
 	c := &fakeClient{}
-	if _, err := drain(t, dirOf(r), c, upload.Options{}); err != nil {
+	if _, err := drain(t, dirOf(r), c, upload.DrainOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	body := c.objects["s3://b/p/r1/000001.csv.gz"]

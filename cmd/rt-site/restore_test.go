@@ -107,7 +107,7 @@ func (r *restorable) drain(t *testing.T, isAgain bool) drain.Drained {
 	if isAgain {
 		dir.Again = time.Now().Add(-time.Hour)
 	}
-	done, err := dir.Drain(t.Context(), client, store, upload.Options{BatchRows: 30, Live: true, Tries: 1})
+	done, err := dir.Drain(t.Context(), client, store, upload.DrainOptions{BatchRows: 30, Live: true, Tries: 1})
 	if (err != nil) != r.lost.Load() {
 		t.Fatalf("%+v %v", done, err)
 	}

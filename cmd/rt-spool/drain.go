@@ -83,7 +83,7 @@ func runDrain(c *cli.Context) error {
 			warnings = append(warnings, what+": use https, or set sentinel.allow_http where the network is safe")
 		}
 	}
-	o := upload.Options{
+	o := upload.DrainOptions{
 		Concurrency: cfg.Drain.Concurrency, Deadline: cfg.Drain.Deadline.Duration,
 		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows, Live: c.Bool("live"),
 		Scope: rt.Scope(cfg.Drain.Scope),

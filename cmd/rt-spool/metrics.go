@@ -58,8 +58,8 @@ func reportNode(ctx context.Context, cfg config.Config, d *drain.Drained, drainE
 }
 
 // nodeSource is where the state of this node is.
-func nodeSource(cfg config.Config) nodestate.Source {
-	return nodestate.Source{
+func nodeSource(cfg config.Config) nodestate.Node {
+	return nodestate.Node{
 		Spool: cfg.Spool.Dir, Quota: cfg.Spool.QuotaNode.Bytes, StateDir: cfg.Tracker.StateDir, DisableFile: cfg.Hooks.DisableFile,
 		BreakerFailures: cfg.Hooks.BreakerFailures, BreakerReset: cfg.Hooks.BreakerReset.Duration,
 	}

@@ -25,7 +25,7 @@ import (
 
 // node drains the spool directory of one simulated node in this process until its run is delivered.
 // Each attempt is a drain of its own, which reads the ledger.
-func node(ctx context.Context, dir, url string, o upload.Options) error {
+func node(ctx context.Context, dir, url string, o upload.DrainOptions) error {
 	d := &drain.Directory{
 		Dir: dir, StateDir: dir, Retain: time.Hour,
 		Access: func() (spool.Access, error) { return spool.Access{Owner: true}, nil },
@@ -176,7 +176,7 @@ func TestSiteKilled(t *testing.T) {
 			err := pause(ctx, jitter)
 			atOnce <- struct{}{}
 			if err == nil {
-				err = node(ctx, dir, b.URL, upload.Options{Tries: 2})
+				err = node(ctx, dir, b.URL, upload.DrainOptions{Tries: 2})
 			}
 			<-atOnce
 			if err != nil {
@@ -281,7 +281,7 @@ func TestSiteFilesKilled(t *testing.T) {
 	for range workers {
 		work.Go(func() {
 			for dir := range waiting {
-				if err := node(ctx, dir, b.URL, upload.Options{Tries: 1}); err != nil {
+				if err := node(ctx, dir, b.URL, upload.DrainOptions{Tries: 1}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -87,7 +87,7 @@ func closedLoop(ctx context.Context, o options, r *receiver, s step, first int) 
 		work.Go(func() {
 			defer done()
 			// The summary has the error. Runs that wait at the end of the time are not counted.
-			sum, _ := upload.Drain(ctx, newSpooled(o, s, first, c), client, store, upload.Options{Concurrency: 1})
+			sum, _ := upload.Drain(ctx, newSpooled(o, s, first, c), client, store, upload.DrainOptions{Concurrency: 1})
 			runs.Add(int64(sum.Delivered))
 			failed.Add(int64(sum.Failed + sum.Damaged))
 		})

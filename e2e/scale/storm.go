@@ -80,7 +80,7 @@ func storm(ctx context.Context, o options, r *receiver, jitter time.Duration) er
 		work.Go(func() {
 			n := newNode(i, o.rows, o.records)
 			<-start
-			s, _ := upload.Drain(ctx, n, client, store, upload.Options{Jitter: jitter}) // the summary has the error
+			s, _ := upload.Drain(ctx, n, client, store, upload.DrainOptions{Jitter: jitter}) // the summary has the error
 			done()
 			mu.Lock()
 			defer mu.Unlock()

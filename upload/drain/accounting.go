@@ -57,15 +57,15 @@ func (a *Accounting) wants(run *rt.Run) bool {
 	return run.OutcomeSource != "sacct"
 }
 
-// complete writes what accounting knows into the runs in dir, and returns those that must wait.
-func (a *Accounting) complete(ctx context.Context, dir string, runs []ended, now time.Time) (done AccountingResult, waiting map[string]bool) {
+// completeRuns writes what accounting knows into the runs in dir, and returns those that must wait.
+func (a *Accounting) completeRuns(ctx context.Context, dir string, runs []ended, now time.Time) (done AccountingResult, waiting map[string]bool) {
 	if len(runs) == 0 {
 		return done, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Deadline)
 	defer cancel()
-	accounts, hasAnswer, err := a.read(ctx, runs)
-	done.note(err)
+	accounts, hasAnswer, err := a.readAttempts(ctx, runs)
+	done.noteError(err)
 	waiting = map[string]bool{}
 	for i := range runs {
 		r := &runs[i]
@@ -78,16 +78,16 @@ func (a *Accounting) complete(ctx context.Context, dir string, runs []ended, now
 		case isUnknown && isRecent && hasAnswer:
 			waiting[r.name] = true
 		case account != nil:
-			done.write(path, account)
+			done.writeAccount(path, account)
 		case problem != "":
-			done.note(writeProblem(path, problem))
+			done.noteError(writeProblem(path, problem))
 		}
 	}
 	done.AwaitSacct = len(waiting)
 	return done, waiting
 }
 
-func (d *AccountingResult) note(err error) {
+func (d *AccountingResult) noteError(err error) {
 	if err != nil {
 		d.SacctError = err.Error()
 	}
@@ -102,9 +102,9 @@ const (
 	maxSacct     = 32 << 20
 )
 
-// read returns the attempts of the jobs by job id. hasAnswer is false if sacct did not answer how jobs
+// readAttempts returns the attempts of the jobs by job id. hasAnswer is false if sacct did not answer how jobs
 // ended: then no run waits for that. A malformed answer concerns the jobs of its malformed lines.
-func (a *Accounting) read(ctx context.Context, runs []ended) (attempts map[uint64][]accounting.Account, hasAnswer bool, err error) {
+func (a *Accounting) readAttempts(ctx context.Context, runs []ended) (attempts map[uint64][]accounting.Account, hasAnswer bool, err error) {
 	var ids []uint64
 	for i := range runs {
 		ids = append(ids, runs[i].job)
@@ -114,7 +114,7 @@ func (a *Accounting) read(ctx context.Context, runs []ended) (attempts map[uint6
 	var problems []error
 	hasAnswer = true
 	for jobs := range slices.Chunk(slices.Compact(ids), jobsPerCall) {
-		list, isAnswer, err := a.call(ctx, accounting.SacctArgs(jobs))
+		list, isAnswer, err := a.callSacct(ctx, accounting.SacctArgs(jobs))
 		if err != nil {
 			problems = append(problems, fmt.Errorf("read how %d jobs ended: %w; the runs are delivered without", len(jobs), err))
 		}
@@ -151,7 +151,7 @@ func (a *Accounting) readUse(ctx context.Context, records map[uint64][]accountin
 	}
 	slices.Sort(ids)
 	for jobs := range slices.Chunk(ids, stepsPerCall) {
-		list, _, err := a.call(ctx, accounting.SacctUseArgs(jobs))
+		list, _, err := a.callSacct(ctx, accounting.SacctUseArgs(jobs))
 		if err != nil {
 			return fmt.Errorf("read what %d jobs have used: %w; the runs are delivered without", len(jobs), err)
 		}
@@ -163,8 +163,8 @@ func (a *Accounting) readUse(ctx context.Context, records map[uint64][]accountin
 	return nil
 }
 
-// call runs sacct. The error has the malformed lines of an answer too.
-func (a *Accounting) call(ctx context.Context, args []string) (list []accounting.Account, isAnswer bool, err error) {
+// callSacct runs sacct. The error has the malformed lines of an answer too.
+func (a *Accounting) callSacct(ctx context.Context, args []string) (list []accounting.Account, isAnswer bool, err error) {
 	output, err := accounting.Run(ctx, a.Sacct, args, maxSacct)
 	if err != nil {
 		return nil, false, a.explain(err)
@@ -214,11 +214,11 @@ func writeProblem(path, problem string) error {
 	return errors.Join(err, r.Close())
 }
 
-// write completes a run's file. After an error the run is delivered as it is.
-func (d *AccountingResult) write(path string, account *accounting.Account) {
+// writeAccount completes a run's file. After an error the run is delivered as it is.
+func (d *AccountingResult) writeAccount(path string, account *accounting.Account) {
 	r, err := spool.Open(path)
 	if err != nil {
-		d.note(err)
+		d.noteError(err)
 		return
 	}
 	run := r.Run()
@@ -232,5 +232,5 @@ func (d *AccountingResult) write(path string, account *accounting.Account) {
 			d.Accounted++
 		}
 	}
-	d.note(errors.Join(err, r.Close()))
+	d.noteError(errors.Join(err, r.Close()))
 }

@@ -53,7 +53,7 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 	err = spool.Walk(d.Dir, func(e *spool.Entry) {
 		isRunning := e.Err == nil && e.Run.State == rt.StateRunning
 		if isRunning && !e.Live {
-			e.Run, e.Err = d.reap(e.Path)
+			e.Run, e.Err = d.closeLost(e.Path)
 			e.Live = errors.Is(e.Err, spool.ErrLive)
 			if e.Live {
 				e.Err = nil
@@ -75,7 +75,7 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 		return nil, err
 	}
 	var waiting map[string]bool
-	d.accounted, waiting = d.Accounting.complete(ctx, d.Dir, known, time.Now())
+	d.accounted, waiting = d.Accounting.completeRuns(ctx, d.Dir, known, time.Now())
 	return slices.DeleteFunc(out, func(e upload.Entry) bool { return waiting[e.Name] }), nil
 }
 
@@ -106,9 +106,9 @@ func LockSpool(ctx context.Context, dir string) (unlock func() error, err error)
 	return unlock, err
 }
 
-// reap closes the run of a dead tracker. What the Epilog wrote for the tracker is
+// closeLost closes the run of a dead tracker. What the Epilog wrote for the tracker is
 // taken, but the outcome is "lost" unless accounting has another: no process saw the end.
-func (d *locked) reap(path string) (run rt.Run, err error) {
+func (d *locked) closeLost(path string) (run rt.Run, err error) {
 	r, err := spool.Open(path)
 	if err != nil {
 		return run, err
@@ -138,7 +138,7 @@ func (d *locked) reap(path string) (run rt.Run, err error) {
 		return run, fmt.Errorf("close the run of a dead tracker: %w", err)
 	}
 	d.lost++
-	if err := d.grant(r); err != nil {
+	if err := d.grantAccess(r); err != nil {
 		return run, err
 	}
 	if hasExit {
@@ -150,8 +150,8 @@ func (d *locked) reap(path string) (run rt.Run, err error) {
 	return r.Run(), nil
 }
 
-// grant gives access to a run that has ended, as its tracker would have done.
-func (d *locked) grant(r *spool.Reader) error {
+// grantAccess gives access to a run that has ended, as its tracker would have done.
+func (d *locked) grantAccess(r *spool.Reader) error {
 	access, err := d.Access()
 	err = errors.Join(err, r.Grant(access))
 	if err == nil {
@@ -201,7 +201,7 @@ type Drained struct {
 
 // Drain delivers all ended runs of the directory under its lock, and removes old ones. Its error is
 // upload.Drain's or the directory's; the result is valid in every case.
-func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter upload.Putter, o upload.Options) (d Drained, err error) {
+func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter upload.Putter, o upload.DrainOptions) (d Drained, err error) {
 	l := &locked{Directory: dir, endpoint: client.Endpoint()}
 	d.Summary, err = upload.Drain(ctx, l, client, putter, o)
 	d.Lost, d.Again, d.AccountingResult = l.lost, l.again, l.accounted

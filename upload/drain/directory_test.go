@@ -51,7 +51,7 @@ func TestReapTakesTheExitOfItsOwnRun(t *testing.T) {
 	}
 	d := locked{Directory: &Directory{Dir: dir, StateDir: dir, Access: ownerOnly}}
 	for attempt, want := range []rt.Opt[int64]{rt.None[int64](), rt.Some[int64](7)} {
-		if _, err := d.reap(paths[attempt]); err != nil {
+		if _, err := d.closeLost(paths[attempt]); err != nil {
 			t.Fatal(err)
 		}
 		r, err := spool.Open(paths[attempt])
@@ -64,7 +64,7 @@ func TestReapTakesTheExitOfItsOwnRun(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if run, err := d.reap(paths[attempt]); err != nil || run.State != rt.StateEnded || d.lost != attempt+1 {
+		if run, err := d.closeLost(paths[attempt]); err != nil || run.State != rt.StateEnded || d.lost != attempt+1 {
 			t.Errorf("again: %s, %d lost, %v", run.State, d.lost, err)
 		}
 		if _, err := os.Stat(exit); os.IsNotExist(err) != (attempt == 1) {

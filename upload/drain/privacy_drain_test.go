@@ -128,7 +128,7 @@ func TestDrainKeepsNamesPrivate(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				done, err := d.Directory.Drain(t.Context(), client, store, upload.Options{Live: true})
+				done, err := d.Directory.Drain(t.Context(), client, store, upload.DrainOptions{Live: true})
 				if err != nil || done.Delivered != 1 || done.LiveSent != 1 || len(done.Problems) > 0 {
 					t.Fatalf("%+v, %v", done, err)
 				}
@@ -195,7 +195,7 @@ func TestPreview(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Directory.Drain(t.Context(), client, store, upload.Options{}); err != nil {
+	if _, err := d.Directory.Drain(t.Context(), client, store, upload.DrainOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	isSame := func(request string) bool { return strings.HasSuffix(strings.TrimSpace(request), preview) }
@@ -253,7 +253,7 @@ func TestRecordKeepsNamesPrivate(t *testing.T) {
 		original := runtest.Open(t, namedRun(t, dir.Dir))
 		c.lose = "finish"
 		for range 2 {
-			if _, err := dir.Drain(t.Context(), client, putter, upload.Options{Tries: 1}); err != nil {
+			if _, err := dir.Drain(t.Context(), client, putter, upload.DrainOptions{Tries: 1}); err != nil {
 				t.Log(err)
 			}
 		}

@@ -146,7 +146,7 @@ func TestNoNameLeaves(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				done, err := d.Drain(t.Context(), client, store, upload.Options{})
+				done, err := d.Drain(t.Context(), client, store, upload.DrainOptions{})
 				if err != nil || done.Delivered != 1 || len(done.Problems) > 0 {
 					t.Fatalf("%+v, %v", done, err)
 				}

@@ -115,7 +115,7 @@ func TestDrainSendsTheRecord(t *testing.T) {
 	}
 	pass := func() {
 		t.Helper()
-		if _, err := dir.Drain(t.Context(), client, putter, upload.Options{Live: true, Tries: 1}); err != nil {
+		if _, err := dir.Drain(t.Context(), client, putter, upload.DrainOptions{Live: true, Tries: 1}); err != nil {
 			t.Log(err)
 		}
 	}

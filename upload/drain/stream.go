@@ -48,7 +48,7 @@ func (r Receiver) NewStream(o StreamOptions) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	stream, err := upload.NewStream(client, putter, upload.Options{Tries: 3, Scope: o.Scope})
+	stream, err := upload.NewStream(client, putter, upload.DrainOptions{Tries: 3, Scope: o.Scope})
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +59,11 @@ func (r Receiver) NewStream(o StreamOptions) (*Stream, error) {
 func (s *Stream) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	go s.run(ctx)
+	go s.sendRows(ctx)
 }
 
-// run sends what is committed until ctx is done.
-func (s *Stream) run(ctx context.Context) {
+// sendRows sends what is committed until ctx is done.
+func (s *Stream) sendRows(ctx context.Context) {
 	defer close(s.done)
 	defer recovery.Handle(func(err error) { s.Warn(fmt.Errorf("nothing is sent until the end of the run: %w", err)) })
 	r, err := spool.Open(s.Path)
@@ -106,11 +106,11 @@ func firstGPUs(ctx context.Context, r *spool.Reader) []rt.GPUReading {
 // other process has the lock, so that no drain takes the run before Finish.
 func (s *Stream) Leave() {
 	s.cancel()
-	_ = s.lock(context.Background()) // deliver retries
+	_ = s.lockSpool(context.Background()) // deliver retries
 }
 
-// lock takes the lock of the spool for the life of this process.
-func (s *Stream) lock(ctx context.Context) error {
+// lockSpool takes the lock of the spool for the life of this process.
+func (s *Stream) lockSpool(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unlock != nil {
@@ -148,7 +148,7 @@ func (s *Stream) deliver(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for {
-		err := s.lock(ctx)
+		err := s.lockSpool(ctx)
 		if err == nil {
 			break
 		}
@@ -165,14 +165,14 @@ func (s *Stream) deliver(ctx context.Context) error {
 	case rt.StateRunning:
 		err = errOpenRecord
 	default:
-		s.cost(r)
+		s.recordCost(r)
 		err = s.stream.Finish(ctx, spooled{r, &Privacy{}})
 	}
 	return errors.Join(err, r.Close())
 }
 
-// cost records what this process has used until the end of the run: the tracker records only its own use.
-func (s *Stream) cost(r *spool.Reader) {
+// recordCost records what this process has used until the end of the run: the tracker records only its own use.
+func (s *Stream) recordCost(r *spool.Reader) {
 	var u unix.Rusage
 	err := unix.Getrusage(unix.RUSAGE_SELF, &u)
 	if err == nil {

@@ -56,13 +56,13 @@ func readDrains(dir string) (d drains, err error) {
 func ReadDrains(spool string) (n site.NodeState, err error) {
 	d, err := readDrains(spool)
 	if err == nil {
-		d.fill(&n)
+		d.fillState(&n)
 	}
 	return n, err
 }
 
-// write replaces the file. It needs no sync: after a loss of power the next drain writes it.
-func (d drains) write(dir string) error {
+// writeFile replaces the file. It needs no sync: after a loss of power the next drain writes it.
+func (d drains) writeFile(dir string) error {
 	path := filepath.Join(dir, drainsFile)
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -83,8 +83,8 @@ func (d drains) write(dir string) error {
 	return nil
 }
 
-// fill sets what the drains know in a state. Without a drain nothing is known.
-func (d drains) fill(n *site.NodeState) {
+// fillState sets what the drains know in a state. Without a drain nothing is known.
+func (d drains) fillState(n *site.NodeState) {
 	if d.Last.IsZero() {
 		return
 	}
@@ -98,8 +98,8 @@ func (d drains) fill(n *site.NodeState) {
 	}
 }
 
-// record adds a drain. n is the state of the node after it.
-func (d drains) record(done *drain.Drained, isComplete bool, n *site.NodeState, now time.Time) drains {
+// addDrain adds a drain. n is the state of the node after it.
+func (d drains) addDrain(done *drain.Drained, isComplete bool, n *site.NodeState, now time.Time) drains {
 	d.Last = now.UTC()
 	if isComplete {
 		d.LastSuccess, d.Failed = d.Last, 0

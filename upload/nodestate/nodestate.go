@@ -16,8 +16,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Source is where the state of a node is.
-type Source struct {
+// Node says where the state of a node is.
+type Node struct {
 	Spool       string // directory
 	Quota       int64  // bytes of the spool; 0: no limit
 	StateDir    string // of the hooks
@@ -28,12 +28,12 @@ type Source struct {
 }
 
 // Read returns the state at a time. What cannot be read is absent in it, and named by the error.
-func (s Source) Read(now time.Time) (site.NodeState, error) {
+func (s Node) Read(now time.Time) (site.NodeState, error) {
 	n := site.NodeState{Time: now.UTC(), Version: rt.Version, Schema: rt.Some(int64(rt.SpoolSchema))}
 	drains, err := readDrains(s.Spool)
 	errs := []error{err}
 	if err == nil {
-		drains.fill(&n)
+		drains.fillState(&n)
 	}
 	errs = append(errs, s.readRuns(&n), s.readSpace(&n), s.readHooks(&n, now))
 	return n, errors.Join(errs...)
@@ -41,7 +41,7 @@ func (s Source) Read(now time.Time) (site.NodeState, error) {
 
 // readRuns reads what waits in the spool. It also identifies the node, by the newest run since its boot
 // that is not delivered or was delivered a moment ago: a spool can be a copy of that of another machine.
-func (s Source) readRuns(n *site.NodeState) error {
+func (s Node) readRuns(n *site.NodeState) error {
 	boot, err := host.BootID("/proc")
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func endOf(run *rt.Run) time.Time {
 	return run.End
 }
 
-func (s Source) readSpace(n *site.NodeState) error {
+func (s Node) readSpace(n *site.NodeState) error {
 	space, err := spool.ReadSpace(s.Spool, s.Quota)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s Source) readSpace(n *site.NodeState) error {
 	return nil
 }
 
-func (s Source) readHooks(n *site.NodeState, now time.Time) error {
+func (s Node) readHooks(n *site.NodeState, now time.Time) error {
 	n.HooksDisabled = rt.Some(false)
 	if s.DisableFile != "" {
 		_, err := os.Stat(s.DisableFile)

@@ -28,7 +28,7 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // newRun spools a run that begins n hours after start. An ended one ends an hour later; the tracker of
 // another one is dead, unless the returned writer stays open.
-func newRun(t *testing.T, s Source, n int, isEnded bool) *spool.Writer {
+func newRun(t *testing.T, s Node, n int, isEnded bool) *spool.Writer {
 	t.Helper()
 	boot, err := host.BootID("/proc")
 	if err != nil {
@@ -55,14 +55,14 @@ func newRun(t *testing.T, s Source, n int, isEnded bool) *spool.Writer {
 	return w
 }
 
-func newSource(t *testing.T) Source {
+func newSource(t *testing.T) Node {
 	dir := t.TempDir()
 	for _, name := range []string{"spool", "state"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return Source{
+	return Node{
 		Spool: filepath.Join(dir, "spool"), Quota: 1 << 30, StateDir: filepath.Join(dir, "state"), DisableFile: filepath.Join(dir, "disabled"),
 		BreakerFailures: 3, BreakerReset: time.Hour,
 	}
@@ -288,7 +288,7 @@ func TestAfterDrain(t *testing.T) {
 func last(n site.NodeState) time.Time { return n.LastDrain.Or(time.Time{}) }
 
 // newRunPath returns the only run of a spool.
-func newRunPath(t *testing.T, s Source) string {
+func newRunPath(t *testing.T, s Node) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(s.Spool, "*.db"))
 	if err != nil || len(paths) != 1 {

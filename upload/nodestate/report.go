@@ -18,17 +18,17 @@ const reportTime = 15 * time.Second
 // AfterDrain records a drain in the spool, and sends the state of the node to a receiver that takes it. It
 // reports whether it has sent the state. The spool remembers whether the receiver takes reports: only the answer to a
 // registration says so, and most drains register no run. Any other receiver gets nothing.
-func (s Source) AfterDrain(ctx context.Context, done *drain.Drained, drainErr error, to *sentinel.Client) (isSent bool, err error) {
+func (s Node) AfterDrain(ctx context.Context, done *drain.Drained, drainErr error, to *sentinel.Client) (isSent bool, err error) {
 	now := time.Now()
 	before, err := readDrains(s.Spool)
 	errs := []error{err}
 	n, err := s.Read(now) // what cannot be read is absent in the report
 	errs = append(errs, err)
 	isComplete := drainErr == nil || errors.Is(drainErr, upload.ErrDamaged) // all ended runs that can be read are delivered
-	d := before.record(done, isComplete, &n, now)
+	d := before.addDrain(done, isComplete, &n, now)
 	d.Takes = to.TakesNodes() || d.Takes && d.Receiver == to.Endpoint()
 	d.Receiver = to.Endpoint()
-	d.fill(&n)
+	d.fillState(&n)
 	if d.Takes && n.Node != "" {
 		text, err := json.Marshal(n)
 		if err == nil {
@@ -41,5 +41,5 @@ func (s Source) AfterDrain(ctx context.Context, done *drain.Drained, drainErr er
 			errs = append(errs, fmt.Errorf("report the state of this node: %w", err))
 		}
 	}
-	return isSent, errors.Join(append(errs, d.write(s.Spool))...)
+	return isSent, errors.Join(append(errs, d.writeFile(s.Spool))...)
 }

@@ -50,17 +50,17 @@ func Start(o Order, endpoint string, lock *os.File, start func(*exec.Cmd) error,
 	text, err := json.Marshal(o)
 	in, commands, pipeErr := os.Pipe()
 	p.commands = commands
-	p.command(string(text))
+	p.sendCommand(string(text))
 	err = errors.Join(err, pipeErr)
 	go func() {
 		defer close(p.ended)
 		defer lock.Close()
-		defer recovery.Handle(p.keep)
+		defer recovery.Handle(p.warnKept)
 		if err == nil {
 			err = p.run(ctx, in, start)
 		}
 		if err != nil {
-			p.keep(err)
+			p.warnKept(err)
 		}
 	}()
 	return p
@@ -88,7 +88,7 @@ func (p *Process) run(ctx context.Context, in *os.File, start func(*exec.Cmd) er
 	}
 	_ = in.Close() // from here on a write fails if the process has died
 	_ = p.lock.Close()
-	settled, err := p.read(out)
+	settled, err := p.readMessages(out)
 	if err != nil {
 		p.kill()
 	}
@@ -103,8 +103,8 @@ func (p *Process) run(ctx context.Context, in *os.File, start func(*exec.Cmd) er
 	return fmt.Errorf("%s, which sends it: %w", path, err)
 }
 
-// read handles the messages of the process until its last one or until it dies.
-func (p *Process) read(from io.Reader) (settled bool, err error) {
+// readMessages handles the messages of the process until its last one or until it dies.
+func (p *Process) readMessages(from io.Reader) (settled bool, err error) {
 	decoder := json.NewDecoder(from)
 	for {
 		var m message
@@ -122,7 +122,7 @@ func (p *Process) read(from io.Reader) (settled bool, err error) {
 			default: // Leave no longer waits
 			}
 		case m.Kept != "":
-			p.keep(errors.New(m.Kept))
+			p.warnKept(errors.New(m.Kept))
 			return true, nil
 		case m.Settled:
 			p.settled.Do(func() {})
@@ -131,15 +131,15 @@ func (p *Process) read(from io.Reader) (settled bool, err error) {
 	}
 }
 
-// keep warns that the run is not sent and how to send it, once.
-func (p *Process) keep(cause error) {
+// warnKept warns that the run is not sent and how to send it, once.
+func (p *Process) warnKept(cause error) {
 	p.settled.Do(func() {
 		p.warn(fmt.Errorf("the run is not delivered: %w; it is kept, and this sends it later: %s", cause, DrainCommand(p.endpoint, filepath.Dir(p.order.Path))))
 	})
 }
 
-// command writes a line for the process. It does not wait: all lines together fit into the pipe.
-func (p *Process) command(line string) {
+// sendCommand writes a line for the process. It does not wait: all lines together fit into the pipe.
+func (p *Process) sendCommand(line string) {
 	_, _ = p.commands.WriteString(line + "\n") // run reports a process that has died
 }
 
@@ -147,7 +147,7 @@ func (p *Process) command(line string) {
 // lock, so that no drain takes the run before Finish. Leave waits for this, because the run ends without
 // the lock of the run: at most leaveTimeout.
 func (p *Process) Leave() {
-	p.command(cmdLeave)
+	p.sendCommand(cmdLeave)
 	select {
 	case <-p.left:
 	case <-p.ended:
@@ -157,13 +157,13 @@ func (p *Process) Leave() {
 
 // Finish delivers the rest of the ended run until ctx is done, or warns how to send it later.
 func (p *Process) Finish(ctx context.Context) {
-	p.command(cmdFinish)
+	p.sendCommand(cmdFinish)
 	select {
 	case <-p.ended:
 		return
 	case <-ctx.Done():
 	}
-	p.command(cmdStop + " " + context.Cause(ctx).Error())
+	p.sendCommand(cmdStop + " " + context.Cause(ctx).Error())
 	select {
 	case <-p.ended:
 	case <-time.After(p.patience): // a disk that hangs
@@ -173,7 +173,7 @@ func (p *Process) Finish(ctx context.Context) {
 
 // Abandon sends nothing more, and warns how to send the run later.
 func (p *Process) Abandon(cause error) {
-	p.keep(cause)
+	p.warnKept(cause)
 	p.Kill()
 }
 

@@ -45,9 +45,9 @@ func (t *Tracker) Order() (Order, error) {
 }
 
 // Warn sends a warning, which resource-tracker prints.
-func (t *Tracker) Warn(err error) { t.send(message{Warning: err.Error()}) }
+func (t *Tracker) Warn(err error) { t.sendMessage(message{Warning: err.Error()}) }
 
-func (t *Tracker) send(m message) {
+func (t *Tracker) sendMessage(m message) {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return // a struct of texts can always be encoded
@@ -69,7 +69,7 @@ func (t *Tracker) Serve(s Sender) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	commands := make(chan string)
-	go t.read(commands)
+	go t.readCommands(commands)
 	finished := make(chan error, 1)
 	for {
 		select {
@@ -80,7 +80,7 @@ func (t *Tracker) Serve(s Sender) {
 			switch word, cause, _ := strings.Cut(line, " "); word {
 			case cmdLeave:
 				s.Leave()
-				t.send(message{Left: true})
+				t.sendMessage(message{Left: true})
 			case cmdFinish:
 				go func() {
 					defer recovery.Handle(func(err error) { finished <- err })
@@ -91,17 +91,17 @@ func (t *Tracker) Serve(s Sender) {
 			}
 		case err := <-finished:
 			if err != nil {
-				t.send(message{Kept: err.Error()})
+				t.sendMessage(message{Kept: err.Error()})
 			} else {
-				t.send(message{Settled: true})
+				t.sendMessage(message{Settled: true})
 			}
 			return
 		}
 	}
 }
 
-// read sends the lines of the input until its end, and closes the channel.
-func (t *Tracker) read(commands chan<- string) {
+// readCommands sends the lines of the input until its end, and closes the channel.
+func (t *Tracker) readCommands(commands chan<- string) {
 	defer close(commands)
 	defer recovery.Handle(t.Warn)
 	for {
