@@ -36,6 +36,30 @@ const (
 	OutcomeTerminated Outcome = "terminated"
 )
 
+// Certainty ranks the outcomes that the nodes of one job recorded, because one node can know more than another.
+// OutcomeLost ranks low: a tracker that dies does not end the job.
+func (o Outcome) Certainty() int {
+	switch o {
+	case OutcomeOOM:
+		return 8
+	case OutcomeTimeout:
+		return 7
+	case OutcomeCancelled:
+		return 6
+	case OutcomeTerminated:
+		return 5
+	case OutcomeFailed:
+		return 4
+	case OutcomeFinished:
+		return 3
+	case OutcomeLost:
+		return 2
+	case OutcomeUnknown:
+		return 1
+	}
+	return 0
+}
+
 // Run is one attempt of one job (or step, or wrapped command) on one node.
 // Empty strings and absent values are unknown. Some become known during the run, such as
 // the job's name, or when accounting completes it, such as the ids of an array's task.

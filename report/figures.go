@@ -71,6 +71,7 @@ type GPUPart struct {
 
 // RecordPart is the part of Record in RunFigures.
 type RecordPart struct {
+	Readings int64     `json:"readings"`
 	Last     time.Time `json:"last,omitzero"`
 	Complete bool      `json:"complete"`
 }
@@ -86,7 +87,7 @@ func (s *Summary) Figures() *RunFigures {
 		},
 		CPU:    CPUPart{s.CPU.Used, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf},
 		Memory: MemoryPart{s.Memory.PeakMemory, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills},
-		Record: RecordPart{s.Record.Last, s.Record.Complete},
+		Record: RecordPart{int64(s.Record.Readings), s.Record.Last, s.Record.Complete},
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -104,7 +105,7 @@ func (f *RunFigures) Summary() *Summary {
 	s.Run.PID, s.Run.NumNodes, s.Run.JobStart, s.Run.JobEndLimit = r.PID, r.NumNodes, r.JobStart, r.JobEndLimit
 	s.CPU.Used, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf = f.CPU.Used, f.CPU.AllocatedSecs, f.CPU.UsedPct, f.CPU.Cores, f.CPU.CoresOf
 	s.Memory.PeakMemory, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakMemory, f.Memory.LimitBytes, f.Memory.LimitOf, f.Memory.PeakPct, f.Memory.OOMKills
-	s.Record.Last, s.Record.Complete = f.Record.Last, f.Record.Complete
+	s.Record.Readings, s.Record.Last, s.Record.Complete = int(f.Record.Readings), f.Record.Last, f.Record.Complete
 	for _, g := range f.GPUs {
 		s.GPUs = append(s.GPUs, GPU{InJob: g.InJob, BusyPct: g.BusyPct, Processes: g.Processes, ProcessBusyPct: g.ProcessBusyPct})
 	}

@@ -36,6 +36,8 @@ func fillFigures(v reflect.Value, n *int64) {
 		v.SetString(string(rune('a'+*n%26)) + "x")
 	case reflect.Uint64:
 		v.SetUint(uint64(*n))
+	case reflect.Int64:
+		v.SetInt(*n)
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Slice:

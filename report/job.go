@@ -170,13 +170,6 @@ func (j *Job) times(s *Summary) {
 	}
 }
 
-// certainty ranks the outcomes that the nodes of one job recorded, because one node can know more
-// than another. OutcomeLost ranks low: a tracker that dies does not end the job.
-var certainty = map[rt.Outcome]int{
-	rt.OutcomeOOM: 8, rt.OutcomeTimeout: 7, rt.OutcomeCancelled: 6, rt.OutcomeTerminated: 5, rt.OutcomeFailed: 4,
-	rt.OutcomeFinished: 3, rt.OutcomeLost: 2, rt.OutcomeUnknown: 1,
-}
-
 // decide sets the ending. An outcome from accounting is that of the whole job. Without one, the
 // most certain outcome of a node is that of the job. The job is running while it runs on any node.
 func (j *Job) decide() {
@@ -185,7 +178,7 @@ func (j *Job) decide() {
 		if fromSacct != other {
 			return fromSacct
 		}
-		return certainty[a.Outcome] > certainty[b.Outcome]
+		return a.Outcome.Certainty() > b.Outcome.Certainty()
 	}
 	best, end := &j.Runs[0].Run.Ending, j.End
 	for _, s := range j.Runs {

@@ -27,6 +27,18 @@ type Run struct {
 	Held     Held            // set in lists
 }
 
+// Copy returns what decides between the registrations of one run. Held must be set.
+func (r *Run) Copy() *rt.Copy {
+	c := &rt.Copy{State: rt.StateRunning, HasRecord: r.Held.RecordBytes > 0, IsAtSite: true, Place: r.ID}
+	switch {
+	case r.Record != nil:
+		c.State = r.Record.State
+	case r.Finish != nil:
+		c.State = rt.StateEnded
+	}
+	return c
+}
+
 // Held is the size of what is stored of a run.
 type Held struct {
 	RecordBytes  int64         // of the complete record; 0 without one

@@ -122,11 +122,11 @@ func joinSite(c *cli.Context, site *client.Client, runs *list.Runs, f *list.Filt
 		return nil
 	}
 	q := client.Query{Users: f.Users, Accounts: f.Accounts, Partitions: f.Partitions, Name: f.NamePart(), Since: f.Since, Until: f.Until}
-	figures, err := siteruns.Figures(c.Context, site, q)
+	copies, err := siteruns.Figures(c.Context, site, q)
 	if err != nil {
 		return err
 	}
-	runs.Join(figures)
-	f.Users = siteruns.Users(q, figures)
+	runs.Join(copies)
+	f.Users = siteruns.Users(q, copies)
 	return nil
 }

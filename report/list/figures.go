@@ -31,6 +31,7 @@ func codeFigures(c *coder, f *report.RunFigures) {
 		c.time(p)
 	}
 	c.uint(&r.Attempt)
+	c.int(&f.Record.Readings)
 	c.bool(&f.Record.Complete)
 	for i := range c.count(len(f.GPUs)) {
 		if c.decoding {

@@ -35,7 +35,7 @@ const settles = 2 * time.Second
 type header struct{ format, version, dir string }
 
 // indexFormat changes with the fields of report.RunFigures and their meaning.
-const indexFormat = "rt jobs 6"
+const indexFormat = "rt jobs 7"
 
 // indexed is one run.
 type indexed struct {

@@ -9,41 +9,49 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Join adds runs of another source, such as a site. Of two copies of a run the one that has ended
-// stays, or else the one with the later reading, or else the one that is there already.
-func (l *Runs) Join(figures []*report.RunFigures) {
-	at := map[string]int{}
-	for i, s := range l.Summaries {
-		at[s.Run.FileStem()] = i
+// Copy is a copy of a run with its figures.
+type Copy struct {
+	rt.Copy
+	*report.Summary
+}
+
+// copyOf returns the copy of a run in the file of a spool; path can be empty if there is no other one.
+func copyOf(path string, s *report.Summary) Copy {
+	return Copy{rt.Copy{State: s.Run.State, HasRecord: true, LastReading: s.Record.Last, Readings: int64(s.Record.Readings), Place: path}, s}
+}
+
+// Join adds copies of runs, such as those of a site. Of several copies of a run the best one stays.
+func (l *Runs) Join(copies []Copy) {
+	all := make([]Copy, 0, len(l.Summaries)+len(copies))
+	for _, s := range l.Summaries {
+		all = append(all, copyOf("", s))
 	}
-	for _, f := range figures {
-		s := f.Summary()
-		name := s.Run.FileStem()
-		i, isThere := at[name]
-		switch {
-		case !isThere:
-			at[name] = len(l.Summaries)
-			l.Summaries = append(l.Summaries, s)
-		case isBetter(s, l.Summaries[i]):
-			l.Summaries[i] = s
+	l.Summaries = bestCopies(append(all, copies...))
+}
+
+// bestCopies returns the summary of the best copy of each run, sorted from the oldest run.
+func bestCopies(copies []Copy) (list []*report.Summary) {
+	var best []Copy
+	at := map[string][]int{} // by the name of the run: one for each user
+	for _, c := range copies {
+		name := c.Run.Cluster + "/" + c.Run.FileStem()
+		k := slices.IndexFunc(at[name], func(i int) bool { return best[i].Run.IsSame(&c.Run) })
+		if k < 0 {
+			at[name] = append(at[name], len(best))
+			best = append(best, c)
+			continue
+		}
+		if i := at[name][k]; c.Better(&best[i].Copy) {
+			best[i] = c
 		}
 	}
-	l.sort()
-}
-
-func isBetter(s, than *report.Summary) bool {
-	ended, other := s.Run.State != rt.StateRunning, than.Run.State != rt.StateRunning
-	if ended != other {
-		return ended
+	for _, c := range best {
+		list = append(list, c.Summary)
 	}
-	return s.Record.Last.After(than.Record.Last)
-}
-
-// sort sorts the runs from the oldest.
-func (l *Runs) sort() {
-	slices.SortStableFunc(l.Summaries, func(a, b *report.Summary) int {
+	slices.SortStableFunc(list, func(a, b *report.Summary) int {
 		return cmp.Or(a.Run.Start.Compare(b.Run.Start), strings.Compare(a.Run.FileStem(), b.Run.FileStem()))
 	})
+	return list
 }
 
 // Lines returns the jobs that the filter selects, in the order of report.Jobs, or with allAttempts

@@ -122,7 +122,7 @@ func TestLinesHaveMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	fromSite := &Runs{}
-	fromSite.Join([]*report.RunFigures{&atSite.RunFigures})
+	fromSite.Join([]Copy{copyOf("", atSite.RunFigures.Summary())})
 	for name, runs := range map[string]*Runs{"files": fromFiles, "index": fromIndex, "site": fromSite} {
 		lines := runs.Lines(Filter{}, false)
 		if l := &lines[0]; l.CPUMark != report.AtLeast || l.MemoryMark != report.AtLeast || l.UnusedMark != report.AtMost {

@@ -54,12 +54,15 @@ type Progress interface {
 // that were read until then.
 func Read(ctx context.Context, dirs []string, o Options) (*Runs, error) {
 	out := &Runs{}
+	var copies []Copy // a run can be in two directories
 	for _, dir := range dirs {
-		if err := out.readDir(ctx, dir, &o); err != nil {
+		found, err := out.readDir(ctx, dir, &o)
+		if err != nil {
 			return nil, err
 		}
+		copies = append(copies, found...)
 	}
-	out.sort()
+	out.Summaries = bestCopies(copies)
 	return out, nil
 }
 
@@ -85,10 +88,10 @@ type stamp struct {
 // saveEvery is the number of files that are read between two writes of the index.
 const saveEvery = 1000
 
-func (l *Runs) readDir(ctx context.Context, dir string, o *Options) error {
+func (l *Runs) readDir(ctx context.Context, dir string, o *Options) (copies []Copy, err error) {
 	files, err := listFiles(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	index := openIndex(o.Cache, dir)
 	var unread []*file
@@ -109,15 +112,17 @@ func (l *Runs) readDir(ctx context.Context, dir string, o *Options) error {
 		readAll(ctx, part, o.Progress)
 		l.save(index, files)
 		if ctx.Err() != nil {
-			return l.interrupted(ctx, index, files)
+			return nil, l.interrupted(ctx, index, files)
 		}
 	}
 	l.save(index, files)
 	l.Opened += len(unread)
 	for _, f := range files {
-		l.add(f)
+		if l.countFile(f) {
+			copies = append(copies, copyOf(f.path, f.figures.Summary()))
+		}
 	}
-	return nil
+	return copies, nil
 }
 
 // interrupted returns the error of a list that ctx has ended.
@@ -136,9 +141,10 @@ func (l *Runs) save(index *index, files []*file) {
 	}
 }
 
-func (l *Runs) add(f *file) {
+// countFile counts a file, and reports whether it was read.
+func (l *Runs) countFile(f *file) (isRead bool) {
 	if errors.Is(f.err, fs.ErrNotExist) { // a drain has removed it
-		return
+		return false
 	}
 	l.Files++
 	switch {
@@ -146,9 +152,8 @@ func (l *Runs) add(f *file) {
 		l.Denied++
 	case f.err != nil:
 		l.Problems = append(l.Problems, f.err)
-	default:
-		l.Summaries = append(l.Summaries, f.figures.Summary())
 	}
+	return f.err == nil
 }
 
 // listFiles returns the files of runs in a directory.

@@ -364,7 +364,7 @@ func complete(t *testing.T, w *world) {
 	for _, r := range w.runs {
 		k := key{r.Cluster, r.Name}
 		other := want[k]
-		isBest := other == nil || isBetter(&r.Changed, &other.Changed)
+		isBest := other == nil || copyOf(r.ID, r.State).Better(copyOf(other.ID, other.State))
 		if isBest && !r.isLost {
 			want[k] = r
 		}

@@ -182,8 +182,8 @@ func (u *update) assign() {
 	byName := map[string][]site.Changed{}
 	for _, c := range u.changed {
 		f, isThere := there[c.Name]
-		old := site.Changed{ID: f.id, State: rt.State(f.state)}
-		isLess := isThere && f.id != c.ID && !isBetter(&c, &old)
+		old := copyOf(f.id, rt.State(f.state))
+		isLess := isThere && f.id != c.ID && !copyOf(c.ID, c.State).Better(old)
 		if isLess {
 			u.settled = append(u.settled, c)
 			continue
@@ -192,7 +192,7 @@ func (u *update) assign() {
 	}
 	for name, list := range byName {
 		slices.SortFunc(list, func(a, b site.Changed) int {
-			if isBetter(&a, &b) {
+			if copyOf(a.ID, a.State).Better(copyOf(b.ID, b.State)) {
 				return -1
 			}
 			return 1
@@ -206,13 +206,9 @@ func (u *update) assign() {
 	slices.SortFunc(u.fresh, func(a, b []site.Changed) int { return compareOrder(orderOf(&a[0]), orderOf(&b[0])) })
 }
 
-// isBetter reports whether a says more about a run than b, another registration of it.
-func isBetter(a, b *site.Changed) bool {
-	endedA, endedB := a.State != rt.StateRunning, b.State != rt.StateRunning
-	if endedA != endedB {
-		return endedA
-	}
-	return a.ID > b.ID
+// copyOf is a registration of a run with a record: the lake has no others.
+func copyOf(id string, state rt.State) *rt.Copy {
+	return &rt.Copy{State: state, HasRecord: true, IsAtSite: true, Place: id}
 }
 
 // fetch opens an object as a file.

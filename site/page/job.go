@@ -176,33 +176,39 @@ func (p *Pages) addRuns(r request, f *wanted, j site.JobRow) error {
 }
 
 // reported returns the runs of which a report consists: those of whole jobs with a record, or those of steps
-// if there are no others; those that a user has delivered only if no node has any. A run that its owner was registered several times is there once.
+// if there are no others; those that a user has delivered only if no node has any.
 func (f *wanted) reported() (list []site.Run) {
 	isWhole := func(r site.Run) bool { return r.Record != nil && r.Record.Step == "" }
 	isOfNode := func(r site.Run) bool { return r.Record != nil && !site.IsOwnerOfUser(r.Owner) }
 	onlyWhole, onlyNodes := slices.ContainsFunc(f.runs, isWhole), slices.ContainsFunc(f.runs, isOfNode)
-	at := map[string]int{}
-	for _, run := range f.runs {
-		isPart := (onlyWhole && !isWhole(run)) || (onlyNodes && !isOfNode(run))
-		isAbsent := run.Record == nil || run.Held.RecordBytes == 0
-		if isPart || isAbsent {
-			continue
-		}
-		stem := run.Owner + "/" + run.Record.FileStem()
-		if k, isThere := at[stem]; isThere {
-			isBetter := run.Record.State != rt.StateRunning || list[k].Record.State == rt.StateRunning
-			if isBetter {
-				list[k] = run
-			}
-			continue
-		}
-		at[stem] = len(list)
-		list = append(list, run)
-	}
+	list = bestCopies(slices.DeleteFunc(slices.Clone(f.runs), func(run site.Run) bool {
+		return (onlyWhole && !isWhole(run)) || (onlyNodes && !isOfNode(run))
+	}))
+	list = slices.DeleteFunc(list, func(run site.Run) bool { return run.Held.RecordBytes == 0 })
 	slices.SortStableFunc(list, func(a, b site.Run) int {
 		return cmp.Or(cmp.Compare(a.Record.ArrayTaskID.Or(0), b.Record.ArrayTaskID.Or(0)), cmp.Compare(a.Record.HetJobOffset.Or(0), b.Record.HetJobOffset.Or(0)),
 			cmp.Compare(a.Record.Attempt, b.Record.Attempt), cmp.Compare(a.Record.Node, b.Record.Node))
 	})
+	return list
+}
+
+// bestCopies returns the best registration of each run with a record. Those of different owners are different runs.
+func bestCopies(runs []site.Run) (list []site.Run) {
+	at := map[string]int{}
+	for _, run := range runs {
+		if run.Record == nil {
+			continue
+		}
+		name := run.Owner + "/" + run.Record.FileStem()
+		k, isThere := at[name]
+		switch {
+		case !isThere:
+			at[name] = len(list)
+			list = append(list, run)
+		case run.Copy().Better(list[k].Copy()):
+			list[k] = run
+		}
+	}
 	return list
 }
 
@@ -233,8 +239,8 @@ func (p *Pages) report(r request, f *wanted) (out site.Report, err error) {
 		if err != nil {
 			return out, err
 		}
-		for _, run := range runs {
-			isSample := run.Finish != nil && run.Record != nil && run.Record.Meta.JobName == first.Meta.JobName && run.Record.Step == ""
+		for _, run := range bestCopies(runs) {
+			isSample := run.Finish != nil && run.Record.Meta.JobName == first.Meta.JobName && run.Record.Step == ""
 			if isSample {
 				out.Earlier = append(out.Earlier, run)
 			}

@@ -94,10 +94,14 @@ func stemOf(record *rt.Run) sql.NullString {
 }
 
 // partsOfJob has the parts of a job, and in each row the sums of the figures of its runs. The runs belong to the
-// owner of the job; one that was registered twice counts once. Of the marks of one kind one is left.
+// owner of the job; one that was registered twice counts once, and runs only if no registration of it has ended. Of the
+// marks of one kind one is left.
 const partsOfJob = `SELECT attempt, state, outcome, accounted, started, ended, slurm_state, suspended, ` + figureColumns + ` FROM
 	(SELECT attempt, state, outcome, accounted, min(started) AS started, max(ended) AS ended, max(slurm_state) AS slurm_state, max(suspended) AS suspended
-		FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND owner = $4 GROUP BY attempt, state, outcome, accounted) AS part,
+		FROM (SELECT attempt, state, outcome, accounted, started, ended, slurm_state, suspended, stem,
+			rank() OVER (PARTITION BY stem ORDER BY CASE state WHEN '` + string(rt.StateRunning) + `' THEN 1 ELSE 0 END) AS place
+			FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND owner = $4) AS copy
+		WHERE place = 1 OR stem IS NULL GROUP BY attempt, state, outcome, accounted) AS part,
 	(SELECT sum(core_secs) AS core_secs, sum(core_used) AS core_used, sum(gpu_secs) AS gpu_secs, sum(gpu_used) AS gpu_used, sum(mem_secs) AS mem_secs, sum(mem_used) AS mem_used,
 		coalesce(max(core_mark), '') AS core_mark, coalesce(max(mem_mark), '') AS mem_mark
 	FROM (SELECT max(core_secs) AS core_secs, max(core_used) AS core_used, max(gpu_secs) AS gpu_secs, max(gpu_used) AS gpu_used,

@@ -296,13 +296,6 @@ func (r *Registry) leaveJob(ctx context.Context, tx transaction, key jobKey) err
 	return r.refreshJob(ctx, tx, key) // the owner has a run now
 }
 
-// certainty ranks the outcomes that the nodes of one job recorded, because one node can know more
-// than another. Package report has the same order.
-var certainty = map[rt.Outcome]int{
-	rt.OutcomeOOM: 8, rt.OutcomeTimeout: 7, rt.OutcomeCancelled: 6, rt.OutcomeTerminated: 5, rt.OutcomeFailed: 4,
-	rt.OutcomeFinished: 3, rt.OutcomeLost: 2, rt.OutcomeUnknown: 1,
-}
-
 // summarise combines the parts of a job, the newest attempt first. The job starts with its first
 // attempt; the newest one decides how it ended. The job is running while it runs on any node.
 func summarise(parts []part) part {
@@ -318,7 +311,7 @@ func summarise(parts []part) part {
 		if p.suspended.Float64 > job.suspended.Float64 {
 			job.suspended = p.suspended
 		}
-		byRank := cmp.Or(cmp.Compare(p.accounted, job.accounted), cmp.Compare(certainty[p.outcome], certainty[job.outcome]))
+		byRank := cmp.Or(cmp.Compare(p.accounted, job.accounted), cmp.Compare(p.outcome.Certainty(), job.outcome.Certainty()))
 		if byRank > 0 {
 			job.outcome, job.accounted, job.slurmState = p.outcome, p.accounted, p.slurmState
 		}

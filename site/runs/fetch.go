@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
@@ -43,6 +44,25 @@ func isWhole(e *spool.Entry) bool {
 	last, err := r.LastSeq()
 	err = errors.Join(err, r.Close())
 	return err == nil && last == e.Snapshots
+}
+
+// lastReading returns the time of the last reading in a file, zero if it cannot be read.
+func lastReading(path string) (at time.Time) {
+	r, err := spool.Open(path)
+	if err != nil {
+		return at
+	}
+	defer r.Close()
+	last, err := r.LastSeq()
+	if err != nil {
+		return at
+	}
+	for s, err := range r.Snapshots(context.Background(), last, last) {
+		if err == nil {
+			at = time.Unix(0, s.Wall).UTC()
+		}
+	}
+	return at
 }
 
 // fetchAll makes spool files of runs in the directory dir, from their records. problems says why others
@@ -85,7 +105,8 @@ func (f *fetcher) fetchRun(ctx context.Context, r *Run) (*spool.Entry, error) {
 	e, err := f.fetch(ctx, r, &r.At)
 	for i := range r.Others {
 		other := &r.Others[i]
-		isDone := err == nil || ctx.Err() != nil || !other.HasRecord || other.ID == r.At.ID
+		isOfBefore := r.At.State != rt.StateRunning && other.State == rt.StateRunning // it does not stand for one that has ended
+		isDone := err == nil || ctx.Err() != nil || !other.HasRecord || isOfBefore || other.ID == r.At.ID
 		if isDone {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/report/list"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -23,6 +24,7 @@ import (
 type Run struct {
 	rt.Run
 	At client.Run
+	owner
 	// Others are further registrations of the same run, the better ones first.
 	Others []client.Run
 }
@@ -44,7 +46,7 @@ func runsOf(j *client.Job) []Run {
 	out := make([]Run, len(j.Runs))
 	for i, at := range j.Runs {
 		r := &out[i]
-		r.At = at
+		r.At, r.owner = at, owner{at.FromUser, j.Generation}
 		r.Identity = rt.Identity{
 			Cluster: j.Cluster, JobID: j.JobID, ArrayJobID: j.ArrayJobID, ArrayTaskID: j.ArrayTaskID, HetJobID: j.HetJobID, HetJobOffset: j.HetJobOffset,
 			Step: at.Step, Node: at.Node, Attempt: at.Attempt.Or(0), Start: at.Start,
@@ -89,47 +91,69 @@ func Find(ctx context.Context, c *client.Client, job string) ([]Run, error) {
 	return distinct(out), nil
 }
 
-// distinct sorts runs, the oldest first, and joins those that are the same run. A run is registered twice
-// if its node forgets the first registration, and a job can be in two pages of a list.
+// distinct sorts runs, the oldest first, and joins those that are the same run: a run is registered twice if its node
+// forgets the first registration, and a job can be in two pages of a list. The copy of another owner replaces none.
 func distinct(runs []Run) (out []Run) {
 	slices.SortStableFunc(runs, func(a, b Run) int {
-		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.FileStem(), b.FileStem()), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.User, b.User), compareAt(&a.At, &b.At))
+		byName := cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.FileStem(), b.FileStem()), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.User, b.User))
+		return cmp.Or(byName, a.owner.compare(b.owner), compareCopies(&a.At, &b.At))
 	})
 	for i := range runs {
 		r := &runs[i]
 		last := len(out) - 1
 		isSame := last >= 0 && out[last].Cluster == r.Cluster && out[last].FileStem() == r.FileStem() && out[last].User == r.User
-		if !isSame {
+		switch {
+		case !isSame:
 			out = append(out, *r)
-			continue
+		case out[last].owner == r.owner:
+			out[last].Others = append(out[last].Others, r.At)
 		}
-		out[last].Others = append(out[last].Others, r.At)
 	}
 	return out
 }
 
-// compareAt is negative if a is the better registration of a run than b: the one with a record, or else
-// the one that has ended, or else the newer one.
-func compareAt(a, b *client.Run) int {
-	rank := func(is bool) int {
-		if is {
-			return 0
+// owner distinguishes the owners of copies with the same name: no two owners of nodes share a job.
+type owner struct {
+	isUser     bool
+	generation int64 // of the job
+}
+
+// compare is negative if the copy of o is used: that of a node rather than that of a user, and that of the first owner.
+func (o owner) compare(other owner) int {
+	if o.isUser != other.isUser {
+		if o.isUser {
+			return 1
 		}
+		return -1
+	}
+	return cmp.Compare(o.generation, other.generation)
+}
+
+// compareCopies is negative if a is the better registration of a run than b.
+func compareCopies(a, b *client.Run) int {
+	switch {
+	case copyOf(a).Better(copyOf(b)):
+		return -1
+	case copyOf(b).Better(copyOf(a)):
 		return 1
 	}
-	return cmp.Or(
-		cmp.Compare(rank(a.HasRecord), rank(b.HasRecord)),
-		cmp.Compare(rank(a.State != rt.StateRunning), rank(b.State != rt.StateRunning)),
-		strings.Compare(b.ID, a.ID),
-	)
+	return 0 // the same one
+}
+
+// copyOf returns what decides between the registrations of a run. Their readings are not compared: not every part of a
+// site knows them.
+func copyOf(at *client.Run) *rt.Copy {
+	return &rt.Copy{State: at.State, HasRecord: at.HasRecord, IsAtSite: true, Place: at.ID}
 }
 
 // slack covers the time between the start of a job, which a list shows, and that of its runs, which the
 // site compares.
 const slack = time.Hour
 
-// Figures returns the figures of the runs of a query, and of jobs shortly before and after its times.
-func Figures(ctx context.Context, c *client.Client, q client.Query) (out []*report.RunFigures, err error) {
+// Figures returns the best copy of each run of a query, and of jobs shortly before and after its times, with its figures.
+func Figures(ctx context.Context, c *client.Client, q client.Query) (out []list.Copy, err error) {
+	at := map[string]int{}
+	var owners []owner // of out
 	if !q.Since.IsZero() {
 		q.Since = q.Since.Add(-slack)
 	}
@@ -140,23 +164,44 @@ func Figures(ctx context.Context, c *client.Client, q client.Query) (out []*repo
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range runsOf(j) {
-			d, _ := r.figures()
-			figures := d.RunFigures // a copy: a pointer into d keeps its sample in memory
-			out = append(out, &figures)
+		for _, r := range distinct(runsOf(j)) {
+			one := r.copy()
+			name := r.Cluster + "/" + r.User + "/" + r.FileStem()
+			k, isThere := at[name] // the job was in the page before, or is of another owner
+			if !isThere {
+				at[name] = len(out)
+				out, owners = append(out, one), append(owners, r.owner)
+				continue
+			}
+			byOwner := r.owner.compare(owners[k])
+			isBetter := byOwner < 0 || byOwner == 0 && one.Better(&out[k].Copy)
+			if isBetter {
+				out[k], owners[k] = one, r.owner
+			}
 		}
 	}
 	return out, nil
 }
 
+// copy returns the copy of the run at the site with its figures.
+func (r *Run) copy() list.Copy {
+	d, isDelivered := r.figures()
+	s := d.RunFigures.Summary() // it does not keep the sample of d in memory
+	one := list.Copy{Copy: *copyOf(&r.At), Summary: s}
+	if isDelivered {
+		one.LastReading, one.Readings = s.Record.Last, int64(s.Record.Readings)
+	}
+	return one
+}
+
 // Users returns the users of a query and the names under which the figures of its answer have them: a site can
 // have runs under the pseudonyms of these users.
-func Users(q client.Query, figures []*report.RunFigures) []string {
+func Users(q client.Query, copies []list.Copy) []string {
 	users := slices.Clone(q.Users)
 	if !q.SelectsUsers() {
 		return users
 	}
-	for _, f := range figures {
+	for _, f := range copies {
 		if f.Run.User != "" {
 			users = append(users, f.Run.User)
 		}
@@ -229,7 +274,7 @@ func earlierOf(ctx context.Context, c *client.Client, q client.Query) (out []*re
 		if j.JobName != q.Name {
 			continue // the site compares a part of the name
 		}
-		for _, r := range runsOf(j) {
+		for _, r := range distinct(runsOf(j)) {
 			if d, isDelivered := r.figures(); isDelivered {
 				out = append(out, d.Summary())
 			}

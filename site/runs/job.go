@@ -74,8 +74,7 @@ func (j *Job) Names() (names []string) {
 }
 
 // Fetch adds the runs of the site to Entries, as files of a temporary directory, which Close removes.
-// Of two copies of a run the one that has ended stays, or else the one with more readings, or else the
-// local one. Fetch passes to warn of which runs the site has no record. It fails if there is no run
+// Of two copies of a run the better one stays. Fetch passes to warn of which runs the site has no record. It fails if there is no run
 // then; otherwise Err says why runs are missing.
 func (j *Job) Fetch(ctx context.Context, warn func(error)) error {
 	if j.Site == nil {
@@ -118,32 +117,29 @@ func (j *Job) fetch(ctx context.Context) (fetched []spool.Entry, problems []erro
 // missing returns the runs of the site that are not in the local spool, or not with all of their
 // readings.
 func (j *Job) missing() (out []Run) {
-	held := map[string]*spool.Entry{}
-	for i := range j.Entries {
-		held[j.Entries[i].Run.FileStem()] = &j.Entries[i]
-	}
 	for _, r := range j.Runs {
-		e := held[r.FileStem()]
-		isBetter := e != nil && r.At.HasRecord && !isWhole(e)
-		if e == nil || isBetter {
+		k := j.find(&r.Run)
+		isBetter := k >= 0 && r.At.HasRecord && !isWhole(&j.Entries[k])
+		if k < 0 || isBetter {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
+// find returns the index of a copy of a run in Entries, -1 for none.
+func (j *Job) find(r *rt.Run) int {
+	return slices.IndexFunc(j.Entries, func(e spool.Entry) bool { return e.Run.IsSame(r) })
+}
+
 func (j *Job) join(fetched []spool.Entry) {
-	at := map[string]int{}
-	for i := range j.Entries {
-		at[j.Entries[i].Run.FileStem()] = i
-	}
 	for i := range fetched {
 		e := &fetched[i]
-		k, isThere := at[e.Run.FileStem()]
+		k := j.find(&e.Run)
 		switch {
-		case !isThere:
+		case k < 0:
 			j.Entries = append(j.Entries, *e)
-		case isBetter(e, &j.Entries[k]):
+		case j.copyOf(e).Better(j.copyOf(&j.Entries[k])):
 			j.Entries[k] = *e
 		}
 	}
@@ -152,12 +148,9 @@ func (j *Job) join(fetched []spool.Entry) {
 	})
 }
 
-func isBetter(e, than *spool.Entry) bool {
-	ended, other := e.Run.State != rt.StateRunning, than.Run.State != rt.StateRunning
-	if ended != other {
-		return ended
-	}
-	return e.Snapshots > than.Snapshots
+// copyOf returns what decides between two copies of a run. It reads the last reading of the file.
+func (j *Job) copyOf(e *spool.Entry) *rt.Copy {
+	return &rt.Copy{State: e.Run.State, HasRecord: true, LastReading: lastReading(e.Path), Readings: e.Snapshots, IsAtSite: j.IsFetched(e.Path), Place: e.Path}
 }
 
 // IsFetched reports whether a file is of the site.

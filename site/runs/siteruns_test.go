@@ -20,6 +20,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/report/list"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
@@ -295,14 +296,17 @@ func TestFigures(t *testing.T) {
 
 // A site that has runs under pseudonyms selects them by the name of the user: the list shows them too.
 func TestUsers(t *testing.T) {
-	figures := []*report.RunFigures{{Run: report.RunPart{User: "user-x"}}, {Run: report.RunPart{}}, {Run: report.RunPart{User: "anna"}}}
+	var copies []list.Copy
+	for _, user := range []string{"user-x", "", "anna"} {
+		copies = append(copies, list.Copy{Summary: &report.Summary{Run: rt.Run{Allocation: rt.Allocation{User: user}}}})
+	}
 	many := strings.Split(strings.Repeat("bob,", 17)+"anna", ",")
 	for _, test := range []struct{ asked, want []string }{
 		{[]string{"anna"}, []string{"anna", "user-x"}},
 		{nil, nil},
 		{many, many}, // the site does not select by so many users
 	} {
-		if got := Users(client.Query{Users: test.asked}, figures); !slices.Equal(got, test.want) {
+		if got := Users(client.Query{Users: test.asked}, copies); !slices.Equal(got, test.want) {
 			t.Errorf("%q: %q, want %q", test.asked, got, test.want)
 		}
 	}
