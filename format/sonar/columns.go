@@ -3,6 +3,7 @@ package sonar
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,14 +11,27 @@ import (
 )
 
 // column is a field of a record, for both directions and both formats.
-type column[T any] struct {
-	name string
-	at   func(*T) any // points to the field; parse and put have its possible types
+type column struct {
+	name  string // tag of the field
+	index int    // in its struct
 }
 
+// columnsOf returns the fields of a record that have a tag, in the order of the formats.
+func columnsOf[T any]() (columns []column) {
+	for field := range reflect.TypeFor[T]().Fields() {
+		if name := field.Tag.Get("sonar"); name != "" {
+			columns = append(columns, column{name, field.Index[0]})
+		}
+	}
+	return columns
+}
+
+// at returns a pointer to the field of a record; parse and put have its possible types.
+func (c column) at(rec any) any { return reflect.ValueOf(rec).Elem().Field(c.index).Addr().Interface() }
+
 // find returns a pointer to the named field of a record, nil if there is none.
-func find[T any](columns []column[T], rec *T, name string) any {
-	if i := slices.IndexFunc(columns, func(c column[T]) bool { return c.name == name }); i >= 0 {
+func find(columns []column, rec any, name string) any {
+	if i := slices.IndexFunc(columns, func(c column) bool { return c.name == name }); i >= 0 {
 		return columns[i].at(rec)
 	}
 	return nil
@@ -48,7 +62,7 @@ func parse(at any, text string) (err error) {
 
 // writable returns an error for a field of a record that the formats cannot hold. of follows the
 // names of its numbers.
-func writable[T any](columns []column[T], rec *T, of string) error {
+func writable(columns []column, rec any, of string) error {
 	for _, c := range columns {
 		switch p := c.at(rec).(type) {
 		case *uint64:
@@ -77,7 +91,7 @@ type encoder struct {
 }
 
 // putAll appends the fields of a record that differ from their defaults.
-func putAll[T any](e *encoder, columns []column[T], rec *T) {
+func putAll(e *encoder, columns []column, rec any) {
 	for _, c := range columns {
 		e.put(c.name, c.at(rec))
 	}
@@ -107,9 +121,9 @@ func (e *encoder) put(name string, at any) {
 	case *[]uint64:
 		putList(e, name, *p, appendLoad, func(dst []byte, seconds *uint64) []byte { return strconv.AppendUint(dst, *seconds, 10) })
 	case *[]GPU:
-		putList(e, name, *p, appendGPUInfo, func(dst []byte, g *GPU) []byte { return appendObject(dst, gpuColumns[:], g) })
+		putList(e, name, *p, appendGPUInfo, func(dst []byte, g *GPU) []byte { return appendObject(dst, gpuColumns, g) })
 	case *[]Card:
-		putList(e, name, *p, appendCards, func(dst []byte, c *Card) []byte { return appendObject(dst, cardColumns[:], c) })
+		putList(e, name, *p, appendCards, func(dst []byte, c *Card) []byte { return appendObject(dst, cardColumns, c) })
 	}
 }
 
@@ -138,7 +152,7 @@ func appendArray[T any](dst []byte, list []T, one func([]byte, *T) []byte) []byt
 }
 
 // appendObject appends a record as a JSON object.
-func appendObject[T any](dst []byte, columns []column[T], rec *T) []byte {
+func appendObject(dst []byte, columns []column, rec any) []byte {
 	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
 	putAll(&e, columns, rec)
 	return append(e.dst, '}')
@@ -159,7 +173,7 @@ func (e *encoder) text(name, value string) {
 		e.dst = appendString(e.dst, value)
 		return
 	}
-	e.dst = appendPair(e.dst, name, value, QuoteField)
+	e.dst = appendElement(e.dst, name+"="+value)
 }
 
 func (e *encoder) number(name, value string) {

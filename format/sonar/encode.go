@@ -118,7 +118,7 @@ func (s *Sample) valid() (version, error) {
 		return version{}, fmt.Errorf("%d GPUs are more than a host can have", len(s.GPUInfo))
 	}
 	for i := range s.GPUInfo {
-		if err := writable(gpuColumns[:], &s.GPUInfo[i], " of GPU "+strconv.Itoa(i)); err != nil {
+		if err := writable(gpuColumns, &s.GPUInfo[i], " of GPU "+strconv.Itoa(i)); err != nil {
 			return version{}, err
 		}
 	}

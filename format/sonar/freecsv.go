@@ -8,66 +8,33 @@ import (
 	"unicode/utf8"
 )
 
-// Field is one name=value of free CSV. If Sub is not nil, the value is nested free CSV and Text is
-// ignored.
-type Field struct {
-	Name string
-	Text string
-	Sub  []Field
-}
-
-// Quoting is the form of a field with a comma or a quote in its value.
-type Quoting uint8
-
-// The kinds of quoting. Readers with an ordinary CSV parser accept QuoteField only. The page of the
-// format shows nested data with QuoteValue.
-const (
-	QuoteField Quoting = iota // "name=a,b"
-	QuoteValue                // name="a,b"
-)
+// Field is one name=value of free CSV.
+type Field struct{ Name, Text string }
 
 // maxFields bounds the fields of one line: no record has a tenth of that.
 const maxFields = 4096
 
-// AppendFree appends the fields as one line of free CSV without its newline.
-func AppendFree(dst []byte, fields []Field, q Quoting) []byte {
+// appendFree appends the fields as one line of free CSV without its newline. It quotes a whole field, as
+// readers with an ordinary CSV parser require: "name=a,b".
+func appendFree(dst []byte, fields []Field) []byte {
 	for i, f := range fields {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		text := f.Text
-		if f.Sub != nil {
-			text = string(AppendFree(nil, f.Sub, q))
-		}
-		dst = appendPair(dst, f.Name, text, q)
+		dst = appendElement(dst, f.Name+"="+f.Text)
 	}
 	return dst
 }
 
-func appendPair(dst []byte, name, value string, q Quoting) []byte {
-	odd := strings.ContainsAny(name, `",`)
-	if !odd && !strings.ContainsAny(value, `",`) {
-		return append(append(append(dst, name...), '='), value...)
-	}
-	if q == QuoteValue && !odd {
-		return appendQuoted(append(append(dst, name...), '='), value)
-	}
-	return appendQuoted(dst, name+"="+value)
-}
-
-// appendElement appends a field without a name.
+// appendElement appends a field, in quotes if it has a comma or a quote.
 func appendElement(dst []byte, text string) []byte {
 	if !strings.ContainsAny(text, `",`) {
 		return append(dst, text...)
 	}
-	return appendQuoted(dst, text)
-}
-
-func appendQuoted(dst []byte, text string) []byte {
 	return append(append(append(dst, '"'), strings.ReplaceAll(text, `"`, `""`)...), '"')
 }
 
-// SplitFree parses one line of free CSV with either quoting. A field without a name has an empty
+// SplitFree parses one line of free CSV, with quotes around a whole field or around its value: name="a,b". A field without a name has an empty
 // Name. Nested values are in Text, for another SplitFree.
 func SplitFree(line string) ([]Field, error) {
 	texts, err := split(line)

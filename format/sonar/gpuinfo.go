@@ -8,17 +8,17 @@ import (
 
 // GPU is the state of one GPU of the host: an element of gpuinfo.
 type GPU struct {
-	FanPct      uint64 // of its highest speed; may exceed 100
-	Mode        string // compute mode; empty for the default one
-	Perf        string // performance state, "P8"
-	MemUseKiB   uint64
-	UtilPct     uint64 // of the time in which it computed
-	MemUtilPct  uint64
-	TempC       uint64 // degrees Celsius
-	PowerW      uint64 // watts
-	PowerLimitW uint64
-	ClockMHz    uint64 // of the compute elements
-	MemClockMHz uint64
+	FanPct      uint64 `sonar:"fan%"` // of its highest speed; may exceed 100
+	Mode        string `sonar:"mode"` // compute mode; empty for the default one
+	Perf        string `sonar:"perf"` // performance state, "P8"
+	MemUseKiB   uint64 `sonar:"musekib"`
+	UtilPct     uint64 `sonar:"cutil%"` // of the time in which it computed
+	MemUtilPct  uint64 `sonar:"mutil%"`
+	TempC       uint64 `sonar:"tempc"` // degrees Celsius
+	PowerW      uint64 `sonar:"poww"`  // watts
+	PowerLimitW uint64 `sonar:"powlimw"`
+	ClockMHz    uint64 `sonar:"cez"` // of the compute elements
+	MemClockMHz uint64 `sonar:"memz"`
 	UUID        string // in the new format only
 }
 
@@ -26,19 +26,7 @@ type GPU struct {
 const maxGPUs = 4096
 
 // gpuColumns are the attributes of a GPU in the order of the page of the format.
-var gpuColumns = [...]column[GPU]{
-	{"fan%", func(g *GPU) any { return &g.FanPct }},
-	{"mode", func(g *GPU) any { return &g.Mode }},
-	{"perf", func(g *GPU) any { return &g.Perf }},
-	{"musekib", func(g *GPU) any { return &g.MemUseKiB }},
-	{"cutil%", func(g *GPU) any { return &g.UtilPct }},
-	{"mutil%", func(g *GPU) any { return &g.MemUtilPct }},
-	{"tempc", func(g *GPU) any { return &g.TempC }},
-	{"poww", func(g *GPU) any { return &g.PowerW }},
-	{"powlimw", func(g *GPU) any { return &g.PowerLimitW }},
-	{"cez", func(g *GPU) any { return &g.ClockMHz }},
-	{"memz", func(g *GPU) any { return &g.MemClockMHz }},
-}
+var gpuColumns = columnsOf[GPU]()
 
 // absent returns the text of an attribute without a value in CSV, where the last value of a list
 // must not be empty: readers drop such a record.
@@ -54,7 +42,7 @@ func absent(name string) string {
 
 // set parses one attribute. It ignores unknown ones.
 func (g *GPU) set(name, text string) error {
-	at := find(gpuColumns[:], g, name)
+	at := find(gpuColumns, g, name)
 	none := ""
 	if _, isText := at.(*string); isText {
 		none = absent(name)
@@ -66,7 +54,7 @@ func (g *GPU) set(name, text string) error {
 }
 
 // element returns the attribute for a list in CSV, and whether it has a value.
-func (c *column[T]) element(rec *T) (text string, ok bool) {
+func (c column) element(rec any) (text string, ok bool) {
 	switch p := c.at(rec).(type) {
 	case *uint64:
 		return strconv.FormatUint(*p, 10), *p != 0
@@ -100,7 +88,7 @@ func gpuInfo(gpus []GPU) []Field {
 	return fields
 }
 
-func appendGPUInfo(dst []byte, gpus []GPU) []byte { return AppendFree(dst, gpuInfo(gpus), QuoteField) }
+func appendGPUInfo(dst []byte, gpus []GPU) []byte { return appendFree(dst, gpuInfo(gpus)) }
 
 func parseGPUInfo(text string) ([]GPU, error) {
 	if text == "" {
@@ -112,7 +100,7 @@ func parseGPUInfo(text string) ([]GPU, error) {
 	}
 	var gpus []GPU
 	for _, f := range fields {
-		if find(gpuColumns[:], &GPU{}, f.Name) == nil {
+		if find(gpuColumns, &GPU{}, f.Name) == nil {
 			continue
 		}
 		n := strings.Count(f.Text, "|") + 1

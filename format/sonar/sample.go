@@ -19,40 +19,42 @@ const maxInteger = 1<<52 - 1
 // Sample is one record of sonar ps: a process, or the sum of the processes of a job with the same
 // command.
 type Sample struct {
-	Version string    // of the program that wrote it, "0.13.0"; "0.6.0" for unnamed columns
-	Time    time.Time // the same in all records of one invocation
-	Host    string    // fully qualified
-	Cluster string    // in the new format only
+	Version     string    `sonar:"v"`           // of the program that wrote it, "0.13.0"; "0.6.0" for unnamed columns
+	Time        time.Time `sonar:"time"`        // the same in all records of one invocation
+	Host        string    `sonar:"host"`        // fully qualified
+	Cores       uint64    `sonar:"cores"`       // on the host; up to 0.9
+	MemTotalKiB uint64    `sonar:"memtotalkib"` // of the host; 0.8 and 0.9
+
 	// User is a name, or NoInfo, NoInfoUID(uid), or _zombie_<pid>.
-	User string
+	User string `sonar:"user"`
 	// Cmd is the name of the executable, or Unknown of a zombie, or NoInfo.
-	Cmd string
-	Job uint64 // 0: a separate job with an unknown id, never merged with others
+	Cmd string `sonar:"cmd"`
+	// Job is 0 for a separate job with an unknown id, never merged with others.
+	Job uint64 `sonar:"job"`
 	// Epoch is 0 for a job of Slurm. If Job is a process group, Epoch is the boot time of the host
 	// in seconds since the start of 2020, because process groups repeat after a boot (from 0.13).
-	Epoch uint64
-	PID   uint64 // 0 in a rolled-up record
-	PPID  uint64 // from 0.11
+	Epoch uint64 `sonar:"epoch"`
+	PID   uint64 `sonar:"pid"`  // 0 in a rolled-up record
+	PPID  uint64 `sonar:"ppid"` // from 0.11
 
-	Cores       uint64 // on the host; up to 0.9
-	MemTotalKiB uint64 // of the host; 0.8 and 0.9
-
-	CPUPct     float64 // mean over the life of the process; 100 is one core
-	CPUKiB     uint64  // virtual memory: data and stack
-	RSSAnonKiB uint64  // resident private memory; from 0.8
-	CPUTimeSec uint64  // with its ended children
-	RolledUp   uint64  // number of further processes in the record
-
-	GPUs      GPUSet
-	GPUPct    float64 // sum over the GPUs; 100 is one GPU
-	GPUMemPct float64 // the same for their memory
-	GPUKiB    uint64  // sum over the GPUs
+	CPUPct     float64 `sonar:"cpu%"`        // mean over the life of the process; 100 is one core
+	CPUKiB     uint64  `sonar:"cpukib"`      // virtual memory: data and stack
+	RSSAnonKiB uint64  `sonar:"rssanonkib"`  // resident private memory; from 0.8
+	GPUs       GPUSet  `sonar:"gpus"`        // that it uses
+	GPUPct     float64 `sonar:"gpu%"`        // sum over the GPUs; 100 is one GPU
+	GPUMemPct  float64 `sonar:"gpumem%"`     // the same for their memory
+	GPUKiB     uint64  `sonar:"gpukib"`      // sum over the GPUs
+	CPUTimeSec uint64  `sonar:"cputime_sec"` // with its ended children
+	RolledUp   uint64  `sonar:"rolledup"`    // number of further processes in the record
 
 	// Of the host; in one record of an invocation. Load is the busy time of each CPU
 	// since boot in seconds (from 0.12), GPUInfo is by index (from 0.13).
-	Load       []uint64
-	GPUInfo    []GPU
-	MemUsedKiB uint64 // memory that is not available; in the new format only
+	Load    []uint64 `sonar:"load"`
+	GPUInfo []GPU    `sonar:"gpuinfo"`
+
+	// In the new format only.
+	Cluster    string
+	MemUsedKiB uint64 // memory of the host that is not available
 }
 
 // User and Cmd without a name.
@@ -154,36 +156,12 @@ func parseBits(text string) (GPUSet, error) {
 	return g, nil
 }
 
-// processColumns are the fields of a process in the order of 0.8 and later.
-var processColumns = []column[Sample]{
-	{"user", func(s *Sample) any { return &s.User }},
-	{"cmd", func(s *Sample) any { return &s.Cmd }},
-	{"job", func(s *Sample) any { return &s.Job }},
-	{"epoch", func(s *Sample) any { return &s.Epoch }},
-	{"pid", func(s *Sample) any { return &s.PID }},
-	{"ppid", func(s *Sample) any { return &s.PPID }},
-	{"cpu%", func(s *Sample) any { return &s.CPUPct }},
-	{"cpukib", func(s *Sample) any { return &s.CPUKiB }},
-	{"rssanonkib", func(s *Sample) any { return &s.RSSAnonKiB }},
-	{"gpus", func(s *Sample) any { return &s.GPUs }},
-	{"gpu%", func(s *Sample) any { return &s.GPUPct }},
-	{"gpumem%", func(s *Sample) any { return &s.GPUMemPct }},
-	{"gpukib", func(s *Sample) any { return &s.GPUKiB }},
-	{"cputime_sec", func(s *Sample) any { return &s.CPUTimeSec }},
-	{"rolledup", func(s *Sample) any { return &s.RolledUp }},
-}
-
-// sampleColumns are the fields of all versions.
-var sampleColumns = slices.Concat([]column[Sample]{
-	{"v", func(s *Sample) any { return &s.Version }},
-	{"time", func(s *Sample) any { return &s.Time }},
-	{"host", func(s *Sample) any { return &s.Host }},
-	{"cores", func(s *Sample) any { return &s.Cores }},
-	{"memtotalkib", func(s *Sample) any { return &s.MemTotalKiB }},
-}, processColumns, []column[Sample]{
-	{"load", func(s *Sample) any { return &s.Load }},
-	{"gpuinfo", func(s *Sample) any { return &s.GPUInfo }},
-})
+// sampleColumns are the fields of all versions in the order of 0.8 and later, and processColumns the fields
+// of a process.
+var (
+	sampleColumns  = columnsOf[Sample]()
+	processColumns = sampleColumns[5:20]
+)
 
 func (s *Sample) at(name string) any { return find(sampleColumns, s, name) }
 

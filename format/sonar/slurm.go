@@ -3,6 +3,7 @@ package sonar
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,13 +32,16 @@ var JobFields = [...]string{
 	"AllocTRES", "Priority", "JobName",
 }
 
-func (j *Job) fields() [len(JobFields)]*string {
-	return [...]*string{
-		&j.JobID, &j.JobIDRaw, &j.User, &j.Account, &j.State, &j.Start, &j.End, &j.AveCPU, &j.AveDiskRead, &j.AveDiskWrite,
-		&j.AveRSS, &j.AveVMSize, &j.ElapsedRaw, &j.ExitCode, &j.Layout, &j.MaxRSS, &j.MaxVMSize, &j.MinCPU, &j.ReqCPUS, &j.ReqMem,
-		&j.ReqNodes, &j.Reservation, &j.Submit, &j.Suspended, &j.SystemCPU, &j.TimelimitRaw, &j.UserCPU, &j.NodeList, &j.Partition,
-		&j.AllocTRES, &j.Priority, &j.JobName,
+// fields returns the fields in the order of JobFields.
+func (j *Job) fields() (fields [len(JobFields)]*string) {
+	for i, name := range JobFields {
+		fields[i] = j.field(name)
 	}
+	return fields
+}
+
+func (j *Job) field(name string) *string {
+	return reflect.ValueOf(j).Elem().FieldByName(name).Addr().Interface().(*string)
 }
 
 // kept are the fields that are written even if they are empty.
@@ -54,9 +58,9 @@ func zero(value string) bool {
 
 // Failure is the record of a failed call of sacct by sonar slurm.
 type Failure struct {
-	Version   string
-	Message   string
-	Timestamp time.Time
+	Version   string    `sonar:"v"`
+	Message   string    `sonar:"error"`
+	Timestamp time.Time `sonar:"timestamp"`
 }
 
 // textFields are the fields of a Job that can be any text. A user can put line feeds and separators into some
@@ -101,8 +105,6 @@ func parseSacct(output string, texts func(dbIndex, jobIDRaw string) []string, lo
 	return jobs, errors.Join(bad...)
 }
 
-func (j *Job) field(name string) *string { return j.fields()[slices.Index(JobFields[:], name)] }
-
 // sacctValue returns a value in the form of the format.
 func sacctValue(name, value string, loc *time.Location) string {
 	if zero(value) && !kept(name) {
@@ -125,8 +127,8 @@ func (j *Job) set(name, text string) error {
 		j.Version = text
 		return nil
 	}
-	if i := slices.Index(JobFields[:], name); i >= 0 {
-		*j.fields()[i] = text
+	if slices.Contains(JobFields[:], name) {
+		*j.field(name) = text
 	}
 	return nil
 }
@@ -182,17 +184,13 @@ func AppendJobsJSON(dst []byte, jobs []Job) ([]byte, error) {
 	return append(out, "}\n"...), nil
 }
 
-var failureColumns = [...]column[Failure]{
-	{"v", func(f *Failure) any { return &f.Version }},
-	{"error", func(f *Failure) any { return &f.Message }},
-	{"timestamp", func(f *Failure) any { return &f.Timestamp }},
-}
+var failureColumns = columnsOf[Failure]()
 
 func (f *Failure) set(name, text string) error {
 	if name == "version" {
 		name = "v"
 	}
-	return parse(find(failureColumns[:], f, name), text)
+	return parse(find(failureColumns, f, name), text)
 }
 
 func (f *Failure) check() error {
@@ -208,13 +206,13 @@ func (f *Failure) check() error {
 // AppendCSV appends the record as one line of free CSV with its newline.
 func (f *Failure) AppendCSV(dst []byte) []byte {
 	e := encoder{dst: dst, start: len(dst), all: true}
-	putAll(&e, failureColumns[:], f)
+	putAll(&e, failureColumns, f)
 	return append(e.dst, '\n')
 }
 
 // AppendJSON appends the record as one JSON object and a newline.
 func (f *Failure) AppendJSON(dst []byte) []byte {
 	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true, all: true}
-	putAll(&e, failureColumns[:], f)
+	putAll(&e, failureColumns, f)
 	return append(e.dst, '}', '\n')
 }

@@ -9,15 +9,15 @@ import (
 
 // Sysinfo is the description of a host by sonar sysinfo.
 type Sysinfo struct {
-	Version     string // of the program that wrote it; empty in the oldest records
-	Timestamp   time.Time
-	Hostname    string // fully qualified
-	Description string // one line for people
-	CPUCores    uint64 // logical CPUs
-	MemGB       uint64 // GiB
-	GPUCards    uint64
-	GPUMemGB    uint64 // GiB, of all cards
-	GPUInfo     []Card // from 0.13
+	Timestamp   time.Time `sonar:"timestamp"`
+	Hostname    string    `sonar:"hostname"`    // fully qualified
+	Description string    `sonar:"description"` // one line for people
+	CPUCores    uint64    `sonar:"cpu_cores"`   // logical CPUs
+	MemGB       uint64    `sonar:"mem_gb"`      // GiB
+	GPUCards    uint64    `sonar:"gpu_cards"`
+	GPUMemGB    uint64    `sonar:"gpumem_gb"` // GiB, of all cards
+	GPUInfo     []Card    `sonar:"gpu_info"`  // from 0.13
+	Version     string    `sonar:"version"`   // of the program that wrote it; empty in the oldest records
 
 	// In the new format only.
 	Cluster string
@@ -26,47 +26,27 @@ type Sysinfo struct {
 
 // Card is the description of one GPU by sonar sysinfo.
 type Card struct {
-	BusAddr, UUID, Manufacturer, Model, Arch, Driver, Firmware string
-
-	Index                       uint64
-	MemSizeKiB                  uint64
-	PowerLimitW, MaxPowerLimitW uint64
-	MinPowerLimitW              uint64
-	MaxClockMHz, MaxMemClockMHz uint64
+	BusAddr        string `sonar:"bus_addr"`
+	Index          uint64 `sonar:"index"`
+	UUID           string `sonar:"uuid"`
+	Manufacturer   string `sonar:"manufacturer"`
+	Model          string `sonar:"model"`
+	Arch           string `sonar:"arch"`
+	Driver         string `sonar:"driver"`
+	Firmware       string `sonar:"firmware"`
+	MemSizeKiB     uint64 `sonar:"mem_size_kib"`
+	PowerLimitW    uint64 `sonar:"power_limit_watt"`
+	MaxPowerLimitW uint64 `sonar:"max_power_limit_watt"`
+	MinPowerLimitW uint64 `sonar:"min_power_limit_watt"`
+	MaxClockMHz    uint64 `sonar:"max_ce_clock_mhz"`
+	MaxMemClockMHz uint64 `sonar:"max_mem_clock_mhz"`
 }
 
-var cardColumns = [...]column[Card]{
-	{"bus_addr", func(c *Card) any { return &c.BusAddr }},
-	{"index", func(c *Card) any { return &c.Index }},
-	{"uuid", func(c *Card) any { return &c.UUID }},
-	{"manufacturer", func(c *Card) any { return &c.Manufacturer }},
-	{"model", func(c *Card) any { return &c.Model }},
-	{"arch", func(c *Card) any { return &c.Arch }},
-	{"driver", func(c *Card) any { return &c.Driver }},
-	{"firmware", func(c *Card) any { return &c.Firmware }},
-	{"mem_size_kib", func(c *Card) any { return &c.MemSizeKiB }},
-	{"power_limit_watt", func(c *Card) any { return &c.PowerLimitW }},
-	{"max_power_limit_watt", func(c *Card) any { return &c.MaxPowerLimitW }},
-	{"min_power_limit_watt", func(c *Card) any { return &c.MinPowerLimitW }},
-	{"max_ce_clock_mhz", func(c *Card) any { return &c.MaxClockMHz }},
-	{"max_mem_clock_mhz", func(c *Card) any { return &c.MaxMemClockMHz }},
-}
+var cardColumns, sysinfoColumns = columnsOf[Card](), columnsOf[Sysinfo]()
 
-func (c *Card) set(name, text string) error { return parse(find(cardColumns[:], c, name), text) }
+func (c *Card) set(name, text string) error { return parse(find(cardColumns, c, name), text) }
 
-var sysinfoColumns = [...]column[Sysinfo]{
-	{"timestamp", func(s *Sysinfo) any { return &s.Timestamp }},
-	{"hostname", func(s *Sysinfo) any { return &s.Hostname }},
-	{"description", func(s *Sysinfo) any { return &s.Description }},
-	{"cpu_cores", func(s *Sysinfo) any { return &s.CPUCores }},
-	{"mem_gb", func(s *Sysinfo) any { return &s.MemGB }},
-	{"gpu_cards", func(s *Sysinfo) any { return &s.GPUCards }},
-	{"gpumem_gb", func(s *Sysinfo) any { return &s.GPUMemGB }},
-	{"gpu_info", func(s *Sysinfo) any { return &s.GPUInfo }},
-	{"version", func(s *Sysinfo) any { return &s.Version }},
-}
-
-func (s *Sysinfo) set(name, text string) error { return parse(find(sysinfoColumns[:], s, name), text) }
+func (s *Sysinfo) set(name, text string) error { return parse(find(sysinfoColumns, s, name), text) }
 
 // parseCards parses the CSV of gpu_info: a list of nested records.
 func parseCards(text string) ([]Card, error) {
@@ -105,7 +85,7 @@ func (s *Sysinfo) AppendJSON(dst []byte) ([]byte, error) {
 	if err := s.valid(); err != nil {
 		return dst, err
 	}
-	return append(appendObject(dst, sysinfoColumns[:], s), '\n'), nil
+	return append(appendObject(dst, sysinfoColumns, s), '\n'), nil
 }
 
 // AppendCSV appends the record as one line of free CSV with its newline. The cards
@@ -115,7 +95,7 @@ func (s *Sysinfo) AppendCSV(dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	e := encoder{dst: dst, start: len(dst)}
-	putAll(&e, sysinfoColumns[:], s)
+	putAll(&e, sysinfoColumns, s)
 	return append(e.dst, '\n'), nil
 }
 
@@ -126,19 +106,19 @@ func appendCards(dst []byte, cards []Card) []byte {
 			dst = append(dst, ',')
 		}
 		var card encoder
-		putAll(&card, cardColumns[:], &cards[i])
+		putAll(&card, cardColumns, &cards[i])
 		dst = appendElement(dst, string(card.dst))
 	}
 	return dst
 }
 
 func (s *Sysinfo) valid() error {
-	err := writable(sysinfoColumns[:], s, "")
+	err := writable(sysinfoColumns, s, "")
 	if n := len(s.GPUInfo); err == nil && n > maxGPUs {
 		err = fmt.Errorf("%d cards are more than a host has", n)
 	}
 	for i := 0; err == nil && i < len(s.GPUInfo); i++ {
-		err = writable(cardColumns[:], &s.GPUInfo[i], " of card "+strconv.Itoa(i))
+		err = writable(cardColumns, &s.GPUInfo[i], " of card "+strconv.Itoa(i))
 	}
 	if err == nil {
 		err = s.check()
