@@ -12,10 +12,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/ftdc"
 )
 
-func fixture(t *testing.T) FS {
+func fixture(t *testing.T) proc.FS {
 	t.Helper()
 	archive, err := txtar.ParseFile("testdata/proc.txtar")
 	if err != nil {
@@ -25,7 +26,7 @@ func fixture(t *testing.T) FS {
 	if err := txtar.Write(archive, dir); err != nil {
 		t.Fatal(err)
 	}
-	return NewFS(dir)
+	return proc.NewFS(dir, filepath.Join(dir, "sys"))
 }
 
 // record lets an FTDC record for n seconds and returns the values by name.
@@ -56,29 +57,28 @@ func record(t *testing.T, seconds int, add func(*ftdc.FTDC)) []map[string]float3
 
 func TestStats(t *testing.T) {
 	fs := fixture(t)
+	host, tree := NewHost(fs), NewTree(proc.NewFS("/proc", "/sys"), os.Getpid())
+	defer host.Close()
+	defer tree.Close()
 	data := record(t, 1, func(f *ftdc.FTDC) {
-		f.Add("proc", NewProcess(fs, 42))
-		f.Add("host", NewHost(fs))
-		f.Add("net", NewNet(fs))
+		f.Add("tree", tree)
+		f.Add("host", host)
 	})
 	if len(data) != 1 {
 		t.Fatalf("%d data", len(data))
 	}
 	for name, want := range map[string]float32{
-		"proc.UserCPUSecs": 2.5, "proc.SystemCPUSecs": 0.75, "proc.ElapsedSecs": 100, "proc.Threads": 9, "proc.MajorFaults": 7,
-		"proc.VirtualMB": 2, "proc.ResidentMB": 100 * float32(os.Getpagesize()) / 1e6, "proc.OpenFiles": 2, "proc.ReadMB": 3,
-		"proc.WrittenMB": 4, "proc.VoluntarySw": 11, "proc.NonvoluntarySw": 12,
-		"host.UserCPUSecs": 1.5, "host.SystemCPUSecs": 2, "host.IdleCPUSecs": 30, "host.IOWaitCPUSecs": 0.4, "host.StealCPUSecs": 0.07,
-		"host.Load1": 0.5, "host.Load5": 1.25, "host.Load15": 2, "host.MemTotalMB": 1024, "host.MemFreeMB": 512, "host.MemAvailableMB": 768,
-		"host.CPUStallUsec": 123456, "net.Interfaces.eth0.RxBytes": 5e6, "net.Interfaces.eth0.RxDropped": 2,
-		"net.Interfaces.eth0.TxPackets": 300, "net.Interfaces.eth0.TxErrors": 3, "net.Interfaces.lo.TxBytes": 100,
-		"net.TCPSockets": 5, "net.UDPSockets": 2, "net.OpenOrphan": 1,
+		"host.busy_ticks": 368, "host.all_ticks": 3408, "host.cpus": 1, "host.mem_total": 1000000 << 10, "host.mem_free": 500000 << 10,
+		"host.mem_available": 750000 << 10, "host.net_rx_bytes": 5000000, "host.net_tx_bytes": 60000,
 	} {
 		if got, ok := data[0][name]; !ok || got != want {
 			t.Errorf("%s is %v (recorded: %t), want %v", name, got, ok, want)
 		}
 	}
-	for _, name := range []string{"host.SwapFreeMB", "host.IOStallUsec", "host.MemoryStallUsec"} {
+	if data[0]["tree.rss"] < 1<<20 {
+		t.Errorf("the resident memory of this process is %v", data[0]["tree.rss"])
+	}
+	for _, name := range []string{"host.swap_free", "host.disk_read_bytes", "host.hugepages_free"} {
 		if v, ok := data[0][name]; ok {
 			t.Errorf("%s is not in the files and recorded as %v", name, v)
 		}
@@ -89,7 +89,7 @@ func TestStats(t *testing.T) {
 func TestStatsOfDamagedFiles(t *testing.T) {
 	fs := fixture(t)
 	var names []string
-	err := filepath.WalkDir(fs.root, func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(fs.Proc, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			names = append(names, path)
 		}
@@ -107,22 +107,14 @@ func TestStatsOfDamagedFiles(t *testing.T) {
 			if err := os.WriteFile(name, text[:cut], 0o644); err != nil {
 				t.Fatal(err)
 			}
-			NewProcess(fs, 42).Stats()
-			NewHost(fs).Stats()
-			NewNet(fs).Stats()
+			host := NewHost(fs)
+			host.Stats()
+			host.Close()
 		}
 	}
-	if s := NewProcess(fs, 43).Stats().(ProcessStats); s != (ProcessStats{}) {
+	tree := NewTree(fs, 43)
+	defer tree.Close()
+	if s := tree.Stats().(map[string]uint64); len(s) != 0 {
 		t.Errorf("figures of a process that is not there: %+v", s)
-	}
-}
-
-func TestStatsOfThisProcess(t *testing.T) {
-	s := NewProcess(NewFS("/proc"), os.Getpid()).Stats().(ProcessStats)
-	if s.Threads == nil || *s.Threads < 1 || s.ResidentMB == nil || *s.ResidentMB < 1 || s.OpenFiles == nil || *s.OpenFiles < 3 {
-		t.Errorf("%+v", s)
-	}
-	if h := NewHost(NewFS("/proc")).Stats().(HostStats); h.MemTotalMB == nil || *h.MemTotalMB < 10 {
-		t.Errorf("%+v", h)
 	}
 }
