@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/e2e/samples"
 )
 
 // writes keeps each write on its own.
@@ -125,7 +125,7 @@ func TestSampleWriterWithAReaderThatStandsStill(t *testing.T) {
 		if err := o.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "5 lines") {
 			t.Errorf("%v", err)
 		}
-		_, rows, err := resourcetracker.ReadCSV(strings.NewReader(text.String()))
+		_, rows, err := samples.ReadCSV(strings.NewReader(text.String()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/samples"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 )
 
@@ -57,7 +58,7 @@ func TestSamplesSpansGaps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, rows, err := resourcetracker.ReadCSV(strings.NewReader(strings.Join(out.list, "")))
+	_, rows, err := samples.ReadCSV(strings.NewReader(strings.Join(out.list, "")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestSamplesJSON(t *testing.T) {
 		t.Fatalf("%q", out.list)
 	}
 	for _, line := range out.list {
-		s, _, err := resourcetracker.DecodeJSON([]byte(line))
+		s, _, err := samples.DecodeJSON([]byte(line))
 		if err != nil || s.TimestampSecs != 101 || s.JobName != rt.Some("j") {
 			t.Errorf("%v in %s", err, line)
 		}
@@ -93,7 +94,7 @@ func TestSamplesJSON(t *testing.T) {
 	if strings.Contains(out.list[0], "actual_interval_ms") || !strings.Contains(out.list[1], `,"actual_interval_ms":`) {
 		t.Errorf("the interval is in %q", out.list)
 	}
-	first, _, err := resourcetracker.DecodeJSON([]byte(out.list[0]))
+	first, _, err := samples.DecodeJSON([]byte(out.list[0]))
 	if err != nil || first.Network[0].RxBytesPerSec != rt.Some(10.0) {
 		t.Errorf("rate %v, %v", first.Network[0].RxBytesPerSec, err)
 	}

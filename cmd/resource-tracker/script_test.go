@@ -22,7 +22,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/await"
-	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/e2e/samples"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -143,7 +143,7 @@ func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
 		if !json.Valid([]byte(line)) {
 			ts.Fatalf("not JSON: %s", line)
 		}
-		s, version, err := resourcetracker.DecodeJSON([]byte(line))
+		s, version, err := samples.DecodeJSON([]byte(line))
 		ts.Check(err)
 		if version != rt.Version || s.TimestampSecs < last || !s.CPU.UtilizationPct.Valid() || s.CPU.ProcessCount.Or(0) < 1 {
 			ts.Fatalf("version %q, time %d after %d, in %s", version, s.TimestampSecs, last, line)
@@ -156,7 +156,7 @@ func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
 func cmdCSV(ts *testscript.TestScript, neg bool, args []string) {
 	least, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	_, rows, err := resourcetracker.ReadCSV(strings.NewReader(ts.ReadFile(args[0])))
+	_, rows, err := samples.ReadCSV(strings.NewReader(ts.ReadFile(args[0])))
 	ts.Check(err)
 	n := 0
 	for row, err := range rows {

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt/e2e/await"
+	"github.com/resource-tracker/rt/e2e/samples"
 	"github.com/resource-tracker/rt/e2e/testsite"
-	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/internal/procfile"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -82,7 +82,7 @@ func TestSenderIsSeparate(t *testing.T) {
 		t.Errorf("%+v, received %+v", o, ended)
 	}
 	for line := range strings.Lines(o.stdout) {
-		sample, _, err := resourcetracker.DecodeJSON([]byte(line))
+		sample, _, err := samples.DecodeJSON([]byte(line))
 		if err != nil || sample.CPU.ProcessChildCount.Or(99) != 0 {
 			t.Errorf("%d processes below cat, %v", sample.CPU.ProcessChildCount.Or(99), err)
 		}

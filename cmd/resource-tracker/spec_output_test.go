@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resource-tracker/rt/e2e/samples"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 )
 
@@ -284,7 +285,7 @@ func TestT_CSV_05(t *testing.T) {
 	}
 
 	csv := runsOf(t).csv
-	_, all, err := resourcetracker.ReadCSV(strings.NewReader(csv))
+	_, all, err := samples.ReadCSV(strings.NewReader(csv))
 	if err != nil {
 		t.Fatal(err)
 	}

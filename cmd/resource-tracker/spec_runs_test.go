@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/samples"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -172,7 +173,7 @@ func ran(t *testing.T, dir string, args ...string) (stdout, stderr string, statu
 func decoded(lines []string) ([]rt.Sample, error) {
 	var out []rt.Sample
 	for _, line := range lines {
-		s, _, err := resourcetracker.DecodeJSON([]byte(line))
+		s, _, err := samples.DecodeJSON([]byte(line))
 		if err != nil {
 			return nil, fmt.Errorf("%w in %s", err, line)
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/resource-tracker/rt/e2e/await"
+	"github.com/resource-tracker/rt/e2e/samples"
 	"github.com/resource-tracker/rt/e2e/testsite"
-	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -60,7 +60,7 @@ func unzip(t *testing.T, packed []byte) []byte {
 // rows checks a CSV and returns how many rows it has.
 func rows(t *testing.T, csv []byte) (n int) {
 	t.Helper()
-	_, all, err := resourcetracker.ReadCSV(bytes.NewReader(csv))
+	_, all, err := samples.ReadCSV(bytes.NewReader(csv))
 	if err != nil {
 		t.Fatalf("%v in %s", err, csv)
 	}

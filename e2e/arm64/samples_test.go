@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/e2e/samples"
 )
 
 // emulated returns the command that runs a program of linux/arm64: RT_QEMU is the
@@ -96,7 +96,7 @@ func TestSamplesAsJSON(t *testing.T) {
 	cpus, memory := machine(t)
 	var before rt.Sample
 	for i, line := range lines(t, 2, "--interval", "1", "--format", "json") {
-		s, _, err := resourcetracker.DecodeJSON([]byte(line))
+		s, _, err := samples.DecodeJSON([]byte(line))
 		if err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
@@ -120,7 +120,7 @@ func TestSamplesAsJSON(t *testing.T) {
 func TestSamplesAsCSV(t *testing.T) {
 	got := lines(t, 3, "--interval", "1", "--format", "csv")
 	cpus, memory := machine(t)
-	_, rows, err := resourcetracker.ReadCSV(strings.NewReader(strings.Join(got, "\n") + "\n"))
+	_, rows, err := samples.ReadCSV(strings.NewReader(strings.Join(got, "\n") + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

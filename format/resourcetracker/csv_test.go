@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/samples"
 )
 
 func u(v uint64) rt.Opt[uint64]   { return rt.Some(v) }
@@ -123,7 +124,7 @@ func TestSpaceOddities(t *testing.T) {
 		if got := strings.Join(strings.Split(row, ",")[13:16], ","); got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
-		if _, rows, err := ReadCSV(strings.NewReader(CSVHeader + row)); err != nil {
+		if _, rows, err := samples.ReadCSV(strings.NewReader(CSVHeader + row)); err != nil {
 			t.Error(err)
 		} else {
 			for _, err := range rows {

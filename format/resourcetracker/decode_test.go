@@ -7,15 +7,16 @@ import (
 	"testing/iotest"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/samples"
 )
 
-func readAll(t *testing.T, text string) (Dialect, []Row, error) {
+func readAll(t *testing.T, text string) (samples.Dialect, []samples.Row, error) {
 	t.Helper()
-	dialect, rows, err := ReadCSV(strings.NewReader(text))
+	dialect, rows, err := samples.ReadCSV(strings.NewReader(text))
 	if err != nil {
 		return dialect, nil, err
 	}
-	var out []Row
+	var out []samples.Row
 	for row, err := range rows {
 		if err != nil {
 			return dialect, out, err
@@ -27,7 +28,7 @@ func readAll(t *testing.T, text string) (Dialect, []Row, error) {
 
 func TestReadCSV(t *testing.T) {
 	dialect, rows, err := readAll(t, CSVHeader+fullRow+"7"+strings.Repeat(",", 20)+"\n8"+strings.Repeat(",", 20)+"NaN\n")
-	if err != nil || dialect != Spec || len(rows) != 3 {
+	if err != nil || dialect != samples.Spec || len(rows) != 3 {
 		t.Fatalf("dialect %d, %d rows, %v", dialect, len(rows), err)
 	}
 	want := fullScalars()
@@ -37,7 +38,7 @@ func TestReadCSV(t *testing.T) {
 	if rows[0].Timestamp != 1743300000 || rows[0].Scalars != want {
 		t.Errorf("got  %+v\nwant %+v", rows[0].Scalars, want)
 	}
-	if rows[1] != (Row{Timestamp: 7}) || rows[2] != (Row{Timestamp: 8}) {
+	if rows[1] != (samples.Row{Timestamp: 7}) || rows[2] != (samples.Row{Timestamp: 8}) {
 		t.Errorf("empty rows: %+v", rows[1:])
 	}
 }
@@ -47,7 +48,7 @@ func TestReadLiveCSV(t *testing.T) {
 	p := rt.ProcessScalars{Children: u(3), UserMillis: u(1500), SystemMillis: u(20), CPUUsage: f(0.152), Memory: u(5 << 20), DiskReadBytes: u(8),
 		GPU: rt.GPUUse{Usage: f(1.5), VRAMUsed: u(7 << 20), Utilized: u(2)}}
 	dialect, rows, err := readAll(t, LiveCSVHeader+string(AppendLiveCSV(nil, 9, &s, u(42), &p)))
-	if err != nil || dialect != Live || len(rows) != 1 {
+	if err != nil || dialect != samples.Live || len(rows) != 1 {
 		t.Fatalf("dialect %d, %d rows, %v", dialect, len(rows), err)
 	}
 	if rows[0].Process != p || rows[0].PID != u(42) {
@@ -86,7 +87,7 @@ func TestReadCSVSaysWhereItIsWrong(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, _, err := readAll(t, tt.text)
-		var parse *ParseError
+		var parse *samples.ParseError
 		if !errors.As(err, &parse) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
@@ -95,7 +96,7 @@ func TestReadCSVSaysWhereItIsWrong(t *testing.T) {
 
 func TestReadCSVPassesOnReadErrors(t *testing.T) {
 	broken := errors.New("disk on fire")
-	if _, _, err := ReadCSV(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+	if _, _, err := samples.ReadCSV(iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Errorf("header: %v", err)
 	}
 }
@@ -117,12 +118,12 @@ func FuzzReadCSV(f *testing.F) {
 			return
 		}
 		out := []byte(CSVHeader)
-		if dialect == Live {
+		if dialect == samples.Live {
 			out = []byte(LiveCSVHeader)
 		}
 		for i := range rows {
 			r := &rows[i]
-			if dialect == Live {
+			if dialect == samples.Live {
 				out = AppendLiveCSV(out, r.Timestamp, &r.Scalars, r.PID, &r.Process)
 			} else {
 				out = AppendCSV(out, r.Timestamp, &r.Scalars)

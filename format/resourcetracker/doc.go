@@ -4,5 +4,5 @@
 //
 // A value that was not read is null in JSON and an empty field in CSV. The
 // encoders append to a buffer, allocate nothing for CSV, and give the same bytes
-// for the same input. The decoders are strict. ExportCSV and ExportJSON convert a spooled run.
+// for the same input. ExportCSV and ExportJSON convert a spooled run.
 package resourcetracker

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/samples"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 )
 
-func ExampleReadCSV() {
+func ExampleAppendCSV() {
 	file := []byte(resourcetracker.CSVHeader)
 	file = resourcetracker.AppendCSV(file, 1772367180, &rt.Scalars{Processes: rt.Some[uint64](7)})
-	_, rows, err := resourcetracker.ReadCSV(bytes.NewReader(file))
+	_, rows, err := samples.ReadCSV(bytes.NewReader(file))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,11 +1,6 @@
 package resourcetracker
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"math"
 	"reflect"
@@ -147,29 +142,4 @@ func appendString(dst []byte, s string) []byte {
 		}
 	}
 	return append(dst, '"')
-}
-
-// DecodeJSON parses one line of AppendJSON: the sample, without its
-// Scalars, and the version. A field that is not in section 6.1 is an error, except that of
-// WithInterval.
-func DecodeJSON(line []byte) (rt.Sample, string, error) {
-	var doc struct {
-		rt.Sample
-		Version  *string `json:"resource-tracker-version"`
-		Interval uint64  `json:"actual_interval_ms"`
-	}
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	err := d.Decode(&doc)
-	if err == nil {
-		if _, end := d.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("more than one value in the line")
-		} else if doc.Version == nil {
-			err = errors.New("no " + VersionKey + " in it")
-		}
-	}
-	if err != nil {
-		return rt.Sample{}, "", fmt.Errorf("resourcetracker: parse a JSON sample: %w", err)
-	}
-	return doc.Sample, *doc.Version, nil
 }

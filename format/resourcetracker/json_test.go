@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/samples"
 )
 
 func fullSample() rt.Sample {
@@ -82,7 +83,7 @@ func TestJSONFieldsAreThoseOfTheSample(t *testing.T) {
 	if !reflect.DeepEqual(a, b) {
 		t.Errorf("got  %v\nwant %v", b, a)
 	}
-	back, version, err := DecodeJSON(AppendJSON(nil, &s, "v"))
+	back, version, err := samples.DecodeJSON(AppendJSON(nil, &s, "v"))
 	if err != nil || version != "v" || !reflect.DeepEqual(back, s) {
 		t.Errorf("decoded %+v, %q, %v", back, version, err)
 	}
@@ -141,7 +142,7 @@ func TestDecodeJSONIsStrict(t *testing.T) {
 		`{"cpus":{}}`:                 "unknown field",
 		`{"resource-tracker-version"`: "unexpected EOF",
 	} {
-		if _, _, err := DecodeJSON([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := samples.DecodeJSON([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
@@ -154,7 +155,7 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, x float64, n uint64) {
 		s := rt.Sample{JobName: rt.Some(name), Network: []rt.NetMetrics{{Interface: name, RxBytesPerSec: rt.Some(x), RxBytesTotal: u(n)}}}
 		line := AppendJSON(nil, &s, name)
-		back, _, err := DecodeJSON(line)
+		back, _, err := samples.DecodeJSON(line)
 		if err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}

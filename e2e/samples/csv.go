@@ -1,4 +1,6 @@
-package resourcetracker
+// Package samples reads the samples of resource-tracker strictly, for tests: CSV (section 7.2 of the specification
+// and the live dialect) and JSON Lines (section 7.1). It shares no code with the writer.
+package samples
 
 import (
 	"bufio"
@@ -41,10 +43,23 @@ type ParseError struct {
 
 func (e *ParseError) Error() string {
 	if e.Column == "" {
-		return fmt.Sprintf("resourcetracker: CSV line %d: %s", e.Line, e.Reason)
+		return fmt.Sprintf("samples: CSV line %d: %s", e.Line, e.Reason)
 	}
-	return fmt.Sprintf("resourcetracker: CSV line %d, column %s: %s", e.Line, e.Column, e.Reason)
+	return fmt.Sprintf("samples: CSV line %d, column %s: %s", e.Line, e.Column, e.Reason)
 }
+
+// The header lines of the dialects.
+const csvHeader = "timestamp,processes,utime,stime,cpu_usage,memory_free,memory_used,memory_buffers,memory_cached," +
+	"memory_active,memory_inactive,disk_read_bytes,disk_write_bytes,disk_space_total_gb,disk_space_used_gb," +
+	"disk_space_free_gb,net_recv_bytes,net_sent_bytes,gpu_usage,gpu_vram,gpu_utilized\n"
+
+const liveCSVHeader = "timestamp,system_processes,system_utime,system_stime,system_cpu_usage,system_memory_free_mib," +
+	"system_memory_used_mib,system_memory_buffers_mib,system_memory_cached_mib,system_memory_active_mib," +
+	"system_memory_inactive_mib,system_disk_read_bytes,system_disk_write_bytes,system_disk_space_total_gb," +
+	"system_disk_space_used_gb,system_disk_space_free_gb,system_net_recv_bytes,system_net_sent_bytes," +
+	"system_gpu_usage,system_gpu_vram_mib,system_gpu_utilized,process_pid,process_children,process_utime," +
+	"process_stime,process_cpu_usage,process_memory_mib,process_disk_read_bytes,process_disk_write_bytes," +
+	"process_gpu_usage,process_gpu_vram_mib,process_gpu_utilized\n"
 
 // maxLine is longer than any row with 32 columns of 20 digits, in bytes.
 const maxLine = 4096
@@ -63,11 +78,11 @@ func ReadCSV(r io.Reader) (Dialect, iter.Seq2[Row, error], error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	dialect, columns := Spec, CSVHeader
+	dialect, columns := Spec, csvHeader
 	switch string(header) + "\n" {
-	case CSVHeader:
-	case LiveCSVHeader:
-		dialect, columns = Live, LiveCSVHeader
+	case csvHeader:
+	case liveCSVHeader:
+		dialect, columns = Live, liveCSVHeader
 	default:
 		return 0, nil, &ParseError{Line: 1, Reason: "not the header of a resource-tracker file, which begins with timestamp,processes or timestamp,system_processes"}
 	}
@@ -103,7 +118,7 @@ func readLine(br *bufio.Reader, line int) ([]byte, error) {
 	case errors.Is(err, io.EOF):
 		return nil, &ParseError{Line: line, Reason: "the file ends within it"}
 	}
-	return nil, fmt.Errorf("resourcetracker: read CSV line %d: %w", line, err)
+	return nil, fmt.Errorf("samples: read CSV line %d: %w", line, err)
 }
 
 // fields parses the fields of one line from left to right and keeps the first error.
@@ -119,7 +134,7 @@ func parseRow(b []byte, line int, names []string) (Row, error) {
 	if n := bytes.Count(b, []byte(",")) + 1; n != len(names) {
 		return Row{}, &ParseError{Line: line, Reason: fmt.Sprintf("%d fields, the header has %d", n, len(names))}
 	}
-	f := fields{rest: bytes.TrimSuffix(b, []byte(","+notANumber)), line: line, names: names}
+	f := fields{rest: bytes.TrimSuffix(b, []byte(",NaN")), line: line, names: names}
 	row := Row{Timestamp: f.timestamp()}
 	s := &row.Scalars
 	s.Processes = f.whole()
@@ -133,7 +148,7 @@ func parseRow(b []byte, line int, names []string) (Row, error) {
 	s.GPUUsage = f.fraction()
 	s.GPUVRAMUsed = f.mebibytes()
 	s.GPUUtilized = f.whole()
-	if len(names) > strings.Count(CSVHeader, ",")+1 {
+	if len(names) > strings.Count(csvHeader, ",")+1 {
 		f.live(&row)
 	}
 	if f.err != nil {
