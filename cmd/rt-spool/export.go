@@ -71,7 +71,7 @@ func exportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scop
 	if err != nil {
 		return err
 	}
-	return resourcetracker.ExportJSON(ctx, w, r, scope, &program)
+	return resourcetracker.ExportJSON(ctx, w, r, scope, program.Until)
 }
 
 func exportFormats() string {

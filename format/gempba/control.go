@@ -102,25 +102,12 @@ func milliseconds(text string) (uint64, error) {
 	return uint64(f), nil
 }
 
-// AppendControl appends a control line in the form that GemPBA's parser requires: lower case,
-// without blanks, unsigned.
-func AppendControl(b []byte, c Control) []byte {
-	b = append(append(append(b, `{"kind":"`...), c.Kind...), '"')
-	if c.Kind != BeNodeSentinel {
-		b = strconv.AppendUint(append(b, `,"value":`...), c.Value, 10)
-	}
-	if id, ok := c.WorkerID.Get(); ok {
-		b = strconv.AppendUint(append(b, `,"worker_id":`...), uint64(id), 10)
-	}
-	return append(b, "}\n"...)
-}
-
 // ControlLines splits the bytes of one client into lines and calls each for every complete line. The
 // rest waits for more bytes. After an error the client must be dropped.
 type ControlLines struct{ pending []byte }
 
-// Take takes received bytes.
-func (l *ControlLines) Take(b []byte, each func(Control)) error {
+// AddBytes adds received bytes.
+func (l *ControlLines) AddBytes(b []byte, each func(Control)) error {
 	for len(b) > 0 {
 		text, rest, whole := bytes.Cut(b, []byte("\n"))
 		if len(l.pending)+len(text) > MaxPending {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 
 	"github.com/resource-tracker/rt"
@@ -64,18 +63,6 @@ func (d *Decoder) Next() (*Envelope, error) {
 		return nil, fmt.Errorf("line %d of the telemetry: %w", d.line+1, ErrCut)
 	default:
 		return nil, fmt.Errorf("read line %d of the telemetry: %w", d.line+1, err)
-	}
-}
-
-// All yields the lines until the end. After an error that concerns one line, continuing skips it.
-func (d *Decoder) All() iter.Seq2[*Envelope, error] {
-	return func(yield func(*Envelope, error) bool) {
-		for {
-			e, err := d.Next()
-			if errors.Is(err, io.EOF) || !yield(e, err) || d.lines.Err() != nil {
-				return
-			}
-		}
 	}
 }
 

@@ -2,7 +2,7 @@
 // per line and tick, each with the full state of all workers and hosts, and control lines in the
 // other direction.
 //
-//	for env, err := range gempba.NewDecoder(conn).All() { ... }
+//	envelope, err := gempba.NewDecoder(conn).Next()
 //
 // Counters are cumulative: of a worker since its start, of a host since its boot. A value that was
 // not read is absent and written as null, never as zero. Bare nan and inf, which GemPBA writes for

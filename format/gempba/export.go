@@ -137,11 +137,11 @@ func (e *exporter) envelope(s *rt.Snapshot) *Envelope {
 	}
 	for i := range s.Steps {
 		if t := &s.Steps[i]; t.Task.Valid() {
-			e.worker(out, s, t.Step, t.Task, t.CPUUsage, resident(t.Anon, t.Shmem), e.pid(s, t.Step, t.Task))
+			e.addWorker(out, s, t.Step, t.Task, t.CPUUsage, resident(t.Anon, t.Shmem), e.pid(s, t.Step, t.Task))
 		}
 	}
 	if !e.tasks {
-		e.whole(out, s)
+		e.addJob(out, s)
 	}
 	slices.SortFunc(out.Workers, func(a, b WorkerFrame) int { return int(a.WorkerID) - int(b.WorkerID) })
 	out.Nodes = []NodeFrame{e.node(s)}
@@ -150,8 +150,8 @@ func (e *exporter) envelope(s *rt.Snapshot) *Envelope {
 	return out
 }
 
-// whole adds the one worker of a run with unknown tasks.
-func (e *exporter) whole(out *Envelope, s *rt.Snapshot) {
+// addJob adds the one worker of a run with unknown tasks.
+func (e *exporter) addJob(out *Envelope, s *rt.Snapshot) {
 	if user, ok := s.Tree.CPUUserTicks.Get(); ok && s.Job.Phase == rt.JobNone {
 		micros := rt.Some((user + s.Tree.CPUSystemTicks.Or(0)) * (1e6 / rt.TicksPerSecond))
 		pid := rt.None[int64]()
@@ -159,14 +159,14 @@ func (e *exporter) whole(out *Envelope, s *rt.Snapshot) {
 			pid.Set(int64(p))
 		}
 		memory, _ := s.Tree.Memory(&s.Node)
-		e.worker(out, s, "", rt.None[uint64](), micros, memory, pid)
+		e.addWorker(out, s, "", rt.None[uint64](), micros, memory, pid)
 	} else if s.Job.Phase == rt.JobPresent {
-		e.worker(out, s, "", rt.None[uint64](), s.Job.CPUUsage, resident(s.Job.Anon, s.Job.Shmem), rt.None[int64]())
+		e.addWorker(out, s, "", rt.None[uint64](), s.Job.CPUUsage, resident(s.Job.Anon, s.Job.Shmem), rt.None[int64]())
 		out.Workers[len(out.Workers)-1].ProcessThreads = s.Job.Threads
 	}
 }
 
-func (e *exporter) worker(out *Envelope, s *rt.Snapshot, step string, task rt.Opt[uint64], cpu, rss rt.Opt[uint64], pid rt.Opt[int64]) {
+func (e *exporter) addWorker(out *Envelope, s *rt.Snapshot, step string, task rt.Opt[uint64], cpu, rss rt.Opt[uint64], pid rt.Opt[int64]) {
 	at := slices.IndexFunc(e.workers, func(w worker) bool { return w.step == step && w.task == task })
 	if at < 0 {
 		if len(e.workers) == MaxWorkers {

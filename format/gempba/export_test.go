@@ -3,7 +3,9 @@ package gempba
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,13 +23,16 @@ func replayed(t *testing.T, r *spool.Reader) (lines []*Envelope) {
 	if err := Export(t.Context(), &out, r, 0); err != nil {
 		t.Fatal(err)
 	}
-	for e, err := range NewDecoder(&out).All() {
+	for d := NewDecoder(&out); ; {
+		e, err := d.Next()
+		if errors.Is(err, io.EOF) {
+			return lines
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		lines = append(lines, e)
 	}
-	return lines
 }
 
 func TestExportGemPBAOfTasks(t *testing.T) {

@@ -1,6 +1,7 @@
 package gempba
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,9 +17,33 @@ import (
 // ErrLine means that a line of GemPBA that is stored with a run cannot be parsed.
 var ErrLine = errors.New("a stored line of GemPBA")
 
+// source is the source of the records of lines.
+const source = "gempba"
+
+// Kept makes records of the lines of a program. The zero value has made none.
+type Kept struct{ topology []byte } // of the newest record with one
+
+// Record returns the record of a line that came at the time at, in nanoseconds since the epoch: without its
+// topology if that has not changed.
+func (k *Kept) Record(e Envelope, at int64) (rt.Record, error) {
+	if e.Topology != nil {
+		topology, err := json.Marshal(e.Topology)
+		if err != nil {
+			return rt.Record{}, err
+		}
+		if bytes.Equal(topology, k.topology) {
+			e.Topology = nil
+		} else {
+			k.topology = topology
+		}
+	}
+	line, err := AppendLine(nil, &e)
+	return rt.Record{Time: at, Source: source, Body: bytes.TrimSuffix(line, []byte("\n"))}, err
+}
+
 // storedLines visits the stored lines of the GemPBA program, each with the time when it came.
 func storedLines(ctx context.Context, r *spool.Reader, visit func(at int64, e *Envelope) error) error {
-	for rec, err := range r.Records(ctx, "gempba") {
+	for rec, err := range r.Records(ctx, source) {
 		if err != nil {
 			return err
 		}
@@ -37,7 +62,7 @@ func storedLines(ctx context.Context, r *spool.Reader, visit func(at int64, e *E
 func Figures(ctx context.Context, r *spool.Reader) (*report.GemPBA, error) {
 	t := tally{workers: map[uint32]*workerTally{}, edges: map[[2]uint32]*edgeTally{}}
 	err := storedLines(ctx, r, func(_ int64, e *Envelope) error {
-		t.add(e)
+		t.addLine(e)
 		return nil
 	})
 	if err != nil || t.lines == 0 {
@@ -72,7 +97,7 @@ type restarted struct {
 	rt.Opt[uint64]
 }
 
-func (c *restarted) add(v rt.Opt[uint64]) {
+func (c *restarted) addValue(v rt.Opt[uint64]) {
 	now, ok := v.Get()
 	if !ok {
 		return
@@ -90,7 +115,7 @@ func (c *restarted) sum() rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-func (t *tally) add(e *Envelope) {
+func (t *tally) addLine(e *Envelope) {
 	t.lines++
 	t.hosts = max(t.hosts, len(e.Nodes))
 	totals := e.Totals()
@@ -102,14 +127,14 @@ func (t *tally) add(e *Envelope) {
 			w = &workerTally{}
 			t.workers[f.WorkerID] = w
 		}
-		w.take(f, e.TS)
+		w.addFrame(f, e.TS)
 		for _, edge := range f.EdgesOut {
 			key := [2]uint32{f.WorkerID, edge.To}
 			if t.edges[key] == nil {
 				t.edges[key] = &edgeTally{}
 			}
-			t.edges[key].bytes.add(rt.Some(edge.Bytes))
-			t.edges[key].count.add(rt.Some(edge.Count))
+			t.edges[key].bytes.addValue(rt.Some(edge.Bytes))
+			t.edges[key].count.addValue(rt.Some(edge.Count))
 		}
 	}
 	if e.Topology == nil {
@@ -122,13 +147,13 @@ func (t *tally) add(e *Envelope) {
 	}
 }
 
-func (w *workerTally) take(f *WorkerFrame, ts int64) {
-	w.local.add(f.TasksLocalTotal)
-	w.sent.add(f.TasksSentTotal)
-	w.recv.add(f.TasksRecvTotal)
+func (w *workerTally) addFrame(f *WorkerFrame, ts int64) {
+	w.local.addValue(f.TasksLocalTotal)
+	w.sent.addValue(f.TasksSentTotal)
+	w.recv.addValue(f.TasksRecvTotal)
 	at := f.WorkerLocalMS.Or(ts)
 	before, had := w.idle.Get()
-	w.idle.add(f.IdleMicros)
+	w.idle.addValue(f.IdleMicros)
 	if now, ok := f.IdleMicros.Get(); ok && had && now >= before && at > w.at {
 		w.idleMicros += now - before
 		w.overMillis += at - w.at

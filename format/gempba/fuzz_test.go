@@ -55,7 +55,7 @@ func FuzzControl(f *testing.F) {
 		size = max(1, size)
 		for len(data) > 0 {
 			n := min(size, len(data))
-			err := l.Take(data[:n], func(c Control) {
+			err := l.AddBytes(data[:n], func(c Control) {
 				if i := c.Interval(); i < MinInterval || i > MaxInterval {
 					t.Fatalf("%+v asks for %s", c, i)
 				}

@@ -1,7 +1,6 @@
 package gempba
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +31,7 @@ func Import(dir string, limits *spool.ImportLimits, name string, r io.Reader) ([
 		return nil, err
 	}
 	for e := first; err == nil; e, err = d.Next() {
-		if err := im.take(e); err != nil {
+		if err := im.addLine(e); err != nil {
 			return nil, im.discard(err)
 		}
 	}
@@ -75,40 +74,31 @@ func hostOf(e *Envelope) string {
 }
 
 type importer struct {
-	w        *spool.Writer
-	run      rt.Run
-	snap     rt.Snapshot
-	frame    rt.Opt[int64] // time of the newest frame of the host, by the clock of the host
-	topology []byte
+	w     *spool.Writer
+	run   rt.Run
+	snap  rt.Snapshot
+	frame rt.Opt[int64] // time of the newest frame of the host, by the clock of the host
+	kept  Kept
 	work
 }
 
-// take stores a line, without its topology if that has not changed, and a reading of the host.
-func (im *importer) take(e *Envelope) error {
-	im.reading(e)
+// addLine stores a line, without its topology if that has not changed, and a reading of the host.
+func (im *importer) addLine(e *Envelope) error {
+	im.setReading(e)
 	if err := im.w.Put(&im.snap); err != nil {
-		return err
-	}
-	topology, err := AppendLine(nil, &Envelope{Topology: e.Topology})
-	if err != nil {
 		return err
 	}
 	line := *e
 	line.Run = nil // the run has it
-	if bytes.Equal(topology, im.topology) {
-		line.Topology = nil
-	} else if e.Topology != nil {
-		im.topology = topology
-	}
-	body, err := AppendLine(nil, &line)
+	record, err := im.kept.Record(line, im.snap.Wall)
 	if err != nil {
 		return err
 	}
-	return im.w.Record(rt.Record{Time: im.snap.Wall, Source: "gempba", Body: bytes.TrimSuffix(body, []byte("\n"))})
+	return im.w.Record(record)
 }
 
-// reading sets the reading of the host: a millisecond after the previous one if the clock went back.
-func (im *importer) reading(e *Envelope) {
+// setReading sets the reading of the host: a millisecond after the previous one if the clock went back.
+func (im *importer) setReading(e *Envelope) {
 	before := im.snap
 	s := rt.Snapshot{Seq: before.Seq + 1, Wall: e.TS * 1e6, Reason: rt.ReasonTick}
 	if s.Seq == 1 {
@@ -128,7 +118,7 @@ func (im *importer) reading(e *Envelope) {
 			}
 		}
 	}
-	im.job(e, &s)
+	im.setJob(e, &s)
 	im.snap = s
 }
 
@@ -153,8 +143,8 @@ type seenWorker struct {
 	at  int64 // milliseconds, of the newest frame with a percentage
 }
 
-// job sets the CPU time of the job on the first host, from percentages, and its memory.
-func (im *importer) job(e *Envelope, s *rt.Snapshot) {
+// setJob sets the CPU time of the job on the first host, from percentages, and its memory.
+func (im *importer) setJob(e *Envelope, s *rt.Snapshot) {
 	rss, threads, whole := rt.None[uint64](), rt.None[uint64](), true
 	there := 0
 	for i := range e.Workers {
@@ -163,7 +153,7 @@ func (im *importer) job(e *Envelope, s *rt.Snapshot) {
 			continue
 		}
 		there++
-		whole = im.use(f, e.TS) && whole
+		whole = im.addUse(f, e.TS) && whole
 		rss, threads = withOther(rss, f.ProcessRSSBytes), withOther(threads, f.ProcessThreads)
 	}
 	im.ts = e.TS
@@ -185,8 +175,8 @@ func (im *importer) job(e *Envelope, s *rt.Snapshot) {
 	}
 }
 
-// use adds what a worker used since its previous frame. It is false if that is unknown.
-func (w *work) use(f *WorkerFrame, ts int64) bool {
+// addUse adds what a worker used since its previous frame. It is false if that is unknown.
+func (w *work) addUse(f *WorkerFrame, ts int64) bool {
 	before, known := w.seen[f.WorkerID]
 	if known && f.SeqNo.Valid() && f.SeqNo == before.seq {
 		return true // the frame of the previous line

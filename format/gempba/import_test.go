@@ -170,7 +170,7 @@ func TestGemPBAWork(t *testing.T) {
 		{pct(0, 2, 25), {WorkerID: 1, SeqNo: rt.Some[uint64](2)}}, {pct(0, 3, 100), pct(1, 3, 100)},
 	} {
 		var s rt.Snapshot
-		im.job(&Envelope{TS: 1000 + 1000*int64(i), Topology: topology, Workers: workers}, &s)
+		im.setJob(&Envelope{TS: 1000 + 1000*int64(i), Topology: topology, Workers: workers}, &s)
 		got = append(got, fmt.Sprintf("%s %d %d", s.Job.Phase, int64(s.Job.CPUUsage.Or(1<<63)), s.Job.MemCurrent.Or(0)>>20))
 	}
 	want := "pending -9223372036854775808 0, present 500000 1, present 1500000 3, present -9223372036854775808 1, present 5000000 3"

@@ -12,17 +12,11 @@ import (
 // MaxDocument bounds one report in bytes.
 const MaxDocument = 1 << 20
 
-// Decoder decodes reports.
-type Decoder struct {
-	// CPUOutside means that the groups nest CPUs around sockets, as the text of the page
-	// describes; sensors nest them the other way round. A document does not show which.
-	CPUOutside bool
-}
-
-// Decode goes through the reports of a stream of JSON documents, on a line each or
-// over several. A document that is JSON and no report is an error and the next one
-// follows; after one that is not even JSON, or too large, nothing does.
-func (d Decoder) Decode(r io.Reader) iter.Seq2[Report, error] {
+// DecodeJSON goes through the reports of a stream of JSON documents, on a line each or over several.
+// Groups nest CPUs in sockets, as sensors write them; the text of the page has it the other way round,
+// and a document does not show which. A document that is JSON and no report is an error and the next
+// one follows; after one that is not even JSON, or too large, nothing does.
+func DecodeJSON(r io.Reader) iter.Seq2[Report, error] {
 	return func(yield func(Report, error) bool) {
 		limited := &limit{r: r, left: 2 * MaxDocument}
 		dec := json.NewDecoder(limited)
@@ -37,7 +31,7 @@ func (d Decoder) Decode(r io.Reader) iter.Seq2[Report, error] {
 				return
 			}
 			limited.left = 2 * MaxDocument // what the decoder holds of the next one counts for that
-			rep, err := d.Parse(raw)
+			rep, err := ParseJSON(raw)
 			if err != nil {
 				err = fmt.Errorf("report %d: %w", n, err)
 			}
@@ -79,8 +73,8 @@ type document struct {
 
 var errKind = errors.New("it has none of groups, power and usage, which distinguish the kinds of reports, or more than one")
 
-// Parse parses one document. It ignores unknown fields.
-func (d Decoder) Parse(data []byte) (Report, error) {
+// ParseJSON parses one document. It ignores unknown fields.
+func ParseJSON(data []byte) (Report, error) {
 	if len(data) > MaxDocument {
 		return nil, errTooLarge
 	}
@@ -96,7 +90,7 @@ func (d Decoder) Parse(data []byte) (Report, error) {
 	}
 	switch [...]bool{doc.Groups != nil, doc.Power != nil, doc.Usage != nil} {
 	case [...]bool{true, false, false}:
-		return d.hwpc(&doc, head)
+		return doc.hwpc(head)
 	case [...]bool{false, true, false}:
 		return doc.power(head)
 	case [...]bool{false, false, true}:
@@ -129,25 +123,12 @@ func (doc *document) target() (string, error) {
 	return *target, nil
 }
 
-func (d Decoder) hwpc(doc *document, head Header) (Report, error) {
+func (doc *document) hwpc(head Header) (Report, error) {
 	target, err := doc.target()
 	if err != nil {
 		return nil, err
 	}
-	r := &HWPCReport{Header: head, Target: target, Groups: doc.Groups}
-	if d.CPUOutside {
-		r.Groups = nil
-		for group, outer := range doc.Groups {
-			for cpu, inner := range outer {
-				for socket, counters := range inner {
-					for event, n := range counters {
-						r.Set(group, socket, cpu, event, n)
-					}
-				}
-			}
-		}
-	}
-	return r, nil
+	return &HWPCReport{Header: head, Target: target, Groups: doc.Groups}, nil
 }
 
 func (doc *document) power(head Header) (Report, error) {

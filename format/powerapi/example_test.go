@@ -8,9 +8,9 @@ import (
 	"github.com/resource-tracker/rt/format/powerapi"
 )
 
-func ExampleDecoder_Decode() {
+func ExampleDecodeJSON() {
 	file := `{"timestamp": "2021-01-13T09:51:22.630", "sensor": "n1", "target": "all", "power": 210.5}`
-	for report, err := range (powerapi.Decoder{}).Decode(strings.NewReader(file)) {
+	for report, err := range powerapi.DecodeJSON(strings.NewReader(file)) {
 		if err != nil {
 			fmt.Println(err)
 			continue

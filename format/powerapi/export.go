@@ -188,7 +188,7 @@ func storedReports(ctx context.Context, r *spool.Reader, kind string) ([]Report,
 		if err != nil {
 			return nil, err
 		}
-		report, err := Decoder{}.Parse(rec.Body)
+		report, err := ParseJSON(rec.Body)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", r.Path(), ErrReport, err)
 		}

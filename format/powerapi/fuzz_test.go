@@ -19,11 +19,10 @@ func FuzzDecode(f *testing.F) {
 		`{"timestamp":1,"sensor":"s","target":["t"],"usage":{"t":1},"global_cpu_usage":2}`,
 		"{}\n[]",
 	} {
-		f.Add([]byte(seed), false)
-		f.Add([]byte(seed), true)
+		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, data []byte, outside bool) {
-		for r, err := range (Decoder{CPUOutside: outside}).Decode(bytes.NewReader(data)) {
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for r, err := range DecodeJSON(bytes.NewReader(data)) {
 			if err != nil {
 				continue
 			}
@@ -34,7 +33,7 @@ func FuzzDecode(f *testing.F) {
 			if len(line) > MaxDocument {
 				continue
 			}
-			again := decodeAll(t, Decoder{}, line)
+			again := decodeAll(t, line)
 			if len(again) != 1 {
 				t.Fatalf("%d reports in %s", len(again), line)
 			}
@@ -68,7 +67,7 @@ func FuzzCSV(f *testing.F) {
 				t.Fatal("a power that is no number")
 			}
 			line := jsonLines(t, []Report{r}, ISO)
-			if again := jsonLines(t, decodeAll(t, Decoder{}, line), ISO); !bytes.Equal(again, line) {
+			if again := jsonLines(t, decodeAll(t, line), ISO); !bytes.Equal(again, line) {
 				t.Fatal(cmp.Diff(string(line), string(again)))
 			}
 		}

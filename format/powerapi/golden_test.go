@@ -25,10 +25,10 @@ func files(tb testing.TB) map[string][]byte {
 	return out
 }
 
-func decodeAll(tb testing.TB, d Decoder, data []byte) []Report {
+func decodeAll(tb testing.TB, data []byte) []Report {
 	tb.Helper()
 	var out []Report
-	for r, err := range d.Decode(bytes.NewReader(data)) {
+	for r, err := range DecodeJSON(bytes.NewReader(data)) {
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func jsonLines(tb testing.TB, reports []Report, stamp Stamp) []byte {
 // written; both are read as what they were made of.
 func TestPageBothWays(t *testing.T) {
 	f := files(t)
-	reports := decodeAll(t, Decoder{}, f["page.json"])
+	reports := decodeAll(t, f["page.json"])
 	if len(reports) != 4 {
 		t.Fatalf("%d reports on the page", len(reports))
 	}
@@ -63,10 +63,10 @@ func TestPageBothWays(t *testing.T) {
 	if d := cmp.Diff(string(f["socket.jsonl"]), string(jsonLines(t, reports, Millis))); d != "" {
 		t.Errorf("socket (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(reports, decodeAll(t, Decoder{}, f["file.jsonl"])); d != "" {
+	if d := cmp.Diff(reports, decodeAll(t, f["file.jsonl"])); d != "" {
 		t.Errorf("read again (-want +got):\n%s", d)
 	}
-	again := decodeAll(t, Decoder{}, f["socket.jsonl"])
+	again := decodeAll(t, f["socket.jsonl"])
 	for i := range reports {
 		reports[i].Head().Time = reports[i].Head().Time.Truncate(time.Millisecond)
 	}
@@ -78,7 +78,7 @@ func TestPageBothWays(t *testing.T) {
 // The CSV of each group and kind, and back.
 func TestPageCSV(t *testing.T) {
 	f := files(t)
-	reports := decodeAll(t, Decoder{}, f["socket.jsonl"])
+	reports := decodeAll(t, f["socket.jsonl"])
 	for name, want := range map[string][]Report{
 		"core.csv": {reports[0]}, "rapl.csv": {only(reports[1], "rapl")}, "msr.csv": {only(reports[1], "msr")},
 		"power.csv": {reports[2]}, "procfs.csv": {reports[3]},
@@ -129,18 +129,6 @@ func events(r *HWPCReport, group string) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(all))
-}
-
-func TestCPUOutside(t *testing.T) {
-	const doc = `{"timestamp":1,"sensor":"s","target":"all","groups":{"core":{"7":{"1":{"e":5}}}}}`
-	r := decodeAll(t, Decoder{CPUOutside: true}, []byte(doc))[0].(*HWPCReport)
-	if got := r.Groups["core"][1][7]["e"]; got != 5 {
-		t.Errorf("CPU 7 of socket 1 counted %d", got)
-	}
-	r = decodeAll(t, Decoder{}, []byte(doc))[0].(*HWPCReport)
-	if got := r.Groups["core"][7][1]["e"]; got != 5 {
-		t.Errorf("CPU 1 of socket 7 counted %d", got)
-	}
 }
 
 func TestStamps(t *testing.T) {
@@ -196,7 +184,7 @@ func TestBad(t *testing.T) {
 		const good = `{"timestamp":1,"sensor":"s","target":"t","power":1}`
 		var n int
 		var failed error
-		for r, err := range (Decoder{}).Decode(strings.NewReader(doc + "\n" + good)) {
+		for r, err := range DecodeJSON(strings.NewReader(doc + "\n" + good)) {
 			if err != nil {
 				failed = err
 			}
@@ -212,7 +200,7 @@ func TestBad(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	doc := `{"timestamp":1,"sensor":"` + strings.Repeat("s", 3*MaxDocument) + `","target":"t","power":1}`
-	for r, err := range (Decoder{}).Decode(strings.NewReader(doc)) {
+	for r, err := range DecodeJSON(strings.NewReader(doc)) {
 		if r != nil || err == nil || !strings.Contains(err.Error(), "longer than") {
 			t.Errorf("%v", err)
 		}

@@ -62,7 +62,7 @@ func decode(name string, r io.Reader) iter.Seq2[Report, error] {
 				group := filepath.Base(name)
 				return DecodeCSV(text, strings.TrimSuffix(group, filepath.Ext(group)))
 			}
-			return Decoder{}.Decode(text)
+			return DecodeJSON(text)
 		}
 		_, _ = text.Discard(1) // Peek has read it
 	}

@@ -111,7 +111,7 @@ func TestFollowToFile(t *testing.T) {
 		if err != nil || bytes.Count(text, []byte("\n")) < 3 {
 			t.Errorf("%v, %s", err, text)
 		}
-		for r, err := range (Decoder{}).Decode(bytes.NewReader(text)) {
+		for r, err := range DecodeJSON(bytes.NewReader(text)) {
 			if err != nil || r.Head().Sensor != "n1" {
 				t.Errorf("%v, %+v", err, r)
 			}

@@ -83,7 +83,7 @@ func (r *Receiver) broken() error {
 
 // receive keeps the reports of one sensor, and reports whether out can take more.
 func (r *Receiver) receive(conn net.Conn) bool {
-	for report, err := range (Decoder{}).Decode(conn) {
+	for report, err := range DecodeJSON(conn) {
 		if err == nil {
 			var line []byte
 			line, err = report.AppendJSON(nil, ISO)

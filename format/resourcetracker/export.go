@@ -27,14 +27,9 @@ func ExportCSV(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope
 	return nil
 }
 
-// Program returns what the job's own program reported, as JSON.
-type Program interface {
-	// Until returns the newest report up to wall, in nanoseconds since the epoch; nil for no new one.
-	Until(wall int64) ([]byte, error)
-}
-
-// ExportJSON writes the lines of section 7.1, one for each interval, with the reports of gempba.
-func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope, gempba Program) error {
+// ExportJSON writes the lines of section 7.1, one for each interval. program returns the newest report of the
+// job's GemPBA program up to a time, in nanoseconds since the epoch, as JSON; nil for no new one.
+func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope, program func(wall int64) ([]byte, error)) error {
 	name := r.Run().Meta.JobName
 	var line []byte
 	for i, err := range rt.Intervals(r.Snapshots(ctx, 1, 0)) {
@@ -50,7 +45,7 @@ func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scop
 		if !isFirst {
 			line = WithInterval(line, s.Scalars.Seconds)
 		}
-		reported, err := gempba.Until(i.Cur.Wall)
+		reported, err := program(i.Cur.Wall)
 		if err != nil {
 			return err
 		}

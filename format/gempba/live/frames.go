@@ -1,7 +1,6 @@
 package live
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,12 +23,12 @@ type Frames struct {
 	keep     func(rt.Record) error // nil for none
 	warn     func(kind string, err error)
 
-	kept     time.Time
-	newest   *gempba.Envelope // that is not kept yet
-	came     time.Time
-	topology []byte // of the newest line that was kept with one
-	cancel   context.CancelFunc
-	done     chan struct{}
+	kept    time.Time
+	newest  *gempba.Envelope // that is not kept yet
+	came    time.Time
+	records gempba.Kept
+	cancel  context.CancelFunc
+	done    chan struct{}
 
 	mu     sync.Mutex
 	totals *gempba.Totals // of the newest line; nil once they were returned
@@ -93,12 +92,12 @@ func (f *Frames) session(ctx context.Context) (useful bool) {
 			f.warn("stream", fmt.Errorf("the connection to the GemPBA program at %s is closed: %w", f.from, err))
 			return useful
 		}
-		f.take(e, time.Now())
+		f.setLine(e, time.Now())
 		useful = true
 	}
 }
 
-func (f *Frames) take(e *gempba.Envelope, now time.Time) {
+func (f *Frames) setLine(e *gempba.Envelope, now time.Time) {
 	totals := e.Totals()
 	f.mu.Lock()
 	f.totals = &totals
@@ -128,21 +127,13 @@ func (f *Frames) flush() {
 	}
 	e := *f.newest
 	f.newest, f.kept = nil, f.came
-	topology, err := gempba.AppendLine(nil, &gempba.Envelope{Topology: e.Topology})
-	if e.Topology != nil && bytes.Equal(topology, f.topology) {
-		e.Topology = nil
-	}
-	line, bad := gempba.AppendLine(nil, &e)
-	err = errors.Join(err, bad)
+	record, err := f.records.Record(e, f.came.UnixNano())
 	if err == nil {
-		err = f.keep(rt.Record{Time: f.came.UnixNano(), Source: "gempba", Body: bytes.TrimSuffix(line, []byte("\n"))})
+		err = f.keep(record)
 	}
 	if err != nil {
+		f.records = gempba.Kept{} // the next line has the topology again
 		f.warn("keep", fmt.Errorf("keep a line of GemPBA: %w", err))
-		return
-	}
-	if e.Topology != nil {
-		f.topology = topology
 	}
 }
 

@@ -320,7 +320,7 @@ func (s *Server) read(c *client) {
 	b := make([]byte, 1024)
 	for {
 		n, err := c.conn.Read(b)
-		if bad := lines.Take(b[:n], take); bad != nil {
+		if bad := lines.AddBytes(b[:n], take); bad != nil {
 			s.left(c, bad)
 			return
 		}
