@@ -29,8 +29,9 @@ func (d Disclosure) hides() bool { return d == Pseudonym || d == None }
 // Privacy decides which names leave a node when a run is delivered. The zero value sends all of them.
 //
 // If one kind of names is hidden, a field leaves only if this package knows that it has no other names: numbers, ids,
-// states, facts of the machine, and the names below as their Disclosure says. No text is searched for names: one that a
-// user or another program has written does not leave.
+// states, facts of the machine, and the names below as their Disclosure says. A text that a user or another program has
+// written does not leave. Directories are hidden with users, and the name of a job or a directory if it has a hidden
+// name in it.
 //
 // Names of hosts, clusters, accounts, partitions and QOS and the ids of jobs and runs always leave,
 // except for an account, a partition or a QOS that has the name of the user. One that contains this name, such as
@@ -53,7 +54,15 @@ func (p *Privacy) String() string {
 		commands = None
 	}
 	return fmt.Sprintf("users %s, jobs %s, directories %s, commands %s",
-		cmp.Or(p.Users, Plain), cmp.Or(p.Jobs, Plain), cmp.Or(p.Directories, Plain), commands)
+		cmp.Or(p.Users, Plain), cmp.Or(p.Jobs, Plain), cmp.Or(p.directories(), Plain), commands)
+}
+
+// directories returns how directories leave: as users if only these are hidden, as the paths of homes have their names.
+func (p *Privacy) directories() Disclosure {
+	if p.Users.hides() && !p.Directories.hides() {
+		return p.Users
+	}
+	return p.Directories
 }
 
 // Hides reports whether some names do not leave as they are.
@@ -97,15 +106,8 @@ func UserPseudonym(key []byte, user string) string {
 	return (&Privacy{Key: key}).pseudonym(kindUser, user)
 }
 
-// name returns a name as it leaves; empty for none.
-func (p *Privacy) name(k kind, name string) string {
-	how := p.Users
-	switch k {
-	case kindJob:
-		how = p.Jobs
-	case kindDirectory:
-		how = p.Directories
-	}
+// disclose returns a name as it leaves; empty for none.
+func (p *Privacy) disclose(how Disclosure, k kind, name string) string {
 	switch {
 	case name == "", how == None:
 		return ""
@@ -121,13 +123,18 @@ type Disguise struct {
 	*Privacy
 	user  string         // name of the user, which an account can have too
 	uid   rt.Opt[uint64] // number of the user
+	group string
+	job   string         // its name
 	run   rt.Run         // as it leaves
 	paths map[string]int // numbers of the paths of mounts that do not leave
 }
 
 // Disguise returns the disguise of a run.
 func (p *Privacy) Disguise(run rt.Run) *Disguise {
-	d := &Disguise{Privacy: p, user: cmp.Or(run.User, run.Meta.Tags[tagUser]), uid: run.UID, run: run, paths: map[string]int{}}
+	d := &Disguise{
+		Privacy: p, user: cmp.Or(run.User, run.Meta.Tags[tagUser]), uid: run.UID, group: run.Group, job: run.Meta.JobName,
+		run: run, paths: map[string]int{},
+	}
 	if p.Hides() {
 		d.run = d.hideRun(&run)
 	}
@@ -142,10 +149,10 @@ func (d *Disguise) hideRun(run *rt.Run) rt.Run {
 	hidden := rt.Run{
 		Identity: run.Identity,
 		Allocation: rt.Allocation{
-			Scheduler: run.Scheduler, User: d.name(kindUser, run.User), Group: d.name(kindGroup, run.Group),
+			Scheduler: run.Scheduler, User: d.userName(run.User), Group: d.disclose(d.Users, kindGroup, run.Group),
 			Account: d.label(run.Account), Partition: d.label(run.Partition), QOS: d.label(run.QOS),
 			NodeList: run.NodeList, NumNodes: run.NumNodes, AllocCPUs: run.AllocCPUs, AllocMem: run.AllocMem, GPUs: run.GPUs,
-			WorkDir: d.name(kindDirectory, run.WorkDir), StepTasks: run.StepTasks, JobStart: run.JobStart, JobEndLimit: run.JobEndLimit,
+			WorkDir: d.directory(run.WorkDir), StepTasks: run.StepTasks, JobStart: run.JobStart, JobEndLimit: run.JobEndLimit,
 		},
 		PID: run.PID, Interval: run.Interval, CgroupLayout: run.CgroupLayout, TrackerVersion: run.TrackerVersion,
 		Ending: run.Ending,
@@ -176,7 +183,7 @@ func (d *Disguise) hideMetadata(run *rt.Run, hidden rt.Run) rt.Metadata {
 			*out.Field(field) = *now.Meta.Field(field)
 		}
 	}
-	out.JobName, out.ExternalRunID = d.name(kindJob, run.Meta.JobName), run.Meta.ExternalRunID
+	out.JobName, out.ExternalRunID = d.jobName(run.Meta.JobName), run.Meta.ExternalRunID
 	if run.Meta.Tags == nil {
 		return out
 	}
@@ -186,7 +193,7 @@ func (d *Disguise) hideMetadata(run *rt.Run, hidden rt.Run) rt.Metadata {
 			out.Tags[tag] = value
 		}
 	}
-	if name := d.name(kindJob, run.Meta.Tags[tagJobName]); name != "" {
+	if name := d.jobName(run.Meta.Tags[tagJobName]); name != "" {
 		out.Tags[tagJobName] = name
 	}
 	return out
@@ -197,9 +204,37 @@ func (d *Disguise) label(value string) string {
 	uid, hasUID := d.uid.Get()
 	isUser := strings.EqualFold(unqualified(value), unqualified(d.user)) || hasUID && value == strconv.FormatUint(uid, 10)
 	if isUser && d.Users.hides() {
-		return d.name(kindUser, d.user)
+		return d.userName(d.user)
 	}
 	return value
+}
+
+func (d *Disguise) userName(name string) string { return d.disclose(d.Users, kindUser, name) }
+
+// jobName returns the name of a job as it leaves. One that has the name of the user or the group leaves as these do.
+func (d *Disguise) jobName(name string) string {
+	how := d.Jobs
+	isPlain := !how.hides() && d.Users.hides()
+	hasName := has(name, unqualified(d.user)) || has(name, d.group)
+	if isPlain && hasName {
+		how = d.Users
+	}
+	return d.disclose(how, kindJob, name)
+}
+
+// directory returns a directory as it leaves. One that has the name of the job leaves as the job does.
+func (d *Disguise) directory(path string) string {
+	how := d.directories()
+	isPlain := !how.hides() && d.Jobs.hides()
+	if isPlain && has(path, d.job) {
+		how = d.Jobs
+	}
+	return d.disclose(how, kindDirectory, path)
+}
+
+// has reports whether a text has a name in it, in upper or lower case.
+func has(text, name string) bool {
+	return name != "" && strings.Contains(strings.ToLower(text), strings.ToLower(name))
 }
 
 // unqualified returns the name of a user without the domain, as of alice@example.org and EXAMPLE\alice.

@@ -60,14 +60,10 @@ var systemMounts = []string{
 // mountPath returns a path or a source of a mount as it leaves: the home of any user can be mounted. Different ones
 // have different substitutes, because the figures of file systems are added up by their names.
 func (d *Disguise) mountPath(path string) string {
-	how := d.Users
-	if d.Directories.hides() {
-		how = d.Directories
-	}
 	switch {
 	case slices.Contains(systemMounts, path):
 		return path
-	case how == Pseudonym:
+	case d.directories() == Pseudonym:
 		return d.pseudonym(kindDirectory, path)
 	}
 	if d.paths[path] == 0 {
@@ -148,10 +144,10 @@ func (d *Disguise) Summary(text []byte) []byte {
 	if json.Unmarshal(text, &f) != nil {
 		return nil
 	}
-	f.Run.User, f.Run.Meta.JobName = d.name(kindUser, f.Run.User), d.name(kindJob, f.Run.Meta.JobName)
+	f.Run.User, f.Run.Meta.JobName = d.userName(f.Run.User), d.jobName(f.Run.Meta.JobName)
 	f.Run.Account, f.Run.Partition = d.label(f.Run.Account), d.label(f.Run.Partition)
 	if f.Sample != nil {
-		f.Sample.WorkDir = d.name(kindDirectory, f.Sample.WorkDir)
+		f.Sample.WorkDir = d.directory(f.Sample.WorkDir)
 	}
 	if d.Users.hides() {
 		f.SlurmState, _, _ = strings.Cut(f.SlurmState, " by uid ")

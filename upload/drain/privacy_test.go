@@ -317,7 +317,7 @@ func TestKindsAreIndependent(t *testing.T) {
 		user, job, dir, comment, account string
 	}{
 		{Privacy{}, "alice", "alice_fold", "/home/alice", "for alice", "alice"},
-		{Privacy{Users: None}, "", "alice_fold", "/home/alice", "", ""},
+		{Privacy{Users: None}, "", "", "", "", ""},
 		{Privacy{Jobs: None}, "alice", "", "/home/alice", "", "alice"},
 		{Privacy{Directories: None}, "alice", "alice_fold", "", "", "alice"},
 		{Privacy{Commands: None}, "alice", "alice_fold", "/home/alice", "", "alice"},
@@ -334,6 +334,38 @@ func TestKindsAreIndependent(t *testing.T) {
 		isPlain := strings.HasSuffix(test.p.String(), "commands plain")
 		if isPlain == test.p.Hides() {
 			t.Errorf("%s: hides %v", &test.p, test.p.Hides())
+		}
+	}
+}
+
+// A job or a directory that leaves as it is has no name in it that does not leave.
+func TestNamesInOtherNames(t *testing.T) {
+	key := func(p Privacy) *Privacy { p.Key = siteKey; return &p }
+	for _, test := range []struct {
+		p        *Privacy
+		job, dir string
+		job2, d2 string // "": not at all; "?": a pseudonym
+	}{
+		{key(Privacy{Users: Pseudonym}), "fold", "/scratch/x", "fold", "?"},
+		{key(Privacy{Users: Pseudonym}), "my-ALICE.sh", "/home/bob", "?", "?"},
+		{key(Privacy{Users: Pseudonym}), "of physicists", "", "?", ""},
+		{key(Privacy{Users: None}), "of alice", "/scratch/x", "", ""},
+		{key(Privacy{Jobs: Pseudonym}), "fold", "/scratch/fold-1", "?", "?"},
+		{key(Privacy{Jobs: None}), "fold", "/scratch/x", "", "/scratch/x"},
+		{key(Privacy{Users: None, Directories: Pseudonym}), "fold", "/home/alice", "fold", "?"},
+		{key(Privacy{Commands: None}), "of alice", "/home/alice", "of alice", "/home/alice"},
+	} {
+		run := rt.Run{Allocation: rt.Allocation{Scheduler: "slurm", User: `LAB\alice`, Group: "physicists", WorkDir: test.dir}}
+		slurm.Describe(&run)
+		slurm.SetJobName(&run, test.job, true)
+		got := test.p.Disguise(run).Run()
+		for _, pair := range [][2]string{
+			{got.Meta.JobName, test.job2}, {got.WorkDir, test.d2}, {got.Meta.Tags["slurm_job_name"], test.job2}, {got.Meta.Tags["slurm_work_dir"], test.d2},
+		} {
+			isPseudonym := strings.HasPrefix(pair[0], "job-") || strings.HasPrefix(pair[0], "dir-")
+			if isPseudonym != (pair[1] == "?") || !isPseudonym && pair[0] != pair[1] {
+				t.Errorf("%s: %q, %q: %q is not %q", test.p, test.job, test.dir, pair[0], pair[1])
+			}
 		}
 	}
 }
