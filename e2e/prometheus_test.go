@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/resource-tracker/rt"
 	rtsite "github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/metrics"
+	"github.com/resource-tracker/rt/site/registry"
 	"github.com/resource-tracker/rt/upload/nodestate"
 )
 
@@ -65,16 +67,6 @@ func TestMetrics(t *testing.T) {
 	checkNames(t, "rt.rules.yml", string(rules), nodeMetrics(t)+siteMetrics(t))
 }
 
-// noNodes are a site of which no node has reported.
-type noNodes struct{}
-
-func (noNodes) NodeAges(context.Context) ([]rtsite.NodeAge, error) { return nil, nil }
-
-// LakeState is that of a lake that was written.
-func (noNodes) LakeState(context.Context) (rtsite.LakeState, error) {
-	return rtsite.LakeState{LastSuccess: rt.Some(time.Unix(1, 0))}, nil
-}
-
 // siteMetrics returns the metrics of a service that has answered a request.
 func siteMetrics(t *testing.T) string {
 	t.Helper()
@@ -83,12 +75,22 @@ func siteMetrics(t *testing.T) string {
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	m.Counting(http.NotFoundHandler(), func(*http.Request) string { return "other" }).ServeHTTP(httptest.NewRecorder(), r)
 	_, _ = m.CountingStore(nowhere{}).Get(t.Context(), "a")
-	m.Answering(noNodes{}, noNodes{}).ServeHTTP(w, r)
+	empty, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Options{})
+	if err == nil {
+		err = empty.LakeDone(t.Context(), time.Unix(1, 0))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Answering(empty, true).ServeHTTP(w, r)
+	if err := empty.Close(); err != nil {
+		t.Error(err)
+	}
 	return w.Body.String()
 }
 
 // nowhere is an object store without objects.
-type nowhere struct{ metrics.Store }
+type nowhere struct{ rtsite.ObjectStore }
 
 func (nowhere) Get(context.Context, string) (io.ReadCloser, error) { return nil, rtsite.ErrNotFound }
 

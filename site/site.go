@@ -5,9 +5,12 @@
 package site
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
+	"iter"
 	"strings"
 	"time"
 
@@ -113,6 +116,18 @@ type Stored struct {
 	Bytes    int64
 	Modified time.Time
 	Version  string // changes when the object is replaced
+}
+
+// ObjectStore is a store of objects under names: an objects.Dir or an objects.S3.
+type ObjectStore interface {
+	Put(ctx context.Context, name string, size int64, body io.Reader) error // durable when it returns
+	// Replace is Put if the name has the object with this version; empty: if it has none. Otherwise the error is
+	// ErrReplaced. So a writer that has lost its lock cannot undo what the next one has written.
+	Replace(ctx context.Context, name, version string, size int64, body io.Reader) error
+	Get(ctx context.Context, name string) (io.ReadCloser, error) // absent is ErrNotFound
+	Delete(ctx context.Context, name string) error               // absent is no error
+	// List yields the objects with names that begin with prefix.
+	List(ctx context.Context, prefix string) iter.Seq2[Stored, error]
 }
 
 // Finished is what FinishRun of a registry has done.

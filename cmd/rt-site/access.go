@@ -8,7 +8,6 @@ import (
 	"os/exec"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/auth"
 )
 
@@ -58,14 +57,6 @@ func newAccess(s config.Serve) (*access, error) {
 	readers, err := auth.New(c)
 	a.readers = readers
 	return a, err
-}
-
-// api returns the readers for the API.
-func (a *access) api() api.Readers {
-	if a.readers == nil {
-		return nil
-	}
-	return a.readers
 }
 
 // files returns the files that read reads.

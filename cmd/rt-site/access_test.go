@@ -58,7 +58,7 @@ func newReadSite(t *testing.T, conf config.Serve, users [3]string) *readSite {
 		t.Fatal(err)
 	}
 	server, err := api.New(t.Context(), api.Config{
-		Registry: st.registry, Objects: st.objects, Temp: st.temp, Tokens: []api.Token{{Hash: api.HashToken(testToken)}}, Readers: a.api(),
+		Registry: st.registry, Objects: st.objects, Temp: st.temp, Tokens: []api.Token{{Hash: api.HashToken(testToken)}}, Readers: a.readers,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,13 +7,15 @@ import (
 	"io"
 	"time"
 
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
 // claim makes the object store that of this copy of the database, such as after a restore. Objects that it
 // does not name stay for the longest hold: perhaps the backup was the wrong one.
 func claim(ctx context.Context, o *options, stdout io.Writer) (err error) {
-	st, err := o.openChecked(ctx, func(context.Context, api.Claims, api.Objects) error { return nil })
+	st, err := o.openChecked(ctx, func(context.Context, *registry.Registry, site.ObjectStore) error { return nil })
 	if err != nil {
 		return err
 	}

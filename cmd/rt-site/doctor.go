@@ -13,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/doctor"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/registry"
 )
@@ -96,7 +97,7 @@ func examineStores(ctx context.Context, s config.Serve) []doctor.Check {
 }
 
 // tryObjects writes, reads and removes an object. If this process is killed, the service removes the object.
-func tryObjects(ctx context.Context, store api.Objects) (err error) {
+func tryObjects(ctx context.Context, store site.ObjectStore) (err error) {
 	host, _ := os.Hostname() // only for the operator of a store
 	text := []byte("rt-site doctor on " + host + "\n")
 	name := "doctor/" + rand.Text()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/site/api"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
 )
 
@@ -42,11 +42,11 @@ func hold(ctx context.Context, o *options, stdout io.Writer) (err error) {
 // heldObjects deletes no object during a hold. A receiver removes these objects later, as those that no
 // run names.
 type heldObjects struct {
-	api.Objects
+	site.ObjectStore
 	registry *registry.Registry
 }
 
-// Delete implements api.Objects. The row that named the object is gone before: a copy of the database that
+// Delete implements site.ObjectStore. The row that named the object is gone before: a copy of the database that
 // still has it was made before the hold or during it.
 func (h heldObjects) Delete(ctx context.Context, name string) error {
 	until, err := h.registry.Held(ctx)
@@ -54,5 +54,5 @@ func (h heldObjects) Delete(ctx context.Context, name string) error {
 	if err != nil || isHeld {
 		return err
 	}
-	return h.Objects.Delete(ctx, name)
+	return h.ObjectStore.Delete(ctx, name)
 }

@@ -162,7 +162,7 @@ func openLake(ctx context.Context, cfg config.Config, st *stores, stderr io.Writ
 }
 
 // lakeStore opens the directory or the bucket of the lake.
-func lakeStore(ctx context.Context, s config.Serve) (store lake.Store, closeStore func() error, err error) {
+func lakeStore(ctx context.Context, s config.Serve) (store site.ObjectStore, closeStore func() error, err error) {
 	if strings.HasPrefix(s.Lake, "s3://") {
 		s.Objects = s.Lake
 		store, err := openS3(ctx, s)

@@ -75,10 +75,6 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	var inLake metrics.Lake
-	if s.Lake != "" {
-		inLake = st.registry
-	}
 	reports := sitereport.New(sitereport.Maker{
 		Open: func(ctx context.Context, runID string) (io.ReadCloser, error) {
 			return files.server.OpenRecord(ctx, runID)
@@ -88,10 +84,10 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	files.server, err = api.New(ctx, api.Config{
 		Pages:    page.New(page.Config{Registry: st.registry, Reports: reports, Fault: func(err error) { logger.Print(err) }}),
 		Registry: st.registry, Objects: heldObjects{counts.CountingStore(st.objects), st.registry}, Temp: st.temp,
-		Metrics: counts.Answering(st.registry, inLake), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
+		Metrics: counts.Answering(st.registry, s.Lake != ""), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, CredentialLife: s.CredentialLife.Duration,
-		RunOf: runOf, Readers: files.access.api(),
+		RunOf: runOf, Readers: files.access.readers,
 		Fault: func(err error) { logger.Print(err) },
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/file"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
@@ -26,7 +27,7 @@ import (
 // stores are where the runs are.
 type stores struct {
 	registry *registry.Registry
-	objects  api.Objects
+	objects  site.ObjectStore
 	temp     string // directory of temporary files; empty: the system's
 	closers  []io.Closer
 }
@@ -84,7 +85,7 @@ func openRegistry(ctx context.Context, s config.Serve, o registry.Options) (*reg
 	return r, err
 }
 
-func (st *stores) openObjects(ctx context.Context, s config.Serve) (api.Objects, error) {
+func (st *stores) openObjects(ctx context.Context, s config.Serve) (site.ObjectStore, error) {
 	if s.Objects != "" {
 		store, err := openS3(ctx, s)
 		if err != nil {
@@ -108,7 +109,7 @@ func (o *options) openExisting(ctx context.Context) (*stores, error) {
 
 // openOwned is openExisting for a verb that removes objects: no other copy of the registry has claimed them.
 func (o *options) openOwned(ctx context.Context) (*stores, error) {
-	return o.openChecked(ctx, func(ctx context.Context, r api.Claims, s api.Objects) error {
+	return o.openChecked(ctx, func(ctx context.Context, r *registry.Registry, s site.ObjectStore) error {
 		if err := api.CheckObjects(ctx, r, s); err != nil {
 			return err
 		}
@@ -118,7 +119,7 @@ func (o *options) openOwned(ctx context.Context) (*stores, error) {
 
 // openChecked opens the stores of a site and calls check. It creates and migrates none, has no quotas, and
 // refuses to create files that the service could not read.
-func (o *options) openChecked(ctx context.Context, check func(context.Context, api.Claims, api.Objects) error) (*stores, error) {
+func (o *options) openChecked(ctx context.Context, check func(context.Context, *registry.Registry, site.ObjectStore) error) (*stores, error) {
 	cfg, err := config.Load(o.config)
 	if err != nil {
 		return nil, misconfigured(err)

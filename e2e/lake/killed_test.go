@@ -21,6 +21,7 @@ import (
 
 	"github.com/resource-tracker/rt/e2e/minio"
 	"github.com/resource-tracker/rt/e2e/postgres"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/objects"
 )
@@ -175,7 +176,7 @@ func compare(t *testing.T, found, expected map[string]int64) {
 }
 
 // killAtRandom delivers runs, and new versions of them, while writers are killed.
-func (s *testSite) killAtRandom(t *testing.T, store lake.Store) {
+func (s *testSite) killAtRandom(t *testing.T, store site.ObjectStore) {
 	const runs = 200
 	expected := map[string]int64{} // samples by job
 	next, killed := 0, 0
@@ -232,7 +233,7 @@ type sampleRow struct {
 
 // readOnce reads all files by their names, and checks that no run and no sample is there twice. It returns the number of
 // samples by job.
-func readOnce(t *testing.T, store lake.Store) map[string]int64 {
+func readOnce(t *testing.T, store site.ObjectStore) map[string]int64 {
 	t.Helper()
 	runs, samples, counts := map[string]int64{}, map[sampleRow]bool{}, map[string]int64{}
 	for o, err := range store.List(t.Context(), "") {
@@ -267,7 +268,7 @@ func readOnce(t *testing.T, store lake.Store) map[string]int64 {
 	return byJob
 }
 
-func read(t *testing.T, store lake.Store, name string) []byte {
+func read(t *testing.T, store site.ObjectStore, name string) []byte {
 	t.Helper()
 	body, err := store.Get(context.WithoutCancel(t.Context()), name)
 	if err != nil {

@@ -43,7 +43,7 @@ func newTestSite(t *testing.T, lake, more string) *testSite {
 }
 
 // newTestSiteIn makes a site with its registry in a PostgreSQL and its objects in siteObjects; empty: in a directory.
-func newTestSiteIn(t *testing.T, database string, store api.Objects, lake, more string) *testSite {
+func newTestSiteIn(t *testing.T, database string, store site.ObjectStore, lake, more string) *testSite {
 	t.Helper()
 	top := t.TempDir()
 	s := &testSite{dir: filepath.Join(top, "site"), config: filepath.Join(top, "rt.toml"), lake: lake, spool: filepath.Join(top, "spool")}

@@ -8,8 +8,8 @@ import (
 // BenchmarkRuns takes whole runs from 64 clients at a time, without a network between:
 // a registration, an object, a finish.
 func BenchmarkRuns(b *testing.B) {
-	m := newMemory()
-	s, err := New(b.Context(), Config{Registry: m, Objects: m, Tokens: tokensOf(token)})
+	r, m := newStores(b)
+	s, err := New(b.Context(), Config{Registry: r, Objects: m, Tokens: tokensOf(token)})
 	if err != nil {
 		b.Fatal(err)
 	}

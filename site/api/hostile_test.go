@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
 // repeated is the gzip of n equal bytes.
@@ -62,7 +64,7 @@ func TestDataThatInflatesTooMuchIsRefused(t *testing.T) {
 	if _, text := api(t, s, "GET", "/runs/"+g.RunID, ""); !strings.Contains(text, `"status":"running"`) || !strings.Contains(text, `"objects":[]`) {
 		t.Error(text)
 	}
-	if size := memoryOf(s).bytes(); size > 1<<10 {
+	if size := memoryOf(s).bytes(t); size > 1<<10 {
 		t.Errorf("%d bytes are stored", size)
 	}
 }
@@ -82,7 +84,7 @@ func TestInlineDataIsStoredCompressed(t *testing.T) {
 		if _, answer := api(t, s, "GET", "/runs/"+id, ""); !strings.Contains(answer, `"rows":100000`) || strings.Count(answer, `"rows"`) != 1 {
 			t.Error(answer)
 		}
-		if size := memoryOf(s).bytes(); size > 32<<10 {
+		if size := memoryOf(s).bytes(t); size > 32<<10 {
 			t.Errorf("%d bytes of text take %d bytes", len(csv), size)
 		}
 	}
@@ -341,7 +343,6 @@ func TestATokenWithTooManyBytesIsRefused(t *testing.T) {
 func TestAnswersWithoutRoom(t *testing.T) {
 	s := newServer(t, Config{})
 	g := register(t, s)
-	object := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n1\n")}
 	for name, tc := range map[string]struct {
 		err    error
 		undone string
@@ -352,20 +353,34 @@ func TestAnswersWithoutRoom(t *testing.T) {
 		"a full disk":     {&fs.PathError{Op: "write", Path: "/secret/x", Err: syscall.ENOSPC}, "", "disk is full"},
 		"the disk's user": {&fs.PathError{Op: "write", Path: "/secret/x", Err: syscall.EDQUOT}, "", "disk is full"},
 	} {
-		memoryOf(s).fault = func(string) error { return tc.err }
-		for path, body := range map[string]string{"/runs": "{}", "/runs/" + g.RunID + "/finish": `{"run_status":"finished","data_source":"inline","data_csv":"a\n"}`} {
-			r := httptest.NewRequest("POST", path, strings.NewReader(body))
-			r.Header.Set("Authorization", "Bearer "+token)
-			w := httptest.NewRecorder()
-			s.ServeHTTP(w, r)
-			isRetried := w.Header().Get("Retry-After") == "300" && w.Header().Get(HeaderUndone) == tc.undone
-			if w.Code != http.StatusInsufficientStorage || !isRetried || !strings.Contains(w.Body.String(), tc.text) || strings.Contains(w.Body.String(), "secret") {
-				t.Errorf("%s, %s: %d %v %s", name, path, w.Code, w.Header(), w.Body)
-			}
+		memoryOf(s).fault = failing("Put", tc.err)
+		csv := "a\n" + incompressible() + "\n"
+		body := fmt.Sprintf(`{"run_status":"finished","data_source":"inline","data_csv":%q}`, csv)
+		r := httptest.NewRequest("POST", "/runs/"+g.RunID+"/finish", strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		isRetried := w.Header().Get("Retry-After") == "300" && w.Header().Get(HeaderUndone) == tc.undone
+		if w.Code != http.StatusInsufficientStorage || !isRetried || !strings.Contains(w.Body.String(), tc.text) || strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%s: %d %v %s", name, w.Code, w.Header(), w.Body)
 		}
+		object := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, csv)}
 		if status, answer := put(t, s, object); status != http.StatusInsufficientStorage || !strings.Contains(answer, "<Code>InsufficientStorage</Code>") {
 			t.Errorf("%s, PUT: %d %s", name, status, answer)
 		}
+	}
+}
+
+// A registry without room in its quota registers no run.
+func TestAnswersOverTheQuota(t *testing.T) {
+	r, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Options{Quota: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s := newServer(t, Config{Registry: r, Objects: &memory{store: map[string]stored{}}})
+	if status, answer := api(t, s, "POST", "/runs", "{}"); status != http.StatusInsufficientStorage || !strings.Contains(answer, "serve.quota") {
+		t.Errorf("%d %s", status, answer)
 	}
 }
 
@@ -373,16 +388,14 @@ func TestAnswersWithoutRoom(t *testing.T) {
 func TestAnswersWithoutDatabase(t *testing.T) {
 	s := newServer(t, Config{})
 	g := register(t, s)
-	memoryOf(s).fault = func(string) error { return fmt.Errorf("%w: /secret/socket", site.ErrAway) }
-	r := httptest.NewRequest("POST", "/runs", strings.NewReader("{}"))
-	r.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
+	s.failWith(w, fmt.Errorf("%w: /secret/socket", site.ErrAway))
 	isRetried := w.Header().Get("Retry-After") == "10" && w.Header().Get(HeaderUndone) == ""
 	if w.Code != http.StatusServiceUnavailable || !isRetried || strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
-	object := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n1\n")}
+	memoryOf(s).fault = failing("Put", fmt.Errorf("%w: /secret/socket", site.ErrAway))
+	object := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n"+incompressible()+"\n")}
 	if status, answer := put(t, s, object); status != http.StatusServiceUnavailable || !strings.Contains(answer, "<Code>ServiceUnavailable</Code>") {
 		t.Errorf("PUT: %d %s", status, answer)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
 // markerName is the name of the object that has the registry to which the object store belongs, and its
@@ -29,26 +30,16 @@ var (
 		"(serve.dir, serve.objects); if the objects are all there, run rt-site claim", ErrNotOwner, markerName)
 )
 
-// Claims is what a registry stores of the object store that it uses.
-type Claims interface {
-	// Secret returns random bytes that are created once and are the same for all receivers.
-	Secret(ctx context.Context, name string, bytes int) ([]byte, error)
-	// Claims returns the last claims, the newest first.
-	Claims(ctx context.Context) ([]string, error)
-	// AddClaim adds a claim if the newest one is as given; empty for none.
-	AddClaim(ctx context.Context, newest, claim string) error
-}
-
 // marker is the mark of an object store. It names the registry by its master key, which it does not reveal,
 // and has one of the registry's last claims. The claims are random and change all the time: a copy of
 // the registry does not have those that the registry makes after the copy.
 type marker struct {
-	registry Claims
-	objects  Objects
+	registry *registry.Registry
+	objects  site.ObjectStore
 	keys     keyring
 }
 
-func newMarker(ctx context.Context, r Claims, o Objects) (*marker, error) {
+func newMarker(ctx context.Context, r *registry.Registry, o site.ObjectStore) (*marker, error) {
 	master, err := r.Secret(ctx, "master", masterBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the receiver's master key: %w", err)
@@ -58,7 +49,7 @@ func newMarker(ctx context.Context, r Claims, o Objects) (*marker, error) {
 
 // CheckObjects checks that an object store is the one of a registry or of a copy of it, which may read it.
 // The error is ErrNotOwner if it is not.
-func CheckObjects(ctx context.Context, r Claims, o Objects) error {
+func CheckObjects(ctx context.Context, r *registry.Registry, o site.ObjectStore) error {
 	f, err := o.Get(ctx, markerName) // first: Secret makes the key of a registry that has none
 	if errors.Is(err, site.ErrNotFound) {
 		return errNoMarker
@@ -79,7 +70,7 @@ func CheckObjects(ctx context.Context, r Claims, o Objects) error {
 // Renew checks that an object store is the one of a registry and of no other copy of it, and makes a new claim.
 // A registry that has not used an object store takes one without a mark. The error is ErrNotOwner if the
 // registry must not remove objects.
-func Renew(ctx context.Context, r Claims, o Objects) error {
+func Renew(ctx context.Context, r *registry.Registry, o site.ObjectStore) error {
 	m, err := newMarker(ctx, r, o)
 	if err != nil {
 		return err
@@ -88,7 +79,7 @@ func Renew(ctx context.Context, r Claims, o Objects) error {
 }
 
 // Claim makes an object store that of this copy of a registry. Receivers of other copies end.
-func Claim(ctx context.Context, r Claims, o Objects) error {
+func Claim(ctx context.Context, r *registry.Registry, o site.ObjectStore) error {
 	m, err := newMarker(ctx, r, o)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -10,13 +9,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
-
-// NodeReports stores the last report of each node.
-type NodeReports interface {
-	PutNode(ctx context.Context, owner string, n site.NodeState, at time.Time) error
-	// Nodes returns at most limit nodes, and the cursor of the next call, which is empty at the end.
-	Nodes(ctx context.Context, f site.NodeFilter, cursor string, limit int) (nodes []site.Node, next string, err error)
-}
 
 // nodesPath is the path of the reports of nodes.
 const nodesPath = "nodes"

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -13,49 +11,44 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// nodes stores the reports of a memory.
-type nodes struct {
-	*memory
-	owner string
-	last  *site.NodeState
-	fails error
-}
-
-func (n *nodes) PutNode(_ context.Context, owner string, state site.NodeState, _ time.Time) error {
-	n.owner, n.last = owner, &state
-	return n.fails
-}
-
-func newNodes(t *testing.T, dialect string) (*Server, *nodes) {
-	n := &nodes{memory: newMemory()}
-	return newServer(t, Config{Registry: n, Objects: n.memory, Dialect: dialect}), n
+// nodesOf returns the nodes that have reported.
+func nodesOf(t *testing.T, s *Server) []site.Node {
+	t.Helper()
+	nodes, _, err := s.conf.Registry.Nodes(t.Context(), site.NodeFilter{}, "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nodes
 }
 
 const nodeReport = `{"cluster":"alps","node":"n1","time":"2026-03-01T12:00:00+01:00","version":"0.1.0-3-gabc","undelivered_runs":7,"x":{"y":1}}`
 
 func TestNodeReport(t *testing.T) {
-	s, n := newNodes(t, "")
+	s := newServer(t, Config{})
 	for range 2 {
 		if status, answer := api(t, s, "PUT", "/nodes", nodeReport); status != 204 || answer != "" {
 			t.Fatalf("%d %s", status, answer)
 		}
 	}
 	want := site.NodeState{Cluster: "alps", Node: "n1", Time: time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC), Version: "0.1.0-3-gabc", UndeliveredRuns: rt.Some[int64](7)}
-	if n.last == nil || *n.last != want || n.owner != s.keys.owner(tokensOf(token)[0]) {
-		t.Errorf("%+v of %q", n.last, n.owner)
+	nodes := nodesOf(t, s)
+	if len(nodes) != 1 || nodes[0].NodeState != want || nodes[0].Owner != s.keys.owner(tokensOf(token)[0]) {
+		t.Errorf("%+v", nodes)
 	}
-	n.fails = site.ErrQuota
-	if status, _ := api(t, s, "PUT", "/nodes", nodeReport); status != 507 {
-		t.Errorf("over the quota: %d", status)
-	}
-	n.fails = errors.New("no database")
+	m := memoryOf(s)
+	m.refuse(t, "UPDATE ON node")
 	if status, _ := api(t, s, "PUT", "/nodes", nodeReport); status != 500 {
 		t.Errorf("without a database: %d", status)
+	}
+	m.query(t, "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "+
+		"INSERT INTO node (cluster, node, owner, reported, state) SELECT 'alps', 'n' || i, ?, ?, '{}' FROM n", nodes[0].Owner, time.Now().UnixMicro())
+	if status, _ := api(t, s, "PUT", "/nodes", strings.Replace(nodeReport, "n1", "new", 1)); status != 507 {
+		t.Errorf("over the quota: %d", status)
 	}
 }
 
 func TestNodeReportsThatAreRefused(t *testing.T) {
-	s, n := newNodes(t, "")
+	s := newServer(t, Config{})
 	change := func(old, new string) string { return strings.Replace(nodeReport, old, new, 1) }
 	for name, c := range map[string]struct {
 		method, path, body string
@@ -77,17 +70,17 @@ func TestNodeReportsThatAreRefused(t *testing.T) {
 		"GET":               {"GET", "/nodes", "", 405},
 		"another path":      {"PUT", "/nodes/n1", nodeReport, 404},
 	} {
-		if status, answer := api(t, s, c.method, c.path, c.body); status != c.want || n.last != nil {
-			t.Errorf("%s: %d %s, stored %v", name, status, answer, n.last)
+		if status, answer := api(t, s, c.method, c.path, c.body); status != c.want || len(nodesOf(t, s)) > 0 {
+			t.Errorf("%s: %d %s, stored %v", name, status, answer, nodesOf(t, s))
 		}
 	}
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequest("PUT", "/nodes", strings.NewReader(nodeReport)))
-	if w.Code != 401 || n.last != nil {
+	if w.Code != 401 || len(nodesOf(t, s)) > 0 {
 		t.Errorf("without a token: %d", w.Code)
 	}
-	live, n := newNodes(t, DialectLive)
-	if status, _ := api(t, live, "PUT", "/nodes", nodeReport); status != 404 || n.last != nil {
+	live := newServer(t, Config{Dialect: DialectLive})
+	if status, _ := api(t, live, "PUT", "/nodes", nodeReport); status != 404 || len(nodesOf(t, live)) > 0 {
 		t.Errorf("the dialect of the public service: %d", status)
 	}
 }

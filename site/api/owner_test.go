@@ -50,7 +50,7 @@ func TestRunsOfOtherOwners(t *testing.T) {
 			t.Errorf("GET /runs: listed %t, %d %s", !isListed, status, answer)
 		}
 	}
-	if memoryOf(s).runs[g.RunID].Finish != nil {
+	if runOfID(t, s, g.RunID).Finish != nil {
 		t.Error("finished")
 	}
 	for path, body := range map[string]string{"refresh-credentials": "", "finish": emptyFinish} {

@@ -9,14 +9,6 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Pages serves pages for people.
-type Pages interface {
-	// Has reports whether a path is one of the pages.
-	Has(path string) bool
-	// ServePage answers a request of a reader.
-	ServePage(w http.ResponseWriter, r *http.Request, reader site.Reader)
-}
-
 // isPage reports whether a request is for a page. A PUT of /nodes is not.
 func (s *Server) isPage(r *http.Request) bool {
 	isReading := r.Method == http.MethodGet || r.Method == http.MethodHead

@@ -1,37 +1,12 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/resource-tracker/rt/site"
 )
-
-// Readers identifies who sends a request for runs.
-type Readers interface {
-	// Reader returns the sender. The errors are site.ErrUnknownReader, site.ErrNoReader and
-	// site.ErrBusy; after another one the service cannot find out.
-	Reader(r *http.Request) (site.Reader, error)
-	// Challenges are the values of WWW-Authenticate for a request without a reader.
-	Challenges() []string
-}
-
-// Reading is what a Registry shows to a reader. An access of nil shows all runs.
-type Reading interface {
-	// Jobs returns the jobs of a filter, the newest first, at most limit, and the cursor of the
-	// next call, which is empty at the end.
-	Jobs(ctx context.Context, f site.Filter, cursor string, limit int) (jobs []site.JobRow, next string, err error)
-	// JobRuns reads at most limit runs of a job after an id. It returns those that the reader may
-	// see, without their metadata, and the id after which to continue, empty at the end.
-	JobRuns(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.Run, next string, err error)
-	// VisibleRun returns a run, or site.ErrNotFound also if the reader may not see it.
-	VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error)
-	// Unassigned returns at most limit runs of no job before an id, the newest first, without their metadata,
-	// and the id before which to continue, empty at the end. An empty id is after all others.
-	Unassigned(ctx context.Context, before string, limit int) (runs []site.Run, next string, err error)
-}
 
 // readRoot is the first part of the paths of the reading API.
 const readRoot = "v1"

@@ -60,7 +60,7 @@ func TestRecord(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &v); err != nil || len(v.Objects) != 1 || v.Rows != 1 || v.Record == nil || v.Record.SHA256 != third || string(v.Summary) != `{"cpu":1.5}` {
 		t.Errorf("%s, %v", body, err)
 	}
-	if run := memoryOf(s).runs[g.RunID]; run.Record == nil || run.Record.State != "corrected" {
+	if run := runOfID(t, s, g.RunID); run.Record == nil || run.Record.State != "corrected" {
 		t.Errorf("%+v", run.Record)
 	}
 }
@@ -82,7 +82,7 @@ func TestLateRecord(t *testing.T) {
 			t.Errorf("%s: %d %s", step.user, status, answer)
 		}
 	}
-	if run := memoryOf(s).runs[g.RunID]; run.Record.User != "second" {
+	if run := runOfID(t, s, g.RunID); run.Record.User != "second" {
 		t.Errorf("%+v", run.Record)
 	}
 }
@@ -100,7 +100,7 @@ func TestRecordsOfRunsThatAreNotStored(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, answer)
 		}
 	}
-	if n := memoryOf(s).objects(); n > 0 || memoryOf(s).runs[g.RunID].Record != nil {
+	if n := memoryOf(s).objects(); n > 0 || runOfID(t, s, g.RunID).Record != nil {
 		t.Errorf("%d objects", n)
 	}
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -80,12 +79,12 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- s.Retain(ctx, Ages{Runs: 48 * time.Hour}) }()
 		synctest.Wait()
-		if m.registered() != len(old)+2 {
-			t.Errorf("%d runs after 47 hours", m.registered())
+		if m.query(t, "SELECT count(*) FROM run") != len(old)+2 {
+			t.Errorf("%d runs after 47 hours", m.query(t, "SELECT count(*) FROM run"))
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		ids, err := m.RunIDs(ctx, "", 1000)
+		ids, err := s.conf.Registry.RunIDs(ctx, "", 1000)
 		want := []string{uploaded.RunID, young.RunID}
 		slices.Sort(want)
 		if err != nil || !slices.Equal(ids, want) || m.objects() != 1 {
@@ -148,17 +147,12 @@ func TestUnusedObjectsAreRemoved(t *testing.T) {
 		if status, answer := put(t, s, u); status != 200 {
 			t.Fatal(status, answer)
 		}
-		m.fault = func(method string) error {
-			if method == "PutObject" {
-				return errors.New("connection reset")
-			}
-			return nil
-		}
+		m.refuse(t, "INSERT ON object")
 		u.path += "2"
 		if status, answer := put(t, s, u); status != 500 {
 			t.Fatal(status, answer)
 		}
-		m.fault = nil
+		m.accept(t)
 		m.store["notes/of/another.txt"] = stored{}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)

@@ -19,16 +19,19 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/auth"
+	"github.com/resource-tracker/rt/site/page"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
 // Config of a Server.
 type Config struct {
-	Registry Registry
-	Objects  Objects
-	Temp     string  // directory of temporary files; os.TempDir when empty
-	Tokens   []Token // each permits to register runs, and to read and finish those of its owner
-	Readers  Readers // who may use the paths below /v1, and the pages; nil: no one
-	Pages    Pages   // nil: there are none
+	Registry *registry.Registry
+	Objects  site.ObjectStore
+	Temp     string        // directory of temporary files; os.TempDir when empty
+	Tokens   []Token       // each permits to register runs, and to read and finish those of its owner
+	Readers  *auth.Readers // who may use the paths below /v1, and the pages; nil: no one
+	Pages    *page.Pages   // nil: there are none
 	// Metrics answers GET /metrics of operators; nil: there are none.
 	Metrics http.Handler
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -30,6 +31,16 @@ func registered(t *testing.T, s *Server, bytes int) (id string) {
 func finishInline(t *testing.T, s *Server, id, csv string) (int, string) {
 	t.Helper()
 	return api(t, s, "POST", "/runs/"+id+"/finish", `{"run_status":"finished","data_source":"inline","data_csv":`+strconv.Quote(csv)+`}`)
+}
+
+// failing is a fault of one method of the object store.
+func failing(method string, err error) func(string) error {
+	return func(called string) error {
+		if called == method {
+			return err
+		}
+		return nil
+	}
 }
 
 // incompressible is a text that is too large for the registry, compressed or not.
@@ -104,11 +115,10 @@ func TestAFinishThatFailsHasItsRowsOrIsNone(t *testing.T) {
 			s := newServer(t, Config{})
 			m := memoryOf(s)
 			id := registered(t, s, 0)
-			m.fault = func(called string) error {
-				if called == method {
-					return errors.New("no answer")
-				}
-				return nil
+			m.fault = failing("Put", errors.New("no answer"))
+			if method == "FinishRun" {
+				m.fault = nil
+				m.refuse(t, "UPDATE OF finish ON run")
 			}
 			isFew := name == "few rows"
 			status, answer := finishInline(t, s, id, csv)
@@ -125,6 +135,9 @@ func TestAFinishThatFailsHasItsRowsOrIsNone(t *testing.T) {
 				t.Errorf("%s, %s: %d objects in the object store", name, method, m.objects())
 			}
 			m.fault = nil
+			if method == "FinishRun" {
+				m.accept(t)
+			}
 			for range 2 {
 				if status, answer := finishInline(t, s, id, csv); status != 200 {
 					t.Errorf("%s, %s: %d %s", name, method, status, answer)
@@ -138,22 +151,20 @@ func TestAFinishThatFailsHasItsRowsOrIsNone(t *testing.T) {
 // A client that goes away while its object is being stored leaves no object without a row: the quotas do
 // not count that.
 func TestAClientThatGoesAway(t *testing.T) {
-	for _, at := range []string{"Put", "PutObject"} {
-		s := newServer(t, Config{})
-		m := memoryOf(s)
-		g := register(t, s)
-		ctx, cancel := context.WithCancel(t.Context())
-		m.fault = func(method string) error {
-			if method == at {
-				cancel()
-			}
-			return nil
-		}
-		u := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n"+incompressible()+"\n")}
-		u.tamper = func(r *http.Request) { *r = *r.WithContext(ctx) }
-		if status, answer := put(t, s, u); status != 200 || len(m.rows[g.RunID]) != 1 || m.objects() != 1 {
-			t.Errorf("%s: %d %s; %d rows, %d objects", at, status, answer, len(m.rows[g.RunID]), m.objects())
-		}
+	s := newServer(t, Config{})
+	m := memoryOf(s)
+	g := register(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	m.fault = func(string) error {
+		cancel()
+		return nil
+	}
+	u := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n"+incompressible()+"\n")}
+	u.tamper = func(r *http.Request) { *r = *r.WithContext(ctx) }
+	status, answer := put(t, s, u)
+	rows, err := s.conf.Registry.Objects(t.Context(), g.RunID)
+	if status != 200 || len(rows) != 1 || m.objects() != 1 || err != nil {
+		t.Errorf("%d %s; %d rows, %d objects, %v", status, answer, len(rows), m.objects(), err)
 	}
 }
 
@@ -213,20 +224,32 @@ func TestRefusedObjectsAreDeleted(t *testing.T) {
 	m := memoryOf(s)
 	g := register(t, s)
 	body := packed(t, "a\n"+incompressible()+"\n")
-	for err, want := range map[error]int{
-		site.ErrQuota: 507, site.ErrFull: 507, site.ErrFinished: 409, site.ErrTooMany: 413, site.ErrNotFound: 404,
+	for _, c := range []struct {
+		change string // of the registry
+		want   int
+	}{
+		{"UPDATE run SET objects = 32768", 413},
+		{`UPDATE run SET finish = '{"run_status":"finished"}', finished = 1`, 409},
+		{"DELETE FROM run", 404},
 	} {
-		m.fault = func(method string) error {
-			if method == "PutObject" {
-				return err
-			}
-			return nil
-		}
-		if status, answer := put(t, s, signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: body}); status != want {
-			t.Errorf("%v: %d %s", err, status, answer)
+		m.query(t, c.change)
+		if status, answer := put(t, s, signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: body}); status != c.want {
+			t.Errorf("%s: %d %s", c.change, status, answer)
 		}
 		if m.objects() != 0 {
-			t.Errorf("%v: %d objects in the object store", err, m.objects())
+			t.Errorf("%s: %d objects in the object store", c.change, m.objects())
+		}
+	}
+}
+
+// After an error that says that nothing was changed the object is deleted, and after another one it stays.
+func TestWhichErrorsAreRefusals(t *testing.T) {
+	for err, want := range map[error]bool{
+		site.ErrQuota: true, site.ErrFull: true, site.ErrFinished: true, site.ErrTooMany: true, site.ErrNotFound: true, site.ErrMissing: true, site.ErrOlder: true,
+		site.ErrAway: false, site.ErrDamaged: false, io.EOF: false,
+	} {
+		if isRefused(fmt.Errorf("store object 1: %w", err)) != want || isRefused(fmt.Errorf("%w: %w", site.ErrUnclear, err)) {
+			t.Errorf("%v", err)
 		}
 	}
 }
@@ -236,14 +259,9 @@ func TestTheObjectOfAnUnclearChangeStays(t *testing.T) {
 	s := newServer(t, Config{})
 	m := memoryOf(s)
 	g := register(t, s)
-	m.fault = func(method string) error {
-		if method == "PutObject" {
-			return fmt.Errorf("%w: %w", site.ErrUnclear, site.ErrFull)
-		}
-		return nil
-	}
+	m.refuse(t, "INSERT ON object")
 	u := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n"+incompressible()+"\n")}
-	if status, answer := put(t, s, u); status != 507 || m.objects() != 1 {
+	if status, answer := put(t, s, u); status != 500 || m.objects() != 1 {
 		t.Errorf("%d %s; %d objects", status, answer, m.objects())
 	}
 }

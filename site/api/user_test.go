@@ -35,7 +35,7 @@ func TestTokensOfUsers(t *testing.T) {
 		if status != want {
 			t.Errorf("%s: %d %s", record, status, answer)
 		}
-		run := memoryOf(s).runs[g.RunID]
+		run := runOfID(t, s, g.RunID)
 		isStored := run.Record != nil
 		if isStored != (want == 200) || isStored && run.Record.Account != "" || !strings.HasPrefix(run.Owner, "user:") {
 			t.Errorf("%s: %+v", record, run)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -16,16 +15,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
-
-// Store is where the files are: a directory or an S3 store.
-type Store interface {
-	// Replace stores an object at once, if the name has the object with this version; empty: if it has none. Otherwise
-	// the error is site.ErrReplaced. So a writer that has lost its lock cannot undo what the next one has written.
-	Replace(ctx context.Context, name, version string, size int64, body io.Reader) error
-	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	Delete(ctx context.Context, name string) error
-	List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error]
-}
 
 // Registry lists what the lake lacks, and stores what it has.
 type Registry interface {
@@ -51,7 +40,7 @@ type Run struct {
 
 // Options are what a Lake works with.
 type Options struct {
-	Store    Store
+	Store    site.ObjectStore // a directory or an S3 store
 	Registry Registry
 	// Decode reads the record of a run. The error is site.ErrNotFound if the site has no record of the run,
 	// site.ErrDamaged if it cannot be decoded, and ErrAbsent if its object is not there, which may be for a moment.

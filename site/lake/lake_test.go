@@ -31,6 +31,8 @@ var errKilled = errors.New("killed")
 // world is a registry and a store in memory. After left changes the writer is killed; before or after the change
 // takes effect.
 type world struct {
+	site.ObjectStore // nil: the lake does not use Put
+
 	left      int // negative: no kill
 	isDead    bool
 	objects   map[string][]byte

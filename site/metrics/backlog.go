@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/resource-tracker/rt/site/registry"
 )
 
 // readTime limits the time in which the ages of the nodes are read.
@@ -35,7 +37,7 @@ var (
 )
 
 // backlog collects the ages of the nodes. If the database does not answer, they have no metrics.
-type backlog struct{ nodes Nodes }
+type backlog struct{ registry *registry.Registry }
 
 // Describe implements prometheus.Collector.
 func (backlog) Describe(to chan<- *prometheus.Desc) {
@@ -52,7 +54,7 @@ func (b backlog) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	list, err := b.nodes.NodeAges(ctx)
+	list, err := b.registry.NodeAges(ctx)
 	if err != nil { // it is counted where it occurs
 		gauge(upDesc, 0)
 		return

@@ -5,14 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
-
-// Lake is where the state of the lake is.
-type Lake interface {
-	// LakeState returns what the lake lacks.
-	LakeState(ctx context.Context) (site.LakeState, error)
-}
 
 var (
 	lakeTimeDesc = prometheus.NewDesc("rt_site_lake_last_success_timestamp_seconds",
@@ -21,7 +15,7 @@ var (
 )
 
 // lakeAge collects the state of the lake. If the database does not answer, it has no metrics.
-type lakeAge struct{ lake Lake }
+type lakeAge struct{ registry *registry.Registry }
 
 // Describe implements prometheus.Collector.
 func (lakeAge) Describe(to chan<- *prometheus.Desc) {
@@ -33,7 +27,7 @@ func (lakeAge) Describe(to chan<- *prometheus.Desc) {
 func (l lakeAge) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
-	state, err := l.lake.LakeState(ctx)
+	state, err := l.registry.LakeState(ctx)
 	if err != nil { // it is counted where it occurs
 		return
 	}

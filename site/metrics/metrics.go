@@ -3,7 +3,6 @@
 package metrics
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -13,14 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
-
-// Nodes is where the reports of the nodes are.
-type Nodes interface {
-	// NodeAges returns the age of the deliveries of all nodes.
-	NodeAges(ctx context.Context) ([]site.NodeAge, error)
-}
 
 // Metrics are the metrics of a service.
 type Metrics struct {
@@ -101,13 +94,13 @@ func (m *Metrics) DatabaseFailed(kind string) {
 	m.database.WithLabelValues(kind).Inc()
 }
 
-// Answering writes the metrics in the text format of Prometheus. It reads the ages of the nodes and of the lake, nil
-// if there is none, with each request, for at most two requests at the same time.
-func (m *Metrics) Answering(nodes Nodes, lake Lake) http.Handler {
+// Answering writes the metrics in the text format of Prometheus. With each request it reads the ages of the nodes,
+// and of the lake if the site has one, for at most two requests at the same time.
+func (m *Metrics) Answering(r *registry.Registry, hasLake bool) http.Handler {
 	ages := prometheus.NewRegistry()
-	ages.MustRegister(backlog{nodes})
-	if lake != nil {
-		ages.MustRegister(lakeAge{lake})
+	ages.MustRegister(backlog{r})
+	if hasLake {
+		ages.MustRegister(lakeAge{r})
 	}
 	return promhttp.HandlerFor(prometheus.Gatherers{m.list, ages}, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: 2, Timeout: 20 * time.Second, ErrorHandling: promhttp.ContinueOnError,

@@ -3,34 +3,41 @@ package metrics
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
-// nodes are the ages of nodes, or an error.
-type nodes struct {
-	ages []site.NodeAge
-	lake site.LakeState
-	err  error
+// newRegistry returns an empty registry.
+func newRegistry(t *testing.T) *registry.Registry {
+	t.Helper()
+	r, err := registry.Open(context.Background(), filepath.Join(t.TempDir(), "registry.db"), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
 }
 
-func (n nodes) LakeState(context.Context) (site.LakeState, error) { return n.lake, n.err }
-
-func (n nodes) NodeAges(context.Context) ([]site.NodeAge, error) { return n.ages, n.err }
-
 // text returns the metrics.
-func text(t *testing.T, m *Metrics, n nodes) string {
+func text(t *testing.T, m *Metrics, r *registry.Registry) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	m.Answering(n, n).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	m.Answering(r, true).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -47,9 +54,9 @@ func has(t *testing.T, text string, lines ...string) {
 }
 
 func TestRequests(t *testing.T) {
-	m := New()
+	m, sites := New(), newRegistry(t)
 	h := m.Counting(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		has(t, text(t, m, nodes{}), "rt_site_requests_in_progress 1")
+		has(t, text(t, m, sites), "rt_site_requests_in_progress 1")
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			t.Error(err)
 		}
@@ -77,19 +84,19 @@ func TestRequests(t *testing.T) {
 		}), func(*http.Request) string { return "read" })
 		broken.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	}()
-	has(t, text(t, m, nodes{}), `rt_site_requests_total{code="cut",route="read"} 1`)
-	has(t, text(t, m, nodes{}), `rt_site_requests_total{code="200",route="list"} 2`, `rt_site_requests_total{code="503",route="away"} 1`, "rt_site_requests_in_progress 0",
+	has(t, text(t, m, sites), `rt_site_requests_total{code="cut",route="read"} 1`)
+	has(t, text(t, m, sites), `rt_site_requests_total{code="200",route="list"} 2`, `rt_site_requests_total{code="503",route="away"} 1`, "rt_site_requests_in_progress 0",
 		`rt_site_received_bytes_total{route="list"} 8`, `rt_site_sent_bytes_total{route="list"} 12`, `rt_site_request_duration_seconds_count{route="list"} 2`)
 }
 
 func TestRunsAndErrors(t *testing.T) {
-	m := New()
-	has(t, text(t, m, nodes{}), `rt_site_database_errors_total{kind="away"} 0`, `rt_site_finished_runs_total{outcome="oom"} 0`, `rt_site_store_errors_total{operation="put"} 0`)
+	m, r := New(), newRegistry(t)
+	has(t, text(t, m, r), `rt_site_database_errors_total{kind="away"} 0`, `rt_site_finished_runs_total{outcome="oom"} 0`, `rt_site_store_errors_total{operation="put"} 0`)
 	m.Finished(rt.OutcomeOOM)
 	m.Finished("<an outcome of a client>")
 	m.DatabaseFailed("full")
 	m.DatabaseFailed("new")
-	got := text(t, m, nodes{})
+	got := text(t, m, r)
 	has(t, got, `rt_site_database_errors_total{kind="full"} 1`, `rt_site_database_errors_total{kind="other"} 1`, `rt_site_finished_runs_total{outcome="oom"} 1`, `rt_site_finished_runs_total{outcome="unknown"} 1`)
 	if strings.Contains(got, "client") {
 		t.Error("a text of a client is in the metrics")
@@ -97,7 +104,10 @@ func TestRunsAndErrors(t *testing.T) {
 }
 
 // failing is a store that has an error.
-type failing struct{ err error }
+type failing struct {
+	site.ObjectStore // nil
+	err              error
+}
 
 func (f failing) Put(context.Context, string, int64, io.Reader) error { return f.err }
 func (f failing) Get(context.Context, string) (io.ReadCloser, error)  { return nil, f.err }
@@ -112,14 +122,14 @@ func (f failing) List(context.Context, string) iter.Seq2[site.Stored, error] {
 }
 
 func TestStore(t *testing.T) {
-	m := New()
+	m, r := New(), newRegistry(t)
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, c := range []struct {
 		ctx context.Context
 		err error
 	}{{t.Context(), nil}, {t.Context(), errors.New("no route")}, {t.Context(), site.ErrNotFound}, {ended, context.Canceled}} {
-		s := m.CountingStore(failing{c.err})
+		s := m.CountingStore(failing{err: c.err})
 		_, err := s.Get(c.ctx, "a")
 		listed := 0
 		var last error
@@ -137,31 +147,52 @@ func TestStore(t *testing.T) {
 		}
 	}
 	for _, operation := range operations {
-		has(t, text(t, m, nodes{}), `rt_site_store_errors_total{operation="`+operation+`"} 1`, `rt_site_store_duration_seconds_count{operation="`+operation+`"} 4`)
+		has(t, text(t, m, r), `rt_site_store_errors_total{operation="`+operation+`"} 1`, `rt_site_store_duration_seconds_count{operation="`+operation+`"} 4`)
 	}
 }
 
 func TestBacklog(t *testing.T) {
+	r := newRegistry(t)
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
-	n := nodes{ages: []site.NodeAge{
-		{Reported: ago(time.Minute), LastSuccess: rt.Some(ago(time.Minute)), Undelivered: rt.Some[int64](0)},
-		{Reported: ago(time.Minute), LastSuccess: rt.Some(ago(7 * time.Hour)), Undelivered: rt.Some[int64](3)},
-		{Reported: ago(8 * time.Hour), LastSuccess: rt.Some(ago(8 * time.Hour)), Undelivered: rt.Some[int64](4)},
-		{Reported: ago(400 * 24 * time.Hour), LastSuccess: rt.Some(ago(400 * 24 * time.Hour))},
-		{Reported: ago(time.Minute), LastSuccess: rt.Some(ago(8 * 24 * time.Hour))},
-		{Reported: ago(8 * 24 * time.Hour)},
-		{Reported: ago(-time.Minute), Undelivered: rt.Some[int64](5)},
-	}}
-	got := text(t, New(), n)
+	for i, n := range []struct {
+		reported    time.Time
+		lastSuccess rt.Opt[time.Time]
+		undelivered rt.Opt[int64]
+	}{
+		{ago(time.Minute), rt.Some(ago(time.Minute)), rt.Some[int64](0)},
+		{ago(time.Minute), rt.Some(ago(7 * time.Hour)), rt.Some[int64](3)},
+		{ago(8 * time.Hour), rt.Some(ago(8 * time.Hour)), rt.Some[int64](4)},
+		{ago(80 * 24 * time.Hour), rt.Some(ago(80 * 24 * time.Hour)), rt.None[int64]()},
+		{ago(time.Minute), rt.Some(ago(8 * 24 * time.Hour)), rt.None[int64]()},
+		{ago(8 * 24 * time.Hour), rt.None[time.Time](), rt.None[int64]()},
+		{ago(-time.Minute), rt.None[time.Time](), rt.Some[int64](5)},
+	} {
+		state := site.NodeState{Node: fmt.Sprint("n", i), LastSuccess: n.lastSuccess, UndeliveredRuns: n.undelivered}
+		if err := r.PutNode(t.Context(), "o", state, n.reported); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := text(t, New(), r)
 	has(t, got, "rt_site_database_up 1", `rt_site_nodes{last_delivery="1h"} 1`, `rt_site_nodes{last_delivery="6h"} 0`, `rt_site_nodes{last_delivery="1d"} 2`,
 		`rt_site_nodes{last_delivery="older"} 1`, `rt_site_nodes{last_delivery="gone"} 2`, `rt_site_nodes{last_delivery="never"} 1`, `rt_site_node_undelivered_runs{last_delivery="1d"} 7`,
 		`rt_site_node_undelivered_runs{last_delivery="never"} 5`, `rt_site_node_reports{last_report="1h"} 4`, `rt_site_node_reports{last_report="older"} 2`)
 	if strings.Contains(got, "rt_site_lake_last") {
 		t.Error("the lake has a time before it was written")
 	}
-	n.lake = site.LakeState{LastSuccess: rt.Some(time.UnixMilli(1_700_000_000_500)), Unwritten: 7}
-	has(t, text(t, New(), n), "rt_site_lake_last_success_timestamp_seconds 1.7000000005e+09", "rt_site_lake_unwritten_runs 7")
-	away := text(t, New(), nodes{err: errors.New("away")})
+	run := site.Run{ID: "20260301t120000-a", Owner: "o", Created: time.Now()}
+	record := rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), Node: "n1", Start: time.Now()}}
+	object := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: "00"}
+	failed := errors.Join(r.CreateRun(t.Context(), run), r.LakeDone(t.Context(), time.UnixMilli(1_700_000_000_500)))
+	_, err := r.PutObject(t.Context(), object, []byte("r"), &record)
+	if err := errors.Join(failed, err); err != nil {
+		t.Fatal(err)
+	}
+	has(t, text(t, New(), r), "rt_site_lake_last_success_timestamp_seconds 1.7000000005e+09", "rt_site_lake_unwritten_runs 1")
+	closed, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Options{})
+	if err := errors.Join(err, closed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	away := text(t, New(), closed)
 	has(t, away, "rt_site_database_up 0", `rt_site_requests_in_progress 0`)
 	if strings.Contains(away, "rt_site_nodes{") {
 		t.Error("nodes are counted while the database is away")

@@ -10,22 +10,14 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Store is an object store.
-type Store interface {
-	Put(ctx context.Context, name string, size int64, body io.Reader) error
-	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	Delete(ctx context.Context, name string) error
-	List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error]
-}
-
-// CountedStore counts the calls of an object store.
+// CountedStore counts the calls of an object store, except Replace.
 type CountedStore struct {
-	store Store
-	m     *Metrics
+	site.ObjectStore
+	m *Metrics
 }
 
 // CountingStore returns a store that counts the calls of another one.
-func (m *Metrics) CountingStore(s Store) CountedStore { return CountedStore{s, m} }
+func (m *Metrics) CountingStore(s site.ObjectStore) CountedStore { return CountedStore{s, m} }
 
 // counted counts a call. An object that is not there, and an end because of the caller, are no errors of the store.
 func (s CountedStore) counted(ctx context.Context, operation string, begin time.Time, err error) {
@@ -36,36 +28,36 @@ func (s CountedStore) counted(ctx context.Context, operation string, begin time.
 	}
 }
 
-// Put implements Store.
+// Put implements site.ObjectStore.
 func (s CountedStore) Put(ctx context.Context, name string, size int64, body io.Reader) error {
 	begin := time.Now()
-	err := s.store.Put(ctx, name, size, body)
+	err := s.ObjectStore.Put(ctx, name, size, body)
 	s.counted(ctx, "put", begin, err)
 	return err
 }
 
-// Get implements Store.
+// Get implements site.ObjectStore.
 func (s CountedStore) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	begin := time.Now()
-	content, err := s.store.Get(ctx, name)
+	content, err := s.ObjectStore.Get(ctx, name)
 	s.counted(ctx, "get", begin, err)
 	return content, err
 }
 
-// Delete implements Store.
+// Delete implements site.ObjectStore.
 func (s CountedStore) Delete(ctx context.Context, name string) error {
 	begin := time.Now()
-	err := s.store.Delete(ctx, name)
+	err := s.ObjectStore.Delete(ctx, name)
 	s.counted(ctx, "delete", begin, err)
 	return err
 }
 
-// List implements Store.
+// List implements site.ObjectStore.
 func (s CountedStore) List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error] {
 	return func(yield func(site.Stored, error) bool) {
 		var last error
 		begin := time.Now()
-		for o, err := range s.store.List(ctx, prefix) {
+		for o, err := range s.ObjectStore.List(ctx, prefix) {
 			last = err
 			if !yield(o, err) {
 				break

@@ -5,7 +5,6 @@ package page
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -14,23 +13,12 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
-
-// Registry is where the jobs are. With an access it returns what the reader may see.
-type Registry interface {
-	// Jobs returns at most limit jobs of a filter, and the cursor of the next call, empty at the end.
-	Jobs(ctx context.Context, f site.Filter, cursor string, limit int) (jobs []site.JobRow, next string, err error)
-	// JobRuns reads at most limit runs of a job after an id, and returns the id after which to continue.
-	JobRuns(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.Run, next string, err error)
-	// Totals sums the figures of the jobs of a filter by user, account or week.
-	Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error)
-	// Nodes returns at most limit nodes, and the cursor of the next call, empty at the end.
-	Nodes(ctx context.Context, f site.NodeFilter, cursor string, limit int) (nodes []site.Node, next string, err error)
-}
 
 // Config of Pages.
 type Config struct {
-	Registry Registry
+	Registry *registry.Registry
 	Reports  Reports     // nil: the pages of the jobs have no reports
 	Fault    func(error) // receives the errors of the registry and of the reports
 }

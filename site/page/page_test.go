@@ -2,59 +2,80 @@ package page
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
-// fake is a registry with a job of two nodes, and the reports of it.
+// fake is a site with the job 7 of two nodes, and the reports of it.
 type fake struct {
-	nodes  []site.Node
-	calls  int // of Jobs
-	report error
-	runs   int // of the job; 0: two, one of them registered twice
-
-	runCalls int // of JobRuns
+	*registry.Registry
+	database string
+	report   error
 }
 
-func (f *fake) Jobs(_ context.Context, filter site.Filter, cursor string, limit int) ([]site.JobRow, string, error) {
-	f.calls++
-	if filter.Name == "rare" && cursor != "4" { // the search examines a part of the jobs at a time
-		return nil, fmt.Sprint(f.calls), nil
+var start = time.Unix(0, 0)
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	f := &fake{database: filepath.Join(t.TempDir(), "registry.db")}
+	r, err := registry.Open(t.Context(), f.database, registry.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	j := site.JobRow{Cluster: "c", JobID: 7, Generation: 1, User: "alice", Name: "Train", Label: "12_3", State: rt.StateEnded, Outcome: rt.OutcomeTimeout, Start: time.Unix(0, 0), End: time.Unix(90061, 0)}
-	j.CoreSecs, j.CoreSecsUsed, j.Waste = rt.Some(7200.0), rt.Some(3600.0), rt.Some[int64](3600)
-	return []site.JobRow{j}, "", nil
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f.Registry = r
+	f.add(t, 1, 1, rt.StateEnded)
+	f.add(t, 2, 2, rt.StateEnded)
+	return f
 }
 
-func (f *fake) JobRuns(context.Context, site.JobRow, *site.Access, string, int) (runs []site.Run, next string, err error) {
-	f.runCalls++
-	states := []rt.State{rt.StateRunning, rt.StateEnded, rt.StateEnded}
-	if f.runs > 0 {
-		states = slices.Repeat([]rt.State{rt.StateEnded}, f.runs)
+// add stores a run of the job.
+func (f *fake) add(t *testing.T, n, node int, state rt.State) {
+	t.Helper()
+	record := rt.Run{
+		Identity:   rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), ArrayJobID: rt.Some[uint64](12), ArrayTaskID: rt.Some[uint64](3), Node: fmt.Sprint("n", node), Start: start},
+		Allocation: rt.Allocation{User: "alice"}, Meta: rt.Metadata{JobName: "Train"}, Ending: rt.Ending{State: state},
 	}
-	for n, state := range states {
-		record := &rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), Node: fmt.Sprint("n", max(n, 1))}, Ending: rt.Ending{State: state}}
-		runs = append(runs, site.Run{ID: fmt.Sprint("run", n), Record: record, Held: site.Held{RecordBytes: 1}})
+	if state == rt.StateEnded {
+		record.End, record.Outcome = start.Add(90061*time.Second), rt.OutcomeTimeout
 	}
-	return runs, "", nil
+	id := fmt.Sprintf("run%03d", n)
+	err := f.CreateRun(t.Context(), site.Run{ID: id, Created: start})
+	_, failed := f.PutObject(t.Context(), site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: id}, []byte("r"), &record)
+	if err := errors.Join(err, failed); err != nil {
+		t.Error(err)
+	}
 }
 
-func (f *fake) Totals(context.Context, site.Filter, site.Group) ([]site.Total, error) {
-	return nil, errors.New("the database is gone")
-}
-
-func (f *fake) Nodes(context.Context, site.NodeFilter, string, int) ([]site.Node, string, error) {
-	return f.nodes, "", nil
+// query changes the database.
+func (f *fake) query(t *testing.T, query string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", f.database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(query)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (f *fake) HTML(_ context.Context, w io.Writer, r site.Report) (string, error) {
@@ -71,7 +92,7 @@ func (f *fake) Parquet(context.Context, io.Writer, site.Report) error { return f
 // get returns a page of an operator, and what was logged.
 func (f *fake) get(t *testing.T, path string) (status int, body, log string) {
 	t.Helper()
-	p := New(Config{Registry: f, Reports: f, Fault: func(err error) { log += err.Error() }})
+	p := New(Config{Registry: f.Registry, Reports: f, Fault: func(err error) { log += err.Error() }})
 	w := httptest.NewRecorder()
 	p.ServePage(w, httptest.NewRequest(http.MethodGet, path, nil), site.Reader{Operator: true})
 	return w.Code, w.Body.String(), log
@@ -87,35 +108,49 @@ func TestJobWithoutReport(t *testing.T) {
 		{site.ErrBusy, "load this page again", ""},
 		{errors.New("exit status 1"), "The report cannot be made", "make the report of job 7: exit status 1"},
 	} {
-		status, body, log := (&fake{report: c.err}).get(t, "/job?cluster=c&id=7")
-		hasTables := strings.Contains(body, "time limit") && strings.Contains(body, "1d 1:01:01") && strings.Contains(body, `href="v1/runs/run1/csv"`)
+		f := newFake(t)
+		f.report = c.err
+		status, body, log := f.get(t, "/job?cluster=c&id=7")
+		hasTables := strings.Contains(body, "time limit") && strings.Contains(body, "1d 1:01:01") && strings.Contains(body, `href="v1/runs/run001/csv"`)
 		if status != 200 || !strings.Contains(body, c.want) || !hasTables || log != c.log {
 			t.Errorf("%v: %d, logged %q: %s", c.err, status, log, body)
 		}
 	}
 	tooLarge := fmt.Errorf("%w: the job is too large", site.ErrNoReport)
-	_, body, _ := (&fake{report: tooLarge}).get(t, "/job?cluster=c&id=7")
+	f := newFake(t)
+	f.report = tooLarge
+	_, body, _ := f.get(t, "/job?cluster=c&id=7")
 	for _, path := range []string{"report.json", "report.html", "parquet.zip"} {
 		if strings.Contains(body, path) {
 			t.Errorf("without a report the page of a job has a link to %s", path)
 		}
-		status, body, _ := (&fake{report: tooLarge}).get(t, "/"+path+"?cluster=c&id=7")
+		status, body, _ := f.get(t, "/"+path+"?cluster=c&id=7")
 		if status != 404 || !strings.Contains(body, "There is no report: the job is too large.") {
 			t.Errorf("%s without a report: %d %s", path, status, body)
 		}
 	}
-	if status, _, _ := (&fake{report: site.ErrBusy}).get(t, "/report.json?cluster=c&id=7"); status != 503 {
+	f.report = site.ErrBusy
+	if status, _, _ := f.get(t, "/report.json?cluster=c&id=7"); status != 503 {
 		t.Errorf("a file while another report is made: %d", status)
 	}
-	if status, _, _ := (&fake{}).get(t, "/job?cluster=other&id=7"); status != 404 {
+	if status, _, _ := newFake(t).get(t, "/job?cluster=other&id=7"); status != 404 {
 		t.Errorf("the job of another cluster: %d", status)
 	}
 }
 
 // The page of a job with more runs than a report has says so, lists the first ones and has no dead links.
 func TestJobWithTooManyRuns(t *testing.T) {
+	f := newFake(t)
+	var adding sync.WaitGroup // they share the syncs of the disk
+	for n := 3; n <= site.MaxReportRuns; n++ {
+		adding.Go(func() { f.add(t, n, n, rt.StateEnded) })
+	}
+	adding.Wait()
 	for more, isPartial := range []bool{false, true} {
-		status, body, _ := (&fake{runs: site.MaxReportRuns + more}).get(t, "/job?cluster=c&id=7")
+		if isPartial {
+			f.add(t, 999, 999, rt.StateEnded)
+		}
+		status, body, _ := f.get(t, "/job?cluster=c&id=7")
 		hasReason := strings.Contains(body, "There is no report: the job has more than 300 runs;")
 		hasLink := isPartial && strings.Contains(body, "report.json")
 		if status != 200 || hasReason != isPartial || hasLink {
@@ -126,34 +161,47 @@ func TestJobWithTooManyRuns(t *testing.T) {
 
 // A run that was registered twice is once in the report: the registration that has ended.
 func TestReportHasEachRunOnce(t *testing.T) {
-	status, body, _ := (&fake{}).get(t, "/report.html?cluster=c&id=7")
-	if status != 200 || body != "run1\nrun2\n" {
+	f := newFake(t)
+	f.add(t, 0, 1, rt.StateRunning)
+	status, body, _ := f.get(t, "/report.html?cluster=c&id=7")
+	if status != 200 || body != "run001\nrun002\n" {
 		t.Errorf("%d %q", status, body)
 	}
 }
 
 // A search that finds nothing at first is continued.
 func TestSearchIsContinued(t *testing.T) {
-	f := &fake{}
-	if _, body, _ := f.get(t, "/jobs?name=rare"); f.calls != 5 || !strings.Contains(body, ">12_3</a>") {
-		t.Errorf("after %d calls: %s", f.calls, body)
-	}
+	synctest.Test(t, func(t *testing.T) { // the time of a search is limited
+		f := newFake(t)
+		f.query(t, `WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
+			INSERT INTO job (cluster, job_id, family, username, account, partition, name, state, outcome, started, updated) SELECT 'c', i, i, 'bob', '', '', 'other', 'ended', '', 1000000 * i, 0 FROM n`)
+		jobs, next, err := f.Jobs(t.Context(), site.Filter{Name: "train"}, "", 50)
+		if err != nil || len(jobs) > 0 || next == "" {
+			t.Fatalf("the first search finds %d jobs, next %q: %v", len(jobs), next, err)
+		}
+		if _, body, _ := f.get(t, "/jobs?name=train"); !strings.Contains(body, ">12_3</a>") {
+			t.Error(body)
+		}
+	})
 }
 
 // An error of the database is logged, and not shown.
 func TestErrorsAreLogged(t *testing.T) {
-	status, body, log := (&fake{}).get(t, "/users")
-	if status != 500 || strings.Contains(body, "database") || log != "make the page /users: the database is gone" {
+	f := newFake(t)
+	f.query(t, "ALTER TABLE job RENAME TO hidden")
+	status, body, log := f.get(t, "/users")
+	if status != 500 || strings.Contains(body, "table: job") || !strings.HasPrefix(log, "make the page /users: ") || !strings.Contains(log, "no such table: job") {
 		t.Errorf("%d, logged %q: %s", status, log, body)
 	}
 }
 
 // The totals refuse what they are not limited by: a figure for all partitions is none for one of them.
 func TestTotalsRefuseOtherFields(t *testing.T) {
+	f := newFake(t)
 	for _, query := range []string{"partition=p", "name=n", "node=n1", "state=running", "outcome=failed", "job=7", "sort=waste"} {
 		for _, path := range []string{"/users?", "/accounts?"} {
 			field, _, _ := strings.Cut(query, "=")
-			if status, body, _ := (&fake{}).get(t, path+query); status != 400 || !strings.Contains(body, "not by "+field) {
+			if status, body, _ := f.get(t, path+query); status != 400 || !strings.Contains(body, "not by "+field) {
 				t.Errorf("%s%s: %d %s", path, query, status, body)
 			}
 		}
@@ -182,20 +230,25 @@ func TestNodes(t *testing.T) {
 		change(&n)
 		return n
 	}
-	f := &fake{nodes: []site.Node{
+	f := newFake(t)
+	for _, n := range []site.Node{
 		node("sound", func(n *site.Node) {
 			n.BreakerUntil, n.SpoolBytes, n.SpoolLimit = rt.Some(now.Add(-time.Hour)), rt.Some[int64](5), rt.Some[int64](10)
 		}),
 		node("failing", func(n *site.Node) { n.FailedDrains = rt.Some[int64](2) }),
 		node("silent", func(n *site.Node) { n.Reported = now.Add(-7 * time.Hour) }),
-		node("full", func(n *site.Node) { n.DiskBytes, n.DiskFree = rt.Some[int64](100), rt.Some[int64](5) }),
+		node("crowded", func(n *site.Node) { n.DiskBytes, n.DiskFree = rt.Some[int64](100), rt.Some[int64](5) }),
 		node("filling", func(n *site.Node) { n.SpoolBytes, n.SpoolLimit = rt.Some[int64](8), rt.Some[int64](10) }),
 		node("off", func(n *site.Node) { n.HooksDisabled = rt.Some(true) }),
 		node("broken", func(n *site.Node) { n.BreakerUntil = rt.Some(now.Add(time.Hour)) }),
-	}}
+	} {
+		if err := f.PutNode(t.Context(), "o", n.NodeState, n.Reported); err != nil {
+			t.Fatal(err)
+		}
+	}
 	_, body, _ := f.get(t, "/nodes")
 	at := -1
-	for _, want := range []string{">broken</a>", "breaker open", ">off</a>", "hooks are disabled: no job is tracked", ">full</a>", "disk of the spool 95 % full", ">filling</a>", "spool 80 % full", ">silent</a>", "no report for 7 h", ">failing</a>", "2 failed drains", ">sound</a>"} {
+	for _, want := range []string{">broken</a>", "breaker open", ">off</a>", "hooks are disabled: no job is tracked", ">crowded</a>", "disk of the spool 95 % full", ">filling</a>", "spool 80 % full", ">silent</a>", "no report for 7 h", ">failing</a>", "2 failed drains", ">sound</a>"} {
 		next := strings.Index(body, want)
 		if next <= at {
 			t.Errorf("%q is not there, or too early: %s", want, body)
@@ -235,7 +288,7 @@ func TestJobsWithOneID(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]int{"": 200, "&generation=1": 200, "&generation=2": 404, "&generation=0": 400, "&generation=x": 400} {
-		if status, body, _ := (&fake{}).get(t, "/report.html?cluster=c&id=7"+query); status != want {
+		if status, body, _ := newFake(t).get(t, "/report.html?cluster=c&id=7"+query); status != want {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}

@@ -142,7 +142,7 @@ func TestSearchContinues(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		r.windows = windows{first: 500, list: 20_000, other: 3}
 		err := r.change(t.Context(), "fill", func(tx transaction) error {
-			_, err := tx.ExecContext(t.Context(), fmt.Sprintf(fill, jobs))
+			_, err := tx.ExecContext(t.Context(), fmt.Sprintf(Fill, jobs))
 			return err
 		})
 		is(t, "fill", err, nil)

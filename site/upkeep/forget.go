@@ -14,39 +14,16 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
-
-// Removal is what forgetting changes in a registry.
-type Removal interface {
-	// RemoveRun removes a run. No such run is no error.
-	RemoveRun(ctx context.Context, id string) error
-	// Rewrite replaces texts of a run, or returns site.ErrChanged.
-	Rewrite(ctx context.Context, w site.Rewrite) error
-	// Leftover returns at most limit names, after the given one, in the object store of objects that these two
-	// have removed, and Deleted removes a name from them.
-	Leftover(ctx context.Context, after string, limit int) ([]string, error)
-	Deleted(ctx context.Context, stored string) error
-}
-
-// Store is what forgetting changes in an object store.
-type Store interface {
-	Put(ctx context.Context, name string, size int64, body io.Reader) error
-	Delete(ctx context.Context, name string) error // absent is no error
-}
 
 // Forgetter removes the runs of a user, or puts pseudonyms in the place of names. It may be interrupted at
 // any time, and finishes when it is started again.
 type Forgetter struct {
-	Registry interface {
-		Registry
-		Removal
-	}
-	Objects interface {
-		Objects
-		Store
-	}
-	Users  []string // the name of the user, and others under which the runs can be
-	DryRun bool     // changes nothing
+	Registry *registry.Registry
+	Objects  site.ObjectStore
+	Users    []string // the name of the user, and others under which the runs can be
+	DryRun   bool     // changes nothing
 	// Rewrite returns the texts of a run with pseudonyms. record is the complete record, nil if there is
 	// none. nil: runs are removed.
 	Rewrite func(run site.Run, record []byte) (Rewritten, error)

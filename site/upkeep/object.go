@@ -17,6 +17,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
 // errUnread means that the bytes of an object could not be read to their end. That need not be damage: the
@@ -86,7 +87,7 @@ func (c *check) try(ctx context.Context, run site.Run, o site.Object) (problem s
 }
 
 // open opens the bytes of an object.
-func open(ctx context.Context, r Registry, s Objects, o site.Object) (io.ReadCloser, error) {
+func open(ctx context.Context, r *registry.Registry, s site.ObjectStore, o site.Object) (io.ReadCloser, error) {
 	if o.Stored != "" {
 		return s.Get(ctx, o.Stored)
 	}

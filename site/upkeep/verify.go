@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,28 +14,13 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
-
-// Registry is what a check reads of a registry.
-type Registry interface {
-	// Check returns the problems of the database itself.
-	Check(ctx context.Context) (problems []string, err error)
-	RunIDs(ctx context.Context, after string, limit int) ([]string, error)
-	Run(ctx context.Context, id string) (site.Run, error)
-	Objects(ctx context.Context, runID string) ([]site.Object, error)
-	Body(ctx context.Context, runID, name string) ([]byte, error)
-}
-
-// Objects is what a check reads of an object store.
-type Objects interface {
-	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error]
-}
 
 // Verifier checks a site. Its memory is bounded by one run.
 type Verifier struct {
-	Registry Registry
-	Objects  Objects
+	Registry *registry.Registry
+	Objects  site.ObjectStore
 	// RunOf reads a complete record to its end, and returns its run.
 	RunOf func(record io.Reader) (rt.Run, error)
 	// Damaged receives the damage that is found.

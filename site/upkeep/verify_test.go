@@ -34,7 +34,24 @@ type store struct {
 
 func newStore(t *testing.T) *store {
 	t.Helper()
+	return openStore(t, t.TempDir())
+}
+
+// copied returns a copy of a site that nobody changes.
+func (s *store) copied(t *testing.T) *store {
+	t.Helper()
+	if err := s.Wipe(t.Context()); err != nil { // all is in the file of the database
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(s.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return openStore(t, dir)
+}
+
+func openStore(t *testing.T, dir string) *store {
+	t.Helper()
 	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -335,19 +352,15 @@ func TestUnnamedObjectsAreCounted(t *testing.T) {
 	}
 }
 
-// racing is a registry of which a receiver replaces an object between the list and the read.
+// racing is an object store next to which a receiver changes a run between the list of its objects and each read.
 type racing struct {
-	*registry.Registry
-	replace func()
+	*objects.Dir
+	change func()
 }
 
-func (r *racing) Objects(ctx context.Context, id string) ([]site.Object, error) {
-	all, err := r.Registry.Objects(ctx, id)
-	if r.replace != nil {
-		r.replace()
-		r.replace = nil
-	}
-	return all, err
+func (r *racing) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r.change()
+	return r.Dir.Get(ctx, name)
 }
 
 // What a receiver changes during the check is no damage.
@@ -380,12 +393,18 @@ func TestChangesDuringTheCheckAreNoDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
 			id := s.fill(t, 1, "alice")
-			r := &racing{s.Registry, func() { change(t, s, id) }}
-			v := Verifier{Registry: r, Objects: s.Dir, RunOf: runOf, Damaged: func(d Damage) { t.Errorf("%+v", d) }}
+			changes := 0
+			r := &racing{s.Dir, func() {
+				if changes == 0 {
+					change(t, s, id)
+				}
+				changes++
+			}}
+			v := Verifier{Registry: s.Registry, Objects: r, RunOf: runOf, Damaged: func(d Damage) { t.Errorf("%+v", d) }}
 			if _, err := v.Verify(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if r.replace != nil {
+			if changes == 0 {
 				t.Error("nothing was changed during the check")
 			}
 		})
@@ -412,18 +431,6 @@ func TestRetentionIsNoDamage(t *testing.T) {
 	}
 }
 
-// restless is a registry of which the record changes at each read, so that the check never sees it twice.
-type restless struct {
-	*registry.Registry
-	change func()
-}
-
-func (r *restless) Objects(ctx context.Context, id string) ([]site.Object, error) {
-	all, err := r.Registry.Objects(ctx, id)
-	r.change()
-	return all, err
-}
-
 // Of a run that never stays the same, what did not change can be damaged, and what changed cannot.
 func TestARunThatAlwaysChanges(t *testing.T) {
 	s := newStore(t)
@@ -443,7 +450,7 @@ func TestARunThatAlwaysChanges(t *testing.T) {
 		}
 	}
 	var found []string
-	v := Verifier{Registry: &restless{s.Registry, change}, Objects: s.Dir, RunOf: runOf, Damaged: func(d Damage) { found = append(found, d.Object+": "+d.Problem) }}
+	v := Verifier{Registry: s.Registry, Objects: &racing{s.Dir, change}, RunOf: runOf, Damaged: func(d Damage) { found = append(found, d.Object+": "+d.Problem) }}
 	totals, err := v.Verify(t.Context())
 	if want := []string{"1: it has 2 rows, not 7"}; err != nil || totals.Runs != 1 || !slices.Equal(found, want) {
 		t.Errorf("%q, not %q; %+v, %v", found, want, totals, err)
