@@ -168,17 +168,14 @@ func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 			d.work(ctx, work)
 		}
 	}()
-	buf, err := newBuffers()
+	buf := newBuffers()
 	for e := range work {
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			d.recordResult(ctx, e, nil, context.Cause(ctx))
-		case err != nil:
-			d.recordResult(ctx, e, nil, err)
-		default:
-			r := &delivery{d: d, name: e.Name, live: e.Live, buf: buf}
-			d.recordResult(ctx, e, r, d.deliverRun(ctx, e, r))
+			continue
 		}
+		r := &delivery{d: d, name: e.Name, live: e.Live, buf: buf}
+		d.recordResult(ctx, e, r, d.deliverRun(ctx, e, r))
 	}
 }
 

@@ -39,11 +39,7 @@ func ExampleDrain_refused() {
 // Finish the rest.
 func ExampleStream() {
 	ctx, receiver, run := context.Background(), &fakeClient{}, newRun(1, 3)
-	stream, err := upload.NewStream(receiver, receiver, upload.DrainOptions{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	stream := upload.NewStream(receiver, receiver, upload.DrainOptions{})
 	fmt.Println(stream.Start(ctx, run), stream.Sync(ctx, run), len(receiver.objects))
 
 	run.snaps = append(run.snaps, snapshot(4), snapshot(5))

@@ -271,7 +271,7 @@ func TestAStreamNotesAnUnconfirmedFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeClient{after: func(what string, n int) error { return pick(what == "finish" && n == 1, lost()) }}
 		r := newRun(1, 9)
-		s := newStream(t, c, c, upload.DrainOptions{})
+		s := upload.NewStream(c, c, upload.DrainOptions{})
 		if err := s.Sync(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func TestRecordOfALiveRun(t *testing.T) {
 // A stream sends the record at the end only: while the job runs it would use the job's CPUs.
 func TestRecordOfAStream(t *testing.T) {
 	c, r := &fakeClient{takes: true}, newRun(1, 9)
-	s := newStream(t, c, c, upload.DrainOptions{})
+	s := upload.NewStream(c, c, upload.DrainOptions{})
 	if err := s.Sync(t.Context(), r); err != nil || c.calls["record"] != 0 {
 		t.Fatal(err, c.calls)
 	}

@@ -1,6 +1,7 @@
 package upload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -25,16 +26,10 @@ func (r *delivery) register(ctx context.Context) error {
 		}
 		reg = rt.Registration{Scope: reg.Scope}
 	}
-	unscoped := reg.Scope == ""
-	if unscoped {
-		reg.Scope = r.d.opts.Scope
-	}
+	reg.Scope = cmp.Or(reg.Scope, r.d.opts.Scope)
 	r.reg = reg
-	switch {
-	case reg.RemoteID == "":
+	if reg.RemoteID == "" {
 		return r.reregister(ctx)
-	case unscoped: // an older version registered it
-		return r.saveRegistration()
 	}
 	return nil
 }

@@ -54,23 +54,6 @@ func TestARunKeepsItsScope(t *testing.T) {
 	}
 }
 
-// A registration of an older version says no scope: it gets the one that holds when
-// it is next looked at, and stays with it.
-func TestARegistrationWithoutScopeGetsOne(t *testing.T) {
-	r := newRun(1, 9)
-	r.reg, r.known = rt.Registration{Endpoint: "http://fake", Dialect: upload.DialectSpec, RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
-	c := &fakeClient{known: []string{"rx"}}
-	for i, scope := range []rt.Scope{rt.ScopeNode, rt.ScopeJob} {
-		r.snaps = r.snaps[:5+i]
-		if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, c, c, upload.DrainOptions{Scope: scope, Live: true}); err != nil {
-			t.Fatal(err)
-		}
-		if r.reg.Scope != rt.ScopeNode || r.reg.RemoteID != "rx" {
-			t.Errorf("registration %+v", r.reg)
-		}
-	}
-}
-
 // bodies are the rows of each of a run's batches as the store has them.
 func bodies(t *testing.T, c *fakeClient, r *fakeRun) (list []string) {
 	t.Helper()

@@ -15,13 +15,9 @@ const warnAfter = 3
 type Stream struct{ r *delivery }
 
 // NewStream returns a Stream. It uses the options BatchRows, Tries and Scope.
-func NewStream(client Client, putter Putter, opts DrainOptions) (*Stream, error) {
+func NewStream(client Client, putter Putter, opts DrainOptions) *Stream {
 	d := newDrainer(client, putter, opts, func(error) {})
-	buf, err := newBuffers()
-	if err != nil {
-		return nil, err
-	}
-	return &Stream{r: &delivery{d: d, buf: buf}}, nil
+	return &Stream{r: &delivery{d: d, buf: newBuffers()}}
 }
 
 // Start registers the run, unless that is done.

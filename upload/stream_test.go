@@ -18,15 +18,6 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-func newStream(t *testing.T, c upload.Client, p upload.Putter, o upload.DrainOptions) *upload.Stream {
-	t.Helper()
-	s, err := upload.NewStream(c, p, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // growing is a run with the first n snapshots, which its tracker still writes.
 func growing(r *fakeRun) (run *fakeRun, upTo func(n int)) {
 	all := r.snaps
@@ -54,7 +45,7 @@ func TestT_STR_03(t *testing.T) {
 			return pick(what == "put" && (n == 2 || n == 3), fault(upload.Temporary, 503, 0))
 		}}
 		r, upTo := growing(newRun(1, 40))
-		s := newStream(t, c, c, upload.DrainOptions{Tries: 1})
+		s := upload.NewStream(c, c, upload.DrainOptions{Tries: 1})
 		var failed int
 		for n := 5; n <= 40; n += 5 {
 			upTo(n)
@@ -90,7 +81,7 @@ func TestT_STR_04(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeClient{life: 10 * time.Minute}
 		r, upTo := growing(newRun(1, 40))
-		s := newStream(t, c, c, upload.DrainOptions{})
+		s := upload.NewStream(c, c, upload.DrainOptions{})
 		upTo(1)
 		if err := s.Start(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -133,7 +124,7 @@ func TestInlineFinishIsTheSameAgain(t *testing.T) {
 			return nil
 		}
 		r := newRun(1, 30)
-		s := newStream(t, c, c, upload.DrainOptions{Tries: 1})
+		s := upload.NewStream(c, c, upload.DrainOptions{Tries: 1})
 		if err := s.Finish(t.Context(), r); err == nil || r.delivered {
 			t.Fatalf("an answer that was lost: %v", err)
 		}
@@ -154,7 +145,7 @@ func TestAStoreThatIsDownAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeClient{fault: func(what string, _ int) error { return pick(what == "put", fault(upload.Temporary, 500, 0)) }}
 		r, upTo := growing(newRun(1, 30))
-		s := newStream(t, c, c, upload.DrainOptions{Tries: 2})
+		s := upload.NewStream(c, c, upload.DrainOptions{Tries: 2})
 		for n := 10; n <= 20; n += 5 {
 			upTo(n)
 			if err := s.Sync(t.Context(), r); err == nil {
@@ -179,7 +170,7 @@ func TestUploadedOrLongRunsGoThroughTheStore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &fakeClient{}
 			r, upTo := growing(newRun(1, n))
-			s := newStream(t, c, c, upload.DrainOptions{BatchRows: 2000})
+			s := upload.NewStream(c, c, upload.DrainOptions{BatchRows: 2000})
 			if n == 50 {
 				upTo(3)
 				if err := s.Sync(t.Context(), r); err != nil {
@@ -218,7 +209,7 @@ func TestStreamKeepsWhatItCannotSend(t *testing.T) {
 			return pick(what == "register" && at < 30*time.Second || what == "put" && at > 90*time.Second && at < 400*time.Second, lost())
 		}}
 		r := newRun(1, 60)
-		s := newStream(t, c, c, upload.DrainOptions{Tries: 2})
+		s := upload.NewStream(c, c, upload.DrainOptions{Tries: 2})
 		var warnings []string
 		ctx, cancel := context.WithTimeout(t.Context(), 450*time.Second)
 		defer cancel()
@@ -256,7 +247,7 @@ func TestARegistrationUnderWayIsNotBrokenOff(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			began := time.Now()
-			err := newStream(t, c, c, upload.DrainOptions{}).Start(ctx, r)
+			err := upload.NewStream(c, c, upload.DrainOptions{}).Start(ctx, r)
 			if (err == nil) != tc.known || (r.reg.RemoteID != "") != tc.known || time.Since(began) > 4*time.Second {
 				t.Errorf("an answer after %s: %v after %s, %+v", tc.slow, err, time.Since(began), r.reg)
 			}
@@ -277,7 +268,7 @@ func TestAStreamKilledAtEveryStep(t *testing.T) {
 				r, upTo := growing(newRun(1, 24))
 				r.killer = k
 				through := killed{killer: k, Client: s.client, store: s.store}
-				stream := newStream(t, through, through, upload.DrainOptions{BatchRows: 10})
+				stream := upload.NewStream(through, through, upload.DrainOptions{BatchRows: 10})
 				var errs []error
 				for _, n := range sizes[:len(sizes)-1] {
 					upTo(n)

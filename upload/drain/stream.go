@@ -48,10 +48,7 @@ func (r Receiver) NewStream(o StreamOptions) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	stream, err := upload.NewStream(client, putter, upload.DrainOptions{Tries: 3, Scope: o.Scope})
-	if err != nil {
-		return nil, err
-	}
+	stream := upload.NewStream(client, putter, upload.DrainOptions{Tries: 3, Scope: o.Scope})
 	return &Stream{StreamOptions: o, client: client, stream: stream, done: make(chan struct{})}, nil
 }
 

@@ -57,38 +57,33 @@ func sendFigures(n site.NodeState, to chan<- prometheus.Metric) {
 	}
 }
 
-func number(n rt.Opt[int64]) rt.Opt[float64] {
-	if n, ok := n.Get(); ok {
-		return rt.Some(float64(n))
+// metric returns a figure as the value of a metric.
+func metric[T any](figure rt.Opt[T], value func(T) float64) rt.Opt[float64] {
+	v, ok := figure.Get()
+	if !ok {
+		return rt.None[float64]()
 	}
-	return rt.None[float64]()
+	return rt.Some(value(v))
+}
+
+func number(n rt.Opt[int64]) rt.Opt[float64] {
+	return metric(n, func(n int64) float64 { return float64(n) })
 }
 
 // instant is in seconds since 1970.
 func instant(at rt.Opt[time.Time]) rt.Opt[float64] {
-	if at, ok := at.Get(); ok {
-		return rt.Some(float64(at.UnixMilli()) / 1e3)
-	}
-	return rt.None[float64]()
+	return metric(at, func(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 })
 }
 
+var truths = map[bool]float64{true: 1}
+
 func truth(is rt.Opt[bool]) rt.Opt[float64] {
-	v, ok := is.Get()
-	switch {
-	case !ok:
-		return rt.None[float64]()
-	case v:
-		return rt.Some(1.0)
-	}
-	return rt.Some(0.0)
+	return metric(is, func(is bool) float64 { return truths[is] })
 }
 
 // breakerOpen is known if the failures are.
 func breakerOpen(n site.NodeState) rt.Opt[float64] {
-	if !n.HookFailures.Valid() {
-		return rt.None[float64]()
-	}
-	return truth(rt.Some(n.BreakerUntil.Valid()))
+	return metric(n.HookFailures, func(int64) float64 { return truths[n.BreakerUntil.Valid()] })
 }
 
 // Print writes metrics in the text format of Prometheus.
