@@ -130,7 +130,7 @@ func exportedWith(t testing.TB, of *runFacts, snapshots []rt.Snapshot) []byte {
 	t.Helper()
 	survey := newProcessSurvey()
 	for i := range snapshots {
-		survey.add(&snapshots[i])
+		survey.addSnapshot(&snapshots[i])
 	}
 	var file bytes.Buffer
 	e := newExport(&file, of, survey.selected())

@@ -32,7 +32,7 @@ func Export(ctx context.Context, w io.Writer, r *spool.Reader) error {
 		if err != nil {
 			return err
 		}
-		survey.add(s)
+		survey.addSnapshot(s)
 	}
 	e := newExport(w, &run, survey.selected())
 	for s, err := range r.Snapshots(ctx, 1, last) {
@@ -75,50 +75,50 @@ func (e *export) write(s *rt.Snapshot) error {
 		e.wall, e.boot = s.Wall, s.Boot
 	}
 	e.datum.Time, e.datum.Readings = e.wall+s.Boot-e.boot, e.datum.Readings[:0]
-	e.one("snapshot.reason", float64(s.Reason))
-	e.two("snapshot.boot_secs", float64(e.boot)/1e9)
-	e.two("snapshot.clock_secs", float64(s.Wall-e.datum.Time)/1e9)
+	e.addNumber("snapshot.reason", float64(s.Reason))
+	e.addSeconds("snapshot.boot_secs", float64(e.boot)/1e9)
+	e.addSeconds("snapshot.clock_secs", float64(s.Wall-e.datum.Time)/1e9)
 	if s.Node.ReadBoot != 0 {
-		e.two("snapshot.node_read_secs", float64(s.Boot-s.Node.ReadBoot)/1e9)
+		e.addSeconds("snapshot.node_read_secs", float64(s.Boot-s.Node.ReadBoot)/1e9)
 	}
 	for _, f := range fixed(s) {
-		e.add(f.kind, f.figures)
+		e.addFigures(f.kind, f.figures)
 	}
 	if times, ok := s.Node.CPU.Get(); ok {
-		e.add("node.cpu", timesOf(&times))
+		e.addFigures("node.cpu", timesOf(&times))
 	}
 	for i := range parts {
 		if !parts[i].transient {
-			e.part(&parts[i], s)
+			e.addPart(&parts[i], s)
 		}
 	}
-	e.processes.take(s, func(t *transient) {
-		e.one(t.flags, float64(t.read))
+	e.processes.eachIn(s, func(t *transient) {
+		e.addNumber(t.flags, float64(t.read))
 		for i, name := range t.names {
 			if v, ok := t.held[i].Get(); ok {
-				e.figure(name, v)
+				e.addFigure(name, v)
 			}
 		}
 	})
 	if first {
-		e.once()
+		e.addFacts()
 	}
 	return e.enc.EncodeDatum(&e.datum)
 }
 
-// part writes the elements of a list, and the texts that have changed.
-func (e *export) part(p *part, s *rt.Snapshot) {
+// addPart writes the elements of a list, and the texts that have changed.
+func (e *export) addPart(p *part, s *rt.Snapshot) {
 	for k := range p.len(s) {
 		element := p.at(s, k)
 		key := element.name()
-		e.add(p.kind+"."+key, element.figures)
+		e.addFigures(p.kind+"."+key, element.figures)
 		if len(element.texts) > 0 {
-			e.texts(p.kind, key, element.texts)
+			e.addTexts(p.kind, key, element.texts)
 		}
 	}
 }
 
-func (e *export) texts(kind, key string, texts []field) {
+func (e *export) addTexts(kind, key string, texts []field) {
 	written := e.written[kind+"."+key]
 	if written == nil {
 		written = map[string]string{}
@@ -132,30 +132,30 @@ func (e *export) texts(kind, key string, texts []field) {
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if written[name] != now[name] {
 			written[name] = now[name]
-			e.one(info(kind, key+"."+name, now[name]), 1)
+			e.addNumber(info(kind, key+"."+name, now[name]), 1)
 		}
 	}
 }
 
-// once writes the facts of the run.
-func (e *export) once() {
+// addFacts writes the facts of the run.
+func (e *export) addFacts() {
 	run := &e.of.run
-	e.add("run", runOf(run).figures)
+	e.addFigures("run", runOf(run).figures)
 	for _, t := range runTimes(run) {
 		if !t.at.IsZero() {
-			e.two("run."+t.name, e.since(*t.at))
+			e.addSeconds("run."+t.name, e.since(*t.at))
 		}
 	}
-	eachRunText(run, func(name, text string) { e.one(info("run", name, text), 1) })
+	eachRunText(run, func(name, text string) { e.addNumber(info("run", name, text), 1) })
 	host := hostOf(&e.of.host)
-	e.add("host", host.figures)
-	eachText(host.texts, func(name, text string) { e.one(info("host", name, text), 1) })
+	e.addFigures("host", host.figures)
+	eachText(host.texts, func(name, text string) { e.addNumber(info("host", name, text), 1) })
 	lines := slices.DeleteFunc(slices.Clone(e.of.events), ofTheFile)
 	if more := len(lines) - maxLedger; more > 0 {
 		lines = slices.Delete(lines, maxLedger/2, maxLedger/2+more)
 	}
 	for i := range lines {
-		e.two(ledgerName(i, &lines[i]), e.since(lines[i].Time))
+		e.addSeconds(ledgerName(i, &lines[i]), e.since(lines[i].Time))
 	}
 }
 
@@ -174,8 +174,8 @@ type runTime struct {
 	at   *time.Time
 }
 
-// add writes the figures that were read.
-func (e *export) add(prefix string, figures []field) {
+// addFigures writes the figures that were read.
+func (e *export) addFigures(prefix string, figures []field) {
 	names, ok := e.names[prefix]
 	if !ok {
 		names = metricNames(prefix, figures)
@@ -183,7 +183,7 @@ func (e *export) add(prefix string, figures []field) {
 	}
 	for i, f := range figures {
 		if v, ok := f.figure(); ok {
-			e.figure(names[i], v)
+			e.addFigure(names[i], v)
 		}
 	}
 }
@@ -199,13 +199,15 @@ func metricNames(prefix string, figures []field) (names []metricName) {
 	return names
 }
 
-func (e *export) figure(name metricName, v float64) {
+func (e *export) addFigure(name metricName, v float64) {
 	value, rest := split(v)
 	e.datum.Readings = append(e.datum.Readings, Reading{MetricName: name.value, Value: value}, Reading{MetricName: name.rest, Value: rest})
 }
 
-func (e *export) one(name string, v float64) {
+func (e *export) addNumber(name string, v float64) {
 	e.datum.Readings = append(e.datum.Readings, Reading{MetricName: name, Value: float32(v)})
 }
 
-func (e *export) two(name string, v float64) { e.figure(metricName{name, name + RestSuffix}, v) }
+func (e *export) addSeconds(name string, v float64) {
+	e.addFigure(metricName{name, name + RestSuffix}, v)
+}

@@ -1,8 +1,11 @@
 package ftdc
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -72,46 +75,36 @@ func timesOf(t *rt.CPUTimes) []field {
 }
 
 func runOf(r *rt.Run) noun {
-	return noun{
-		figures: []field{
-			{"job_id", &r.JobID}, {"array_job_id", &r.ArrayJobID}, {"array_task_id", &r.ArrayTaskID},
-			{"het_job_id", &r.HetJobID}, {"het_job_offset", &r.HetJobOffset}, {"attempt", &r.Attempt},
-			{"uid", &r.UID}, {"gid", &r.GID}, {"num_nodes", &r.NumNodes}, {"alloc_cpus", &r.AllocCPUs}, {"alloc_mem", &r.AllocMem},
-			{"step_tasks", &r.StepTasks}, {"pid", &r.PID}, {"interval", &r.Interval},
-			{"exit_code", &r.ExitCode}, {"exit_signal", &r.ExitSignal}, {"derived_exit", &r.DerivedExit},
-		},
-		texts: append([]field{
-			{"cluster", &r.Cluster}, {"step", &r.Step}, {"node", &r.Node}, {"sluid", &r.SLUID}, {"boot_id", &r.BootID},
-			{"scheduler", &r.Scheduler}, {"user", &r.User}, {"group", &r.Group}, {"account", &r.Account}, {"partition", &r.Partition},
-			{"qos", &r.QOS}, {"reservation", &r.Reservation}, {"node_list", &r.NodeList}, {"gpus", &r.GPUs}, {"work_dir", &r.WorkDir},
-			{"comment", &r.Comment}, {"constraints", &r.Constraints}, {"licenses", &r.Licenses},
-			{"cgroup_layout", &r.CgroupLayout}, {"cgroup_path", &r.CgroupPath}, {"tracker_version", &r.TrackerVersion},
-			{"outcome", (*string)(&r.Outcome)}, {"outcome_source", &r.OutcomeSource},
-		}, metadataOf(&r.Meta)...),
-	}
-}
-
-func metadataOf(m *rt.Metadata) []field {
-	var texts []field
-	for _, name := range rt.MetadataFields {
-		texts = append(texts, field{name, m.Field(name)})
-	}
-	return append(texts, field{"tags", &m.Tags})
+	return factsOf(reflect.ValueOf(r).Elem(), map[string]string{"interval_secs": "interval"})
 }
 
 func hostOf(h *rt.Host) noun {
-	return noun{
-		figures: []field{
-			{"vcpus", &h.VCPUs}, {"memory_mib", &h.MemoryMiB}, {"gpu_count", &h.GPUCount}, {"gpu_vram_mib", &h.GPUVRAMMiB},
-			{"storage_gb", &h.StorageGB},
-		},
-		texts: []field{
-			{"host_id", &h.HostID}, {"host_name", &h.HostName}, {"host_ip", &h.HostIP}, {"host_allocation", &h.HostAllocation},
-			{"cpu_model", &h.CPUModel}, {"gpu_model", &h.GPUModel},
-			{"cloud_vendor_id", &h.CloudVendorID}, {"cloud_account_id", &h.CloudAccountID}, {"cloud_region_id", &h.CloudRegionID},
-			{"cloud_zone_id", &h.CloudZoneID}, {"cloud_instance_type", &h.CloudInstanceType},
-		},
+	return factsOf(reflect.ValueOf(h).Elem(), map[string]string{
+		"host_vcpus": "vcpus", "host_memory_mib": "memory_mib", "host_gpu_count": "gpu_count", "host_gpu_vram_mib": "gpu_vram_mib",
+		"host_storage_gb": "storage_gb", "host_cpu_model": "cpu_model", "host_gpu_model": "gpu_model",
+	})
+}
+
+// factsOf returns the fields of a run or a host by their names in JSON, except those with another name here.
+// Lists, times and the state are not among them.
+func factsOf(of reflect.Value, others map[string]string) (n noun) {
+	for f, value := range of.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name = cmp.Or(others[name], name)
+		switch at := value.Addr().Interface().(type) {
+		case *rt.Identity, *rt.Allocation, *rt.Metadata, *rt.Ending:
+			part := factsOf(value, others)
+			n.figures, n.texts = append(n.figures, part.figures...), append(n.texts, part.texts...)
+		case *string, *map[string]string:
+			n.texts = append(n.texts, field{name, at})
+		case *rt.Outcome:
+			n.texts = append(n.texts, field{name, (*string)(at)})
+		case *rt.State, *time.Time, *[]string:
+		default:
+			n.figures = append(n.figures, field{name, at})
+		}
 	}
+	return n
 }
 
 // slashes escapes the words of a key, such as the source of a file system, "server:/home".

@@ -226,8 +226,8 @@ func (im *importer) addTargets() {
 	if im.schemas > 1 {
 		return
 	}
-	im.targets.add("run", runOf(&im.run).figures)
-	im.targets.add("host", hostOf(&im.host).figures)
+	im.targets.addFigures("run", runOf(&im.run).figures)
+	im.targets.addFigures("host", hostOf(&im.host).figures)
 	for _, t := range runTimes(&im.run) {
 		set["run."+t.name] = im.timeInto(t.at)
 	}

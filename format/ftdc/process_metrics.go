@@ -47,8 +47,8 @@ func newTransient(kind string, n noun, s span) *transient {
 	}
 }
 
-// take stores a reading of the process.
-func (t *transient) take(figures []field) {
+// setFigures stores a reading of the process.
+func (t *transient) setFigures(figures []field) {
 	t.read = 1
 	for i, f := range figures {
 		if v, ok := f.figure(); ok {
@@ -104,7 +104,7 @@ func newProcessSurvey() *processSurvey {
 	}
 }
 
-func (b *processSurvey) add(s *rt.Snapshot) {
+func (b *processSurvey) addSnapshot(s *rt.Snapshot) {
 	for i := range s.Procs {
 		p := &s.Procs[i]
 		key := procKeyOf(p)
@@ -194,17 +194,17 @@ func (b *processSurvey) selected() transients {
 	return out
 }
 
-// take stores the readings of a snapshot. It then calls yield for each process that has its first
+// eachIn stores the readings of a snapshot. It then calls yield for each process that has its first
 // reading in this or an earlier snapshot, and its last reading in this or a later one.
-func (t *transients) take(s *rt.Snapshot, yield func(*transient)) {
+func (t *transients) eachIn(s *rt.Snapshot, yield func(*transient)) {
 	for i := range s.Procs {
 		if of := t.of[procKeyOf(&s.Procs[i])]; of != nil {
-			of.take(nounOf(&s.Procs[i]).figures)
+			of.setFigures(nounOf(&s.Procs[i]).figures)
 		}
 	}
 	for i := range s.GPUProcesses {
 		if of := t.of[gpuProcKey{s.GPUProcesses[i].UUID, s.GPUProcesses[i].PID}]; of != nil {
-			of.take(nounOf(&s.GPUProcesses[i]).figures)
+			of.setFigures(nounOf(&s.GPUProcesses[i]).figures)
 		}
 	}
 	for _, of := range t.list {

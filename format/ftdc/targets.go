@@ -18,7 +18,7 @@ type targets struct {
 func newTargets(s *rt.Snapshot, names []string, texts map[string]map[string]string) (*targets, error) {
 	t := &targets{set: map[string]func(float64) error{}, reads: map[*part][]*uint64{}}
 	for _, f := range fixed(s) {
-		t.add(f.kind, f.figures)
+		t.addFigures(f.kind, f.figures)
 	}
 	for _, f := range timesOf(&t.times) {
 		t.set["node.cpu."+f.name] = func(v float64) error {
@@ -41,7 +41,7 @@ func newTargets(s *rt.Snapshot, names []string, texts map[string]map[string]stri
 			if err := element.setName(key); err != nil {
 				return nil, fmt.Errorf("the name of a %s: %w", p.kind, err)
 			}
-			t.add(prefix, element.figures)
+			t.addFigures(prefix, element.figures)
 			if p.transient {
 				read := new(uint64)
 				t.set[prefix+"."+readMetric] = func(v float64) (err error) { *read, err = toCount(v); return err }
@@ -55,7 +55,7 @@ func newTargets(s *rt.Snapshot, names []string, texts map[string]map[string]stri
 	return t, nil
 }
 
-func (t *targets) add(prefix string, figures []field) {
+func (t *targets) addFigures(prefix string, figures []field) {
 	for _, f := range figures {
 		t.set[prefix+"."+f.name] = f.setFigure
 	}

@@ -41,7 +41,7 @@ type counterKey struct {
 func newCounters(of []*targeted) *counters {
 	c := &counters{perf: map[counterKey]int{}}
 	for _, t := range of {
-		c.add(t)
+		c.addReport(t)
 	}
 	c.start = of[0].report.Head().Time.Add(-firstInterval(of))
 	slices.SortFunc(c.s.Perf, func(a, b rt.PerfReading) int {
@@ -87,7 +87,7 @@ func firstInterval(of []*targeted) time.Duration {
 	return time.Duration(interval)
 }
 
-func (c *counters) add(t *targeted) {
+func (c *counters) addReport(t *targeted) {
 	switch r := t.report.(type) {
 	case *HWPCReport:
 		isOther := t.job == (target{}) && r.Target != All // a cgroup that is not a job's
@@ -106,13 +106,13 @@ func (c *counters) add(t *targeted) {
 		}
 	case *PowerReport:
 		if r.Target == All {
-			c.power(r)
+			c.addPower(r)
 		}
 	}
 }
 
-// power adds a power of the node or of a part of the node. The parts of one time add up.
-func (c *counters) power(r *PowerReport) {
+// addPower adds a power of the node or of a part of the node. The parts of one time add up.
+func (c *counters) addPower(r *PowerReport) {
 	i := slices.IndexFunc(c.parts, func(p powerPart) bool { return p.key == partOf(r) })
 	if i < 0 {
 		i = len(c.parts)

@@ -32,7 +32,7 @@ func Import(dir string, limits *spool.ImportLimits, into []spool.Entry, name str
 	im := importer{dir: dir, limits: limits, name: name, warn: warn, join: join, sensors: map[string]*sensor{}}
 	for report, err := range decode(name, r) {
 		if err == nil {
-			err = im.add(report)
+			err = im.addReport(report)
 		}
 		if err != nil {
 			im.failed = append(im.failed, err)
@@ -96,9 +96,9 @@ type targeted struct {
 
 func (t *targeted) time() time.Time { return t.report.Head().Time }
 
-func (im *importer) add(report Report) error {
+func (im *importer) addReport(report Report) error {
 	im.reports++
-	taken, err := im.join.take(report)
+	taken, err := im.join.takeReport(report)
 	switch {
 	case err != nil || taken:
 		return err

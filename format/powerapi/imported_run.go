@@ -31,7 +31,7 @@ func (j *join) importedBefore(run *rt.Run, of []*targeted) (path string, err err
 		if !isSame || run.Start.After(m.run.End) || run.End.Before(m.run.Start) {
 			continue
 		}
-		there, err := m.reports()
+		there, err := m.storedReports()
 		if err != nil {
 			return "", err
 		}
@@ -58,7 +58,7 @@ type storedSet struct {
 	first, last time.Time
 }
 
-func (m *importedRun) reports() (of storedSet, err error) {
+func (m *importedRun) storedReports() (of storedSet, err error) {
 	r, err := spool.Open(m.path)
 	if err != nil {
 		return of, err
@@ -191,7 +191,7 @@ func (c *counters) write(w *spool.Writer, of []*targeted) error {
 	for i := 0; i < len(of) && err == nil; {
 		at := of[i].time()
 		for ; i < len(of) && err == nil && of[i].time().Equal(at); i++ {
-			c.add(of[i])
+			c.addReport(of[i])
 			if i > 0 && of[i].report == of[i-1].report {
 				continue
 			}

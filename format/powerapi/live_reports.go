@@ -59,7 +59,7 @@ func FollowToSocket(ctx context.Context, o FollowOptions, address string, limit 
 	f.follow(ctx, func(r Report) error {
 		line, err := r.AppendJSON(nil, Millis)
 		if err == nil {
-			s.queue.put(line)
+			s.queue.putLine(line)
 		}
 		return err
 	})
@@ -72,7 +72,7 @@ func FollowToSocket(ctx context.Context, o FollowOptions, address string, limit 
 // follower makes reports of what trackers add to their spool files. Trackers never wait for it.
 type follower struct {
 	FollowOptions
-	put func(Report) error
+	putReport func(Report) error
 
 	began bool
 	runs  map[string]*followedRun // by path
@@ -81,7 +81,7 @@ type follower struct {
 
 // follow polls until ctx is done, and logs an error when it differs from the one before.
 func (f *follower) follow(ctx context.Context, put func(Report) error) {
-	f.put = put
+	f.putReport = put
 	logged := ""
 	tick := time.NewTicker(f.Every)
 	defer tick.Stop()
@@ -197,7 +197,7 @@ func (f *follower) report(m *Maker, path string, prev, cur *rt.Snapshot) error {
 			reports = slices.Insert(reports, 0, node)
 		}
 		for _, r := range reports {
-			if err := f.put(r); err != nil {
+			if err := f.putReport(r); err != nil {
 				return err
 			}
 		}

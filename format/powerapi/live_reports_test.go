@@ -30,7 +30,7 @@ func TestFollow(t *testing.T) {
 		return w
 	}
 	var got []string
-	f := &follower{FollowOptions: FollowOptions{Dir: dir, Kinds: []string{"power"}, IdleWatts: 100}, put: func(r Report) error {
+	f := &follower{FollowOptions: FollowOptions{Dir: dir, Kinds: []string{"power"}, IdleWatts: 100}, putReport: func(r Report) error {
 		p := r.(*PowerReport)
 		got = append(got, fmt.Sprintf("%s %d %g", p.Target, p.Time.Unix()-1_700_000_000, p.Power))
 		return nil

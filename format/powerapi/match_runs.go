@@ -34,7 +34,7 @@ type joinedRun struct {
 func newJoin(dir string, into []spool.Entry) (*join, error) {
 	j := &join{named: len(into) > 0, on: map[string][]*joinedRun{}, nodes: map[string]bool{}, paths: map[string]bool{}}
 	for i := range into {
-		j.add(into[i].Path, into[i].Run)
+		j.addRun(into[i].Path, into[i].Run)
 	}
 	if j.named {
 		if len(j.runs) == 0 {
@@ -44,7 +44,7 @@ func newJoin(dir string, into []spool.Entry) (*join, error) {
 	}
 	return j, spool.Walk(dir, func(e *spool.Entry) {
 		if run, err := runOf(e); err == nil { // an unreadable run does not affect the others
-			j.add(e.Path, run)
+			j.addRun(e.Path, run)
 		}
 	})
 }
@@ -61,7 +61,7 @@ func runOf(e *spool.Entry) (rt.Run, error) {
 	return r.Run(), r.Close()
 }
 
-func (j *join) add(path string, run rt.Run) {
+func (j *join) addRun(path string, run rt.Run) {
 	j.paths[path] = true
 	if run.TrackerVersion == source {
 		j.made = append(j.made, importedRun{path, run})
@@ -72,8 +72,8 @@ func (j *join) add(path string, run rt.Run) {
 	j.on[run.Node] = append(j.on[run.Node], r)
 }
 
-// of returns the runs of --run, or those on the node that the sensor is named after.
-func (j *join) of(sensor string) []*joinedRun {
+// runsOn returns the runs of --run, or those on the node that the sensor is named after.
+func (j *join) runsOn(sensor string) []*joinedRun {
 	if j.named {
 		return j.runs
 	}
@@ -83,10 +83,10 @@ func (j *join) of(sensor string) []*joinedRun {
 	return j.on[sensor]
 }
 
-// take adds a report to each run that it is about, if any. It only counts reports that rt made.
-func (j *join) take(report Report) (taken bool, err error) {
+// takeReport adds a report to each run that it is about, if any. It only counts reports that rt made.
+func (j *join) takeReport(report Report) (taken bool, err error) {
 	head := report.Head()
-	for _, r := range j.of(head.Sensor) {
+	for _, r := range j.runsOn(head.Sensor) {
 		running := r.run.State == rt.StateRunning
 		isAfter := !running && head.Time.After(r.run.End)
 		if isAfter || head.Time.Before(r.run.Start) {

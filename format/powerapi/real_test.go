@@ -105,7 +105,7 @@ func sendPower(t *testing.T, address string, snapshots []rt.Snapshot) (sent []Re
 			if err != nil {
 				t.Error(err)
 			}
-			s.queue.put(line)
+			s.queue.putLine(line)
 			sent = append(sent, report)
 		}
 	}

@@ -28,7 +28,7 @@ func newQueue(most int) *queue {
 	return &queue{most: most, more: make(chan struct{}, 1)}
 }
 
-func (q *queue) put(line []byte) {
+func (q *queue) putLine(line []byte) {
 	q.mu.Lock()
 	q.lines = append(q.lines, line)
 	q.bound()
@@ -50,8 +50,8 @@ func (q *queue) bound() {
 	}
 }
 
-// back returns lines that were taken and did not arrive: they are the oldest.
-func (q *queue) back(lines [][]byte) {
+// putBack returns lines that were taken and did not arrive: they are the oldest.
+func (q *queue) putBack(lines [][]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lines = append(lines[:len(lines):len(lines)], q.lines...)
@@ -61,8 +61,8 @@ func (q *queue) back(lines [][]byte) {
 	}
 }
 
-// take returns the oldest line, nil if there is none.
-func (q *queue) take() []byte {
+// takeLine returns the oldest line, nil if there is none.
+func (q *queue) takeLine() []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.lines) == 0 {
@@ -138,23 +138,23 @@ func (s *sender) serve(ctx context.Context, conn net.Conn) error {
 		s.sent += f.arrived
 	}()
 	for {
-		line := s.queue.take()
+		line := s.queue.takeLine()
 		if line == nil {
 			select {
 			case <-s.queue.more:
 				continue
 			case err := <-closed:
-				s.queue.back(f.land())
+				s.queue.putBack(f.land())
 				return err
 			case <-ctx.Done():
-				s.queue.back(f.land())
+				s.queue.putBack(f.land())
 				return ctx.Err()
 			}
 		}
 		f.send(line)
 		if n, err := conn.Write(line); err != nil {
 			f.unwritten = int64(len(line) - n)
-			s.queue.back(f.land())
+			s.queue.putBack(f.land())
 			return err
 		}
 	}

@@ -95,7 +95,7 @@ func TestStreamComesBack(t *testing.T) {
 	}
 	s, stop := startSender(t, f.address, 1000)
 	for n := 1; n <= 10; n++ {
-		s.queue.put(numbered(n, 10))
+		s.queue.putLine(numbered(n, 10))
 	}
 	f.listen()
 	f.accept()
@@ -106,7 +106,7 @@ func TestStreamComesBack(t *testing.T) {
 		}
 	}
 	for n := 11; n <= 500; n++ {
-		s.queue.put(numbered(n, 10))
+		s.queue.putLine(numbered(n, 10))
 	}
 	f.listen()
 	f.accept()
@@ -125,7 +125,7 @@ func TestStreamStalls(t *testing.T) {
 	s, stop := startSender(t, f.address, most)
 	f.accept()
 	for n := 1; n <= all; n++ { // 48 MiB: more than the sockets hold
-		s.queue.put(numbered(n, size))
+		s.queue.putLine(numbered(n, size))
 		if waiting, _ := s.queue.counts(); waiting > most {
 			t.Fatalf("%d wait", waiting)
 		}
@@ -152,16 +152,16 @@ func TestStreamClosesWhileStalled(t *testing.T) {
 	f := newFormula(t)
 	s, stop := startSender(t, f.address, most)
 	f.accept()
-	s.queue.put(numbered(1, size))
+	s.queue.putLine(numbered(1, size))
 	f.want(1, 1) // alone: among the others it may be the oldest, which is dropped
 	for n := 2; n <= all; n++ {
-		s.queue.put(numbered(n, size))
+		s.queue.putLine(numbered(n, size))
 	}
 	if err := f.conn.Close(); err != nil {
 		t.Fatal(err)
 	}
 	f.accept()
-	s.queue.put(numbered(all+1, size))
+	s.queue.putLine(numbered(all+1, size))
 	last, arrived := 1, 0
 	for last < all+1 {
 		n, ok := f.next()
@@ -180,11 +180,11 @@ func TestStreamClosesWhileStalled(t *testing.T) {
 func TestQueueBack(t *testing.T) {
 	q := newQueue(3)
 	for _, n := range []string{"c", "d"} {
-		q.put([]byte(n))
+		q.putLine([]byte(n))
 	}
-	q.back([][]byte{[]byte("a"), []byte("b")})
+	q.putBack([][]byte{[]byte("a"), []byte("b")})
 	var got []string
-	for line := q.take(); line != nil; line = q.take() {
+	for line := q.takeLine(); line != nil; line = q.takeLine() {
 		got = append(got, string(line))
 	}
 	if _, dropped := q.counts(); dropped != 1 || !slices.Equal(got, []string{"b", "c", "d"}) {

@@ -23,7 +23,7 @@ func Sensors(ctx context.Context, r *spool.Reader) ([]report.Sensor, error) {
 			if sums[k] == nil {
 				sums[k] = &sensorSum{parts: map[partKey]*mean{}}
 			}
-			sums[k].add(of, target)
+			sums[k].addReport(of, target)
 		}
 	}
 	var out []report.Sensor
@@ -52,11 +52,11 @@ type mean struct {
 	n   int
 }
 
-func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
+func (m *mean) addValue(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
 
 func (m *mean) value() float64 { return m.sum / float64(m.n) }
 
-func (s *sensorSum) add(of Report, target string) {
+func (s *sensorSum) addReport(of Report, target string) {
 	s.n++
 	switch of := of.(type) {
 	case *PowerReport:
@@ -64,10 +64,10 @@ func (s *sensorSum) add(of Report, target string) {
 		if s.parts[part] == nil {
 			s.parts[part] = &mean{}
 		}
-		s.parts[part].add(of.Power)
+		s.parts[part].addValue(of.Power)
 	case *ProcfsReport:
 		if v, ok := of.Usage[target]; ok {
-			s.usage.add(v)
+			s.usage.addValue(v)
 		}
 	case *HWPCReport:
 		joules, counted := raplJoules(of)

@@ -26,7 +26,7 @@ func columnsOf[T any]() (columns []column) {
 	return columns
 }
 
-// at returns a pointer to the field of a record; parse and put have its possible types.
+// at returns a pointer to the field of a record; parse and putField have its possible types.
 func (c column) at(rec any) any { return reflect.ValueOf(rec).Elem().Field(c.index).Addr().Interface() }
 
 // find returns a pointer to the named field of a record, nil if there is none.
@@ -93,12 +93,12 @@ type encoder struct {
 // putAll appends the fields of a record that differ from their defaults.
 func putAll(e *encoder, columns []column, rec any) {
 	for _, c := range columns {
-		e.put(c.name, c.at(rec))
+		e.putField(c.name, c.at(rec))
 	}
 }
 
-// put appends a field, unless it has its default. The index of a card is never left out.
-func (e *encoder) put(name string, at any) {
+// putField appends a field, unless it has its default. The index of a card is never left out.
+func (e *encoder) putField(name string, at any) {
 	switch p := at.(type) {
 	case *uint64:
 		if *p != 0 || e.all || name == "index" {

@@ -23,12 +23,12 @@ func (s *Sample) AppendCSV(dst []byte) ([]byte, error) {
 	case v.before(version{0, 8}):
 		for _, name := range columnsOf07 {
 			e.all = name != "pid" && name != "rolledup"
-			e.put(name, s.at(name))
+			e.putField(name, s.at(name))
 		}
 	default:
 		for _, c := range sampleColumns {
 			if v.has(c.name) {
-				e.put(c.name, c.at(s))
+				e.putField(c.name, c.at(s))
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func AppendJSON(dst []byte, head *Sample, samples []Sample) ([]byte, error) {
 	}
 	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
 	for _, name := range [...]string{"v", "time", "host", "load", "gpuinfo"} {
-		e.put(name, head.at(name))
+		e.putField(name, head.at(name))
 	}
 	e.name("samples")
 	out := appendArray(e.dst, samples, func(dst []byte, s *Sample) []byte { return appendObject(dst, processColumns, s) })

@@ -178,11 +178,11 @@ func (im *importer) sample(s *Sample) {
 		p = &point{}
 		j.points[at] = p
 	}
-	p.add(s)
+	p.addSample(s)
 }
 
-// add adds a record. A record of zeros is of a job that has no process yet.
-func (p *point) add(s *Sample) {
+// addSample adds a record. A record of zeros is of a job that has no process yet.
+func (p *point) addSample(s *Sample) {
 	if s.PID != 0 || s.RolledUp != 0 || s.CPUTimeSec != 0 || s.RSSAnonKiB != 0 || s.CPUKiB != 0 || s.CPUPct != 0 {
 		p.processes = plus(p.processes, s.RolledUp+1)
 	}
