@@ -40,6 +40,17 @@ func BootID(procRoot string) (string, error) {
 	return id, nil
 }
 
+// BootTime returns the time of this boot in seconds since the epoch: btime of <procRoot>/stat.
+func BootTime(procRoot string) (uint64, error) {
+	_, after, _ := strings.Cut(procfile.Text(procRoot, "stat"), "\nbtime ")
+	line, _, _ := strings.Cut(after, "\n")
+	boot, err := strconv.ParseUint(line, 10, 52)
+	if err != nil {
+		return 0, fmt.Errorf("read btime in %s/stat: %w", procRoot, err)
+	}
+	return boot, nil
+}
+
 // Read reads the facts. A fact that cannot be read is empty or absent, as section 8.1
 // requires. Those of GPUs come from the source of the driver.
 func Read(r Roots) rt.Host {

@@ -60,9 +60,9 @@ func parse(at any, text string) (err error) {
 	return err
 }
 
-// writable returns an error for a field of a record that the formats cannot hold. of follows the
+// checkWritable returns an error for a field of a record that the formats cannot hold. of follows the
 // names of its numbers.
-func writable(columns []column, rec any, of string) error {
+func checkWritable(columns []column, rec any, of string) (err error) {
 	for _, c := range columns {
 		switch p := c.at(rec).(type) {
 		case *uint64:
@@ -77,6 +77,25 @@ func writable(columns []column, rec any, of string) error {
 			if p.Before(minTime) || p.After(maxTime) {
 				return fmt.Errorf("the %s is not between 1970 and 2262", c.name)
 			}
+		case *[]GPU:
+			err = checkList(gpuColumns, *p, " of GPU ")
+		case *[]Card:
+			err = checkList(cardColumns, *p, " of card ")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkList[T any](columns []column, list []T, of string) error {
+	if len(list) > maxGPUs {
+		return fmt.Errorf("%d GPUs are more than a host can have", len(list))
+	}
+	for i := range list {
+		if err := checkWritable(columns, &list[i], of+strconv.Itoa(i)); err != nil {
+			return err
 		}
 	}
 	return nil

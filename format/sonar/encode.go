@@ -111,16 +111,8 @@ func (s *Sample) valid() (version, error) {
 	if err := s.check(); err != nil {
 		return version{}, err
 	}
-	if err := writable(sampleColumns, s, ""); err != nil {
+	if err := checkWritable(sampleColumns, s, ""); err != nil {
 		return version{}, err
-	}
-	if len(s.GPUInfo) > maxGPUs {
-		return version{}, fmt.Errorf("%d GPUs are more than a host can have", len(s.GPUInfo))
-	}
-	for i := range s.GPUInfo {
-		if err := writable(gpuColumns, &s.GPUInfo[i], " of GPU "+strconv.Itoa(i)); err != nil {
-			return version{}, err
-		}
 	}
 	return parseVersion(s.Version)
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -47,22 +45,6 @@ func jobOf(p *proc.Listed) (job uint64, isSlurm bool) {
 
 // epochStart is the start of 2020 in seconds since 1970.
 const epochStart = 1577836800
-
-// readEpoch returns the boot time as in the field epoch: btime of /proc/stat, in seconds after
-// epochStart, at least 1.
-func readEpoch(procRoot string) (uint64, error) {
-	text, err := os.ReadFile(filepath.Join(procRoot, "stat"))
-	if err != nil {
-		return 0, err
-	}
-	_, after, _ := strings.Cut(string(text), "\nbtime ")
-	line, _, _ := strings.Cut(after, "\n")
-	boot, err := strconv.ParseUint(strings.TrimSpace(line), 10, 52)
-	if err != nil {
-		return 0, fmt.Errorf("read btime in %s/stat: %w", procRoot, err)
-	}
-	return max(boot, epochStart+1) - epochStart, nil
-}
 
 // describe returns a description of the host in one line.
 func describe(h *rt.Host, cards []Card) string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/gpu"
+	collecthost "github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
 )
 
@@ -67,16 +68,17 @@ func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, err
 	if err != nil {
 		return nil, fmt.Errorf("read the CPUs and the memory of this host: %w", err)
 	}
-	m.epoch, err = readEpoch(fs.Proc)
+	boot, err := collecthost.BootTime(fs.Proc)
 	if err != nil {
 		return nil, err
 	}
+	m.epoch = max(boot, epochStart+1) - epochStart
 	m.snap.Wall = time.Now().UnixNano()
-	var boot unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
+	var sinceBoot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot); err != nil {
 		return nil, fmt.Errorf("read the time since boot: %w", err)
 	}
-	m.snap.Boot = boot.Nano()
+	m.snap.Boot = sinceBoot.Nano()
 	if err := proc.List(fs, func(p *proc.Listed) { m.all = append(m.all, *p) }); err != nil {
 		return nil, fmt.Errorf("list the processes of this host: %w", err)
 	}

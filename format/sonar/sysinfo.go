@@ -3,7 +3,6 @@ package sonar
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -113,13 +112,7 @@ func appendCards(dst []byte, cards []Card) []byte {
 }
 
 func (s *Sysinfo) valid() error {
-	err := writable(sysinfoColumns, s, "")
-	if n := len(s.GPUInfo); err == nil && n > maxGPUs {
-		err = fmt.Errorf("%d cards are more than a host has", n)
-	}
-	for i := 0; err == nil && i < len(s.GPUInfo); i++ {
-		err = writable(cardColumns, &s.GPUInfo[i], " of card "+strconv.Itoa(i))
-	}
+	err := checkWritable(sysinfoColumns, s, "")
 	if err == nil {
 		err = s.check()
 	}
