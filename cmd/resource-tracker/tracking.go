@@ -232,7 +232,11 @@ func (t *tracking) note(e rt.Event) {
 // noteRunning notes how many processes the last reading of the command has left.
 func (t *tracking) noteRunning() {
 	if n := t.tree.Running(); n > 0 {
-		t.note(rt.Event{Kind: "job", Name: "processes", Status: "running", Detail: fmt.Sprintf("%d processes ran on after the end of the command: what they used after it is not counted", n)})
+		who := fmt.Sprintf("%d processes", n)
+		if n == 1 {
+			who = "1 process"
+		}
+		t.note(rt.Event{Kind: "job", Name: "processes", Status: "running", Detail: who + " ran on after the end of the command: what was used after it is not counted"})
 	}
 }
 
