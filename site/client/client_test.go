@@ -238,7 +238,7 @@ func TestRecord(t *testing.T) {
 	content := []byte(strings.Repeat("record", 1000))
 	hash := sha256.Sum256(content)
 	sum := hex.EncodeToString(hash[:])
-	run := &Run{ID: "2026/x", RecordSHA256: sum}
+	run := &ListedRun{ID: "2026/x", RecordSHA256: sum}
 	for _, c := range []struct {
 		name, etag string
 		body       []byte

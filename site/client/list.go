@@ -23,8 +23,8 @@ type Query struct {
 	Since, Until                time.Time      // the job was running at some time in this interval
 }
 
-// Job is a job over all of its nodes and attempts. Empty and absent fields are not known.
-type Job struct {
+// ListedJob is a job over all of its nodes and attempts. Empty and absent fields are not known.
+type ListedJob struct {
 	Cluster      string         `json:"cluster"`
 	JobID        rt.Opt[uint64] `json:"job_id"`
 	ArrayJobID   rt.Opt[uint64] `json:"array_job_id"`
@@ -36,11 +36,11 @@ type Job struct {
 	Partition    string         `json:"partition"`
 	JobName      string         `json:"job_name"`
 	Generation   int64          `json:"generation"` // numbers the jobs with the same id, the oldest first
-	Runs         []Run          `json:"runs"`
+	Runs         []ListedRun    `json:"runs"`
 }
 
-// Run is one attempt of a job on one node.
-type Run struct {
+// ListedRun is one attempt of a job on one node.
+type ListedRun struct {
 	ID           string          `json:"run_id"`
 	Node         string          `json:"node"`
 	Step         string          `json:"step"`
@@ -66,8 +66,8 @@ const (
 
 // Jobs returns the jobs of a query, the newest first. A value that the service does not take is left
 // out of the query: the caller compares the jobs with it. The sequence ends with the first error.
-func (c *Client) Jobs(ctx context.Context, q Query) iter.Seq2[*Job, error] {
-	return func(yield func(*Job, error) bool) {
+func (c *Client) Jobs(ctx context.Context, q Query) iter.Seq2[*ListedJob, error] {
+	return func(yield func(*ListedJob, error) bool) {
 		err := c.jobs(ctx, q.values(), yield)
 		if err != nil && !errors.Is(err, errStop) {
 			yield(nil, err)
@@ -111,12 +111,12 @@ func fits(values []string) bool {
 	return len(values) > 0 && len(values) <= mostValues
 }
 
-func (c *Client) jobs(ctx context.Context, query url.Values, yield func(*Job, error) bool) error {
+func (c *Client) jobs(ctx context.Context, query url.Values, yield func(*ListedJob, error) bool) error {
 	runs, empty := 0, 0
 	for {
 		before, cursor := runs, ""
 		err := c.get(ctx, "/v1/jobs", query, func(resp *http.Response) (err error) {
-			cursor, err = readPage(bounded(resp.Body, c.limits.page), func(j *Job) error {
+			cursor, err = readPage(bounded(resp.Body, c.limits.page), func(j *ListedJob) error {
 				runs += max(len(j.Runs), 1)
 				if runs > c.limits.runs {
 					return fmt.Errorf("%w: the list has more than %d runs; --since, --user or --account make it shorter", ErrAnswer, c.limits.runs)
@@ -145,7 +145,7 @@ func (c *Client) jobs(ctx context.Context, query url.Values, yield func(*Job, er
 
 // readPage passes the jobs of a page to each, one after the other: a page can be larger than what is
 // kept of it. It returns the cursor of the next page, empty for none.
-func readPage(r *boundedReader, each func(*Job) error) (next string, err error) {
+func readPage(r *boundedReader, each func(*ListedJob) error) (next string, err error) {
 	dec := json.NewDecoder(r)
 	hasJobs := false
 	err = members(dec, func(name string) error {
@@ -153,7 +153,7 @@ func readPage(r *boundedReader, each func(*Job) error) (next string, err error) 
 		case "jobs":
 			hasJobs = true
 			return elements(dec, func() error {
-				j := new(Job)
+				j := new(ListedJob)
 				if err := dec.Decode(j); err != nil {
 					return err
 				}

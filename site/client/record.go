@@ -16,7 +16,7 @@ var sums = regexp.MustCompile(`^(?:W/)?"([0-9a-f]{64})"$`)
 
 // Record writes the complete record of a run to w, and checks it against the SHA-256 that comes with
 // it: a record can be newer than the list that named it. After an error w has a part of the record.
-func (c *Client) Record(ctx context.Context, run *Run, w io.Writer) error {
+func (c *Client) Record(ctx context.Context, run *ListedRun, w io.Writer) error {
 	return c.get(ctx, "/v1/runs/"+url.PathEscape(run.ID)+"/record", nil, func(resp *http.Response) error {
 		if resp.ContentLength > c.limits.record {
 			return fmt.Errorf("%w: the record of run %.80q has more than %d MiB", ErrAnswer, run.ID, c.limits.record>>20)

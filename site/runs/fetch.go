@@ -118,7 +118,7 @@ func (f *fetcher) fetchRun(ctx context.Context, r *Run) (*spool.Entry, error) {
 }
 
 // fetch makes the spool file of a run from one of its registrations.
-func (f *fetcher) fetch(ctx context.Context, r *Run, at *client.Run) (e *spool.Entry, err error) {
+func (f *fetcher) fetch(ctx context.Context, r *Run, at *client.ListedRun) (e *spool.Entry, err error) {
 	defer recovery.Handle(func(failed error) { e, err = nil, failed })
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -23,10 +23,10 @@ import (
 // account, the partition, the job name and the ending.
 type Run struct {
 	rt.Run
-	At client.Run
+	At client.ListedRun
 	owner
 	// Others are further registrations of the same run, the better ones first.
-	Others []client.Run
+	Others []client.ListedRun
 }
 
 // Name names the run for messages: its job, node and attempt.
@@ -42,7 +42,7 @@ func (r *Run) Name() string {
 }
 
 // runsOf returns the runs of a job.
-func runsOf(j *client.Job) []Run {
+func runsOf(j *client.ListedJob) []Run {
 	out := make([]Run, len(j.Runs))
 	for i, at := range j.Runs {
 		r := &out[i]
@@ -130,7 +130,7 @@ func (o owner) compare(other owner) int {
 }
 
 // compareCopies is negative if a is the better registration of a run than b.
-func compareCopies(a, b *client.Run) int {
+func compareCopies(a, b *client.ListedRun) int {
 	switch {
 	case copyOf(a).Better(copyOf(b)):
 		return -1
@@ -142,7 +142,7 @@ func compareCopies(a, b *client.Run) int {
 
 // copyOf returns what decides between the registrations of a run. Their readings are not compared: not every part of a
 // site knows them.
-func copyOf(at *client.Run) *rt.Copy {
+func copyOf(at *client.ListedRun) *rt.Copy {
 	return &rt.Copy{State: at.State, HasRecord: at.HasRecord, IsAtSite: true, Place: at.ID}
 }
 
