@@ -128,7 +128,7 @@ func newPageSite(t *testing.T) string {
 // servePages starts the service with a registry in a directory. It returns its URL.
 func servePages(t *testing.T, dir string) string {
 	t.Helper()
-	if err := os.Mkdir(filepath.Join(dir, "objects"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "objects"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	conf := t.TempDir()
