@@ -99,6 +99,19 @@ type Identity struct {
 // before it is requeued. Slurm uses the ids of jobs again.
 const SameJob = 7 * 24 * time.Hour
 
+// IsOfJob reports whether a run and a later one with the same job id can be of one job: they are of one user, and near in
+// time or the later one is of another attempt.
+func (r *Run) IsOfJob(later *Run) bool {
+	isOfUser := r.User == later.User || r.User == "" || later.User == ""
+	ended := r.Start
+	if r.End.After(ended) {
+		ended = r.End
+	}
+	isNear := later.Start.Sub(ended) <= SameJob && r.Start.Sub(later.Start) <= SameJob
+	isRequeued := later.Attempt > 0 && later.Attempt != r.Attempt
+	return isOfUser && (isNear || isRequeued)
+}
+
 // Allocation describes the resources that the scheduler gave to the job, and its user.
 type Allocation struct {
 	Scheduler   string      `json:"scheduler,omitempty"` // "slurm", or empty

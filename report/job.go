@@ -84,7 +84,7 @@ type Attempt struct {
 
 // Jobs combines the summaries of runs, sorted from the oldest, into one Job for each job, for each
 // array task, and for each step with a run of its own. A run outside a scheduler is a Job of its
-// own.
+// own. Slurm uses ids again: runs with one id can be of several jobs.
 func Jobs(list []*Summary) []*Job {
 	var jobs []*Job
 	at := map[string]int{}
@@ -106,7 +106,9 @@ func Attempts(list []*Summary) []*Job {
 	keys, of := attempts(list)
 	for _, key := range keys {
 		j := jobOf(of[key])
-		if earlier := last[j.key()]; earlier != nil {
+		earlier := last[j.key()]
+		isAttempt := earlier != nil && earlier.Runs[0].Run.IsOfJob(&j.Runs[0].Run)
+		if isAttempt {
 			before := slices.Clip(earlier.Earlier)
 			j.Earlier = append(before, Attempt{earlier.Runs[0].Run.Attempt, earlier.Outcome, earlier.SlurmState, earlier.Start, earlier.ElapsedSecs})
 		}

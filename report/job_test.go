@@ -1,8 +1,10 @@
 package report
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,5 +172,37 @@ func TestJobOverItsNodes(t *testing.T) {
 	}
 	if !j.Start.Equal(start) || j.LimitSecs != rt.Some(200.0) || j.TimePct != rt.Some(50.0) || j.Runs[0].Run.Node != "n1" {
 		t.Errorf("%+v", j)
+	}
+}
+
+// Slurm uses ids again: two jobs with one id are two jobs, also if no node is in both. A job that was held for months
+// before it was requeued is one.
+func TestJobsWithOneID(t *testing.T) {
+	run := func(node, user string, day int, attempt uint64) *Summary {
+		s := onNode(12, node, 10, 1)
+		s.Run.User, s.Run.Attempt, s.Run.Start = user, attempt, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, day)
+		s.Run.End = s.Run.Start.Add(time.Hour)
+		return s
+	}
+	for name, tt := range map[string]struct {
+		list []*Summary
+		want string
+	}{
+		"two nodes":               {[]*Summary{run("n1", "alice", 0, 0), run("n2", "alice", 0, 0)}, "2+0"},
+		"a later job":             {[]*Summary{run("n1", "alice", 0, 0), run("n1", "alice", 300, 0)}, "1+0 1+0"},
+		"a later job, other node": {[]*Summary{run("n1", "alice", 0, 0), run("n2", "alice", 300, 0)}, "1+0 1+0"},
+		"of another user":         {[]*Summary{run("n1", "alice", 0, 0), run("n2", "bob", 1, 0)}, "1+0 1+0"},
+		"of a user not known":     {[]*Summary{run("n1", "alice", 0, 0), run("n2", "", 0, 0)}, "2+0"},
+		"requeued":                {[]*Summary{run("n1", "alice", 0, 0), run("n1", "alice", 1, 1)}, "1+1"},
+		"requeued after months":   {[]*Summary{run("n1", "alice", 0, 0), run("n1", "alice", 100, 1)}, "1+1"},
+		"three jobs":              {[]*Summary{run("n1", "alice", 0, 0), run("n1", "alice", 1, 1), run("n1", "alice", 300, 0), run("n2", "alice", 300, 0)}, "1+1 2+0"},
+	} {
+		var got []string
+		for _, j := range Jobs(tt.list) {
+			got = append(got, fmt.Sprintf("%d+%d", len(j.Runs), len(j.Earlier)))
+		}
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s: %s, want %s", name, text, tt.want)
+		}
 	}
 }

@@ -37,8 +37,8 @@ type NodeShare struct {
 	Complete   bool            `json:"complete"`
 }
 
-// attempt identifies one attempt of a job or step. If a restart count repeats, two attempts
-// are still separate, because a node is in an attempt only once.
+// attempt identifies one attempt of a job or step. If a restart count repeats, or Slurm uses the id again, two attempts
+// are still separate, because a node is in an attempt only once, and all of its runs are of one job.
 type attempt struct {
 	cluster, step string
 	job, number   uint64
@@ -54,7 +54,7 @@ func attempts(list []*Summary) (keys []attempt, of map[attempt][]*Summary) {
 			continue
 		}
 		key := attempt{cluster: s.Run.Cluster, step: s.Run.Step, job: id, number: s.Run.Attempt}
-		for slices.ContainsFunc(of[key], func(o *Summary) bool { return o.Run.Node == s.Run.Node }) {
+		for slices.ContainsFunc(of[key], func(o *Summary) bool { return o.Run.Node == s.Run.Node || !o.Run.IsOfJob(&s.Run) }) {
 			key.turn++
 		}
 		if of[key] == nil {
