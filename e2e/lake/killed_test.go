@@ -22,7 +22,6 @@ import (
 	"github.com/resource-tracker/rt/e2e/minio"
 	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/site"
-	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/objects"
 )
 
