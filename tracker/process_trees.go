@@ -15,10 +15,7 @@ import (
 // reading, and every process that has left its parents.
 type ProcessTrees struct {
 	fs        proc.FS
-	all       *proc.Processes // of the node, read before
-	newest    *proc.LastPID
-	last      uint64                 // the newest PID of the last search
-	unchanged int                    // searches in a row that found the same newest PID
+	all       *proc.Processes        // of the node, read before
 	find      func(pids []int) []int // selects the job's slurmstepds
 	note      func(rt.Event)
 	met       chan struct{} // closed when the first slurmstepd was found
@@ -44,7 +41,7 @@ type stepTree struct {
 // NewProcessTrees returns the source. all is read before it; find selects the job's slurmstepds
 // among pids; note receives an event when the job turns out to have no cgroup.
 func NewProcessTrees(fs proc.FS, all *proc.Processes, find func(pids []int) []int, note func(rt.Event)) *ProcessTrees {
-	return &ProcessTrees{fs: fs, all: all, newest: proc.NewLastPID(fs), find: find, note: note, met: make(chan struct{})}
+	return &ProcessTrees{fs: fs, all: all, find: find, note: note, met: make(chan struct{})}
 }
 
 // Name returns the name of the source in the ledger.
@@ -56,14 +53,11 @@ func (j *ProcessTrees) Read(s *rt.Snapshot) error {
 	if s.Reason == rt.ReasonFirst || s.Job.Phase != rt.JobPending {
 		return nil
 	}
-	var stepds []int
-	if !j.nothingBegan() {
-		pids, err := j.all.PIDs(s)
-		if err != nil {
-			return fmt.Errorf("look for the job's slurmstepds: %w", err)
-		}
-		stepds = j.find(pids)
+	pids, err := j.all.PIDs(s)
+	if err != nil {
+		return fmt.Errorf("look for the job's slurmstepds: %w", err)
 	}
+	stepds := j.find(pids)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, pid := range stepds {
@@ -80,25 +74,6 @@ func (j *ProcessTrees) Read(s *rt.Snapshot) error {
 
 // cgroupWithin is how long slurmstepds may take to make a cgroup, on a busy node.
 const cgroupWithin = int64(3 * time.Second)
-
-// searchesAfter is the number of searches after the newest process has begun, because a slurmstepd
-// has another name at its start. If it keeps that name for longer, the search at every searchAgain
-// readings finds it.
-const (
-	searchesAfter = 3
-	searchAgain   = 100
-)
-
-// nothingBegan reports whether no process has begun since the last searches.
-func (j *ProcessTrees) nothingBegan() bool {
-	newest, ok := j.newest.Read()
-	if !ok || newest != j.last {
-		j.last, j.unchanged = newest, 0
-		return false
-	}
-	j.unchanged++
-	return j.unchanged >= searchesAfter && j.unchanged%searchAgain != 0
-}
 
 // read reads every tree. A task that slurmstepd has forked is named slurmstepd until it calls
 // exec: the search may take it for a step, and its tree is dropped, because it is part of its
@@ -190,5 +165,5 @@ func (j *ProcessTrees) Close() error {
 		_ = t.tree.Close() // it was only read
 	}
 	j.trees = nil
-	return j.newest.Close()
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -92,31 +91,6 @@ func TestProcessTrees(t *testing.T) {
 	}
 }
 
-// A slurmstepd that had another name for as long as processes are looked at is found
-// though no process has begun since.
-func TestLateSlurmstepd(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "loadavg"), []byte("0.00 0.00 0.00 1/100 4711\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	fs := proc.NewFS(dir, dir)
-	all := proc.NewProcesses(fs)
-	defer all.Close()
-	searches := 0
-	j := NewProcessTrees(fs, all, func([]int) []int { searches++; return nil }, func(rt.Event) {})
-	defer j.Close()
-	const rounds = 3
-	for range rounds*searchAgain + 1 {
-		s := rt.Snapshot{Reason: rt.ReasonTick, Job: rt.JobReading{Phase: rt.JobPending}}
-		if err := j.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if searches != searchesAfter+rounds {
-		t.Errorf("%d searches, want %d", searches, searchesAfter+rounds)
-	}
-}
-
 // A forked task that the search takes for a slurmstepd is counted once: in the tree of its
 // parent. It may be found before its parent, with it, or after it.
 func TestTaskTakenForSlurmstepd(t *testing.T) {
@@ -146,7 +120,6 @@ func TestTaskTakenForSlurmstepd(t *testing.T) {
 		j := NewProcessTrees(fs, all, func([]int) []int { return found }, func(rt.Event) {})
 		var last rt.TreeReading
 		for _, found = range searches {
-			j.unchanged, j.last = 0, 0 // search again
 			s := rt.Snapshot{Reason: rt.ReasonTick, Boot: int64(time.Hour), Job: rt.JobReading{Phase: rt.JobPending}}
 			if err := j.Read(&s); err != nil {
 				t.Fatal(err)

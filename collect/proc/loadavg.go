@@ -31,20 +31,3 @@ func parseLoad(b []byte) (uint64, bool) {
 	}
 	return w*100 + p, true
 }
-
-// LastPID reads the pid that the kernel assigned last from /proc/loadavg: while it does not
-// change, no process and no thread is created.
-type LastPID struct{ file }
-
-// NewLastPID returns a reader that opens nothing before the first Read.
-func NewLastPID(fs FS) *LastPID { return &LastPID{file{path: fs.Proc + "/loadavg"}} }
-
-// Read returns the pid, and false if it cannot be read.
-func (n *LastPID) Read() (pid uint64, ok bool) {
-	b, err := n.read()
-	if err != nil {
-		return 0, false
-	}
-	b = procfile.Trim(b)
-	return procfile.Uint(b[bytes.LastIndexByte(b, ' ')+1:])
-}

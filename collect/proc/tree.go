@@ -3,13 +3,10 @@ package proc
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"sync/atomic"
-
 	"golang.org/x/sys/unix"
+	"io/fs"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Tree reads a process and its descendants.
@@ -40,15 +37,14 @@ type Tree struct {
 	orphans Orphans        // nil: they leave the tree, unless they were members before
 	ended   []EndedProcess // scratch
 
-	scan   bool // the kernel has no children files: every process is read
-	recent recentPIDs
-	hold   int // the maximum of heldByAll for this tree to open one more
-	procs  pidDir
-	pids   []int    // scratch: children, or all processes
-	tids   []int    // scratch: threads of one process
-	strays []member // scratch: processes that are not members
-	list   []byte   // scratch: records of a directory
-	peek   peek
+	scan      bool // the kernel has no children files: every process is read
+	isOwnProc bool // procfs shows the PID namespace of this process
+	procs     pidDir
+	pids      []int    // scratch: children, or all processes
+	tids      []int    // scratch: threads of one process
+	strays    []member // scratch: processes that are not members
+	list      []byte   // scratch: records of a directory
+	peek      peek
 }
 
 // member is a process of the tree.
@@ -63,9 +59,6 @@ type member struct {
 	isOld     bool           // it was a member in an earlier reading
 	isOrphan  bool           // it has ended, and this process has waited for it
 	isShared  bool           // its memory is its parent's, see markShared
-
-	held bool
-	stat procfile.File // open if held
 }
 
 func (m *member) total() counters {
@@ -78,17 +71,16 @@ func (m *member) total() counters {
 func NewTree(fs FS, pid int) *Tree {
 	return &Tree{
 		named: "tree", fs: fs, root: pid,
-		at: map[int]int{}, procs: pidDir{file{path: fs.Proc}}, recent: newRecentPIDs(fs),
+		at: map[int]int{}, procs: pidDir{file{path: fs.Proc}},
 	}
 }
 
 // Close closes the descriptors.
 func (t *Tree) Close() error {
-	t.releaseAll()
 	if t.memory != nil {
 		t.memory.pss.close()
 	}
-	return errors.Join(t.procs.Close(), t.recent.close())
+	return t.procs.Close()
 }
 
 // Read fills s.Tree. A root that never existed is an error, and all of s.Tree is then
@@ -101,9 +93,7 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 			return fmt.Errorf("the tracked process %d cannot be read: %w", t.root, err)
 		}
 		t.known = true
-		if t.recent.isOwn(t.fs.Proc) {
-			t.hold = mostHeld()
-		}
+		t.isOwnProc = t.peek.isOwnProc(t.fs.Proc)
 		t.add(m)
 	} else {
 		t.refresh()
@@ -143,30 +133,9 @@ func (t *Tree) Has(pid int) bool {
 	return ok
 }
 
-// look reads one process. The error is fs.ErrNotExist if the process does not exist. If no descriptor
-// is free, the tree closes those that it holds, and holds none from then on.
+// look reads one process. The error is fs.ErrNotExist if the process does not exist.
 func (t *Tree) look(pid int) (member, error) {
 	p, err := t.peek.stat(t.fs.Proc, pid)
-	if errors.Is(err, unix.EMFILE) && t.releaseAll() {
-		p, err = t.peek.stat(t.fs.Proc, pid)
-	}
-	return newMember(pid, p, err)
-}
-
-// again reads a member again.
-func (t *Tree) again(m *member) (member, error) {
-	if !m.held {
-		return t.look(m.pid)
-	}
-	b, err := t.peek.buf.Read(&m.stat)
-	if err != nil {
-		return newMember(m.pid, procfile.Stat{}, err)
-	}
-	p, err := parsePidStat(b)
-	return newMember(m.pid, p, err)
-}
-
-func newMember(pid int, p procfile.Stat, err error) (member, error) {
 	if errors.Is(err, unix.ESRCH) {
 		err = fs.ErrNotExist
 	}
@@ -184,61 +153,17 @@ func isUnread(err error) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, errPidStat)
 }
 
-// add adds a member and opens its stat: a path costs three times as much as a reading.
 func (t *Tree) add(m member) {
-	if int(heldByAll.Add(1)) <= t.hold {
-		f, err := t.peek.path(t.fs.Proc).num(m.pid).str("/stat").open(0)
-		if err == nil {
-			m.stat, m.held = f, true
-		}
-		if errors.Is(err, unix.EMFILE) {
-			t.releaseAll()
-		}
-	}
-	if !m.held {
-		heldByAll.Add(-1)
-	}
 	t.readIO(&m)
 	t.at[m.pid] = len(t.members)
 	t.members = append(t.members, m)
-}
-
-func (t *Tree) release(m *member) {
-	if m.held {
-		_ = m.stat.Close() // opened for reading: nothing can be lost
-		m.held = false
-		heldByAll.Add(-1)
-	}
-}
-
-// releaseAll closes the descriptors of all members and holds none from then on. It reports whether there was one.
-func (t *Tree) releaseAll() (hadOne bool) {
-	t.hold = 0
-	for i := range t.members {
-		hadOne = hadOne || t.members[i].held
-		t.release(&t.members[i])
-	}
-	return hadOne
-}
-
-// heldByAll is the number of members with an open descriptor, of all trees of this process.
-var heldByAll atomic.Int64
-
-// mostHeld returns the maximum of heldByAll: a part of the descriptors that this process may have.
-func mostHeld() int {
-	const most = 4096
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		return 0
-	}
-	return int(min(most, limit.Cur/4))
 }
 
 // refresh reads the members again, parents first.
 func (t *Tree) refresh() {
 	for i := range t.members {
 		m := &t.members[i]
-		now, err := t.again(m)
+		now, err := t.look(m.pid)
 		if isUnread(err) {
 			continue
 		}
@@ -273,7 +198,6 @@ func (t *Tree) removeEnded() {
 	living := t.members[:0]
 	for _, m := range t.members {
 		if !m.alive {
-			t.release(&m)
 			continue
 		}
 		for k, lost := range m.waited.reconcile() {
@@ -285,7 +209,6 @@ func (t *Tree) removeEnded() {
 		if m.isOrphan {
 			t.lost.add(m.total())
 			t.endIO(&m, nil)
-			t.release(&m)
 			continue
 		}
 		t.at[m.pid] = len(living)

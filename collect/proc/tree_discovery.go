@@ -12,16 +12,10 @@ import (
 
 var errNoChildrenFiles = errors.New("the kernel has no /proc/<pid>/task/<tid>/children")
 
-// discover finds the processes that have become members. Usually these are among the few
-// that were created since the last but one reading. Otherwise it looks in the children files
+// discover finds the processes that have become members. It looks in the children files
 // of the members' threads if the kernel has them (CONFIG_PROC_CHILDREN), else it reads every
 // process.
 func (t *Tree) discover() error {
-	if pids, ok := t.recent.next(t.pids[:0], len(t.members)); ok {
-		t.pids = pids
-		t.adopt(true)
-		return nil
-	}
 	if self := t.reaper(); self != 0 && !t.scan {
 		t.scan = errors.Is(t.childrenOf(self), errNoChildrenFiles)
 	}
@@ -40,9 +34,6 @@ func (t *Tree) discover() error {
 // finds it.
 func (t *Tree) childrenOf(pid int) error {
 	task, err := t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_DIRECTORY)
-	if errors.Is(err, unix.EMFILE) && t.releaseAll() {
-		task, err = t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_DIRECTORY)
-	}
 	if err != nil {
 		return nil
 	}
@@ -96,13 +87,6 @@ func (t *Tree) scanAll() error {
 	if err != nil {
 		return fmt.Errorf("find the children of process %d: %w", t.root, err)
 	}
-	t.adopt(false)
-	return nil
-}
-
-// adopt reads the processes of t.pids that are not members and adds those with a member as
-// their parent. mayBeThreads is set if a pid may be that of a thread.
-func (t *Tree) adopt(mayBeThreads bool) {
 	t.strays = t.strays[:0]
 	for _, pid := range t.pids {
 		if _, ok := t.at[pid]; ok {
@@ -119,28 +103,9 @@ func (t *Tree) adopt(mayBeThreads bool) {
 			if !m.alive || !t.isBelow(m) {
 				continue
 			}
-			if !mayBeThreads || t.isProcess(m.pid) {
-				t.add(*m)
-				more = true
-			}
-			m.alive = false
+			t.add(*m)
+			m.alive, more = false, true
 		}
 	}
-}
-
-// isProcess distinguishes a process from a thread, which has a directory in /proc too, but is
-// not listed there.
-func (t *Tree) isProcess(pid int) bool {
-	b, err := t.peek.path(t.fs.Proc).num(pid).str("/status").read()
-	if err != nil {
-		return false
-	}
-	for len(b) > 0 {
-		key, n, ok, rest := procfile.Pair(b)
-		if string(key) == "Tgid:" {
-			return ok && n == uint64(pid)
-		}
-		b = rest
-	}
-	return false
+	return nil
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"os"
 
 	"github.com/resource-tracker/rt/internal/procfile"
@@ -35,7 +36,7 @@ func (t *Tree) AddOrphans(o Orphans) { t.orphans = o }
 
 // reaper returns the pid of this process if it is the parent of the orphans, else 0.
 func (t *Tree) reaper() int {
-	if t.orphans == nil || !t.recent.isUsed {
+	if t.orphans == nil || !t.isOwnProc {
 		return 0
 	}
 	return os.Getpid()
@@ -72,4 +73,17 @@ func (t *Tree) takeEnded() {
 			m.waited.update(e.Waited)
 		}
 	}
+}
+
+// isOwnProc reports whether proc shows the processes with the pids that this process sees: then
+// /proc/self/status has one pid (NSpid, Linux 4.1). It is false for a proc of another
+// container, and for recorded files.
+func (p *peek) isOwnProc(proc string) bool {
+	b, err := p.path(proc).str("/self/status").read()
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(b, []byte("\nNSpid:"))
+	line, _, _ := bytes.Cut(rest, []byte{'\n'})
+	return len(bytes.Fields(line)) == 1
 }

@@ -49,17 +49,13 @@ func shell(t *testing.T) (run func(line string) string, pid int) {
 	}, cmd.Process.Pid
 }
 
-// The processes of a shell come and go. Between two complete searches only new pids are
-// looked at, and the tree is the same as one that searches all processes each time.
+// The processes of a shell come and go.
 func TestTreeOfNewProcesses(t *testing.T) {
 	run, pid := shell(t)
-	root := NewFS("/proc", "/sys")
-	tree, full := NewTree(root, pid), NewTree(root, pid)
+	tree := NewTree(NewFS("/proc", "/sys"), pid)
 	defer tree.Close()
-	defer full.Close()
 	var list []string
-	searches := 0
-	for round := range 3 * searchEvery {
+	for round := range 90 {
 		switch round % 3 {
 		case 0:
 			list = append(list, run("sleep 1000 >/dev/null & echo $!"))
@@ -69,15 +65,8 @@ func TestTreeOfNewProcesses(t *testing.T) {
 			run("kill " + list[0] + "; wait " + list[0] + "; echo")
 			list = list[1:]
 		}
-		var s, want rt.Snapshot
+		var s rt.Snapshot
 		if err := tree.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-		if tree.recent.until == searchEvery {
-			searches++
-		}
-		full.recent.until = 0
-		if err := full.Read(&want); err != nil {
 			t.Fatal(err)
 		}
 		for _, member := range list {
@@ -89,19 +78,11 @@ func TestTreeOfNewProcesses(t *testing.T) {
 				t.Errorf("round %d: process %d is not in the tree", round, n)
 			}
 		}
-		for _, member := range tree.PIDs(nil) {
-			if !full.Has(member) && exists(member) {
-				t.Errorf("round %d: process %d is in the tree, but a complete search does not find it", round, member)
-			}
-		}
 		if s.Tree.RSS.Or(0) == 0 {
 			t.Errorf("round %d: no memory", round)
 		}
 	}
 	run("kill " + strings.Join(list, " ") + "; wait; echo")
-	if searches == 3*searchEvery {
-		t.Error("each reading was a complete search")
-	}
 }
 
 func exists(pid int) bool {

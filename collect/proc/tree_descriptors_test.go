@@ -28,49 +28,25 @@ func startChild(t *testing.T) {
 	})
 }
 
-func heldBy(tree *Tree) (n int) {
-	for i := range tree.members {
-		if tree.members[i].held {
-			n++
-		}
-	}
-	return n
-}
-
-// All trees of the process share one maximum, and a tree without a free descriptor closes those it holds.
-func TestTreeHeld(t *testing.T) {
+// A tree without a free descriptor keeps its members as they were.
+func TestTreeWithoutDescriptors(t *testing.T) {
 	startChild(t)
-	root := NewFS("/proc", "/sys")
-	tree, other := NewTree(root, os.Getpid()), NewTree(root, os.Getpid())
+	tree := NewTree(NewFS("/proc", "/sys"), os.Getpid())
 	defer tree.Close()
-	defer other.Close()
 	var s rt.Snapshot
-	read := func(tree *Tree) {
+	read := func() {
 		t.Helper()
 		if err := tree.Read(&s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := heldByAll.Load()
-	read(tree)
-	if n := heldBy(tree); n != 2 || heldByAll.Load() != before+2 {
-		t.Errorf("%d members are held, %d by all trees before and %d after", n, before, heldByAll.Load())
-	}
-	most := int64(mostHeld())
-	heldByAll.Add(most)
-	read(other)
-	heldByAll.Add(-most)
-	if n := heldBy(other); n != 0 {
-		t.Errorf("%d members are held over the maximum", n)
-	}
-
+	read()
+	t.Run("without", func(t *testing.T) {
+		useDescriptors(t)
+		read()
+	})
 	startChild(t)
-	useDescriptors(t)
-	read(tree)
-	if n := heldBy(tree); n != 0 || heldByAll.Load() != before {
-		t.Errorf("without a free descriptor %d members are held, by all trees %d", n, heldByAll.Load()-before)
-	}
-	read(tree)
+	read()
 	if s.Tree.Children.Or(0) != 2 {
 		t.Errorf("%v children, want 2", s.Tree.Children)
 	}
