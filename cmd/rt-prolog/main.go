@@ -1,9 +1,5 @@
 // Command rt-prolog starts the tracker of a job. slurmd runs it before the job (Prolog=
 // in slurm.conf). It always exits 0.
-//
-// The Go runtime reads the CPU limit of its cgroup only at its start: a hook takes milliseconds.
-//
-//go:debug updatemaxprocs=0
 package main
 
 import "github.com/resource-tracker/rt/cmd/internal/hook"

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -83,8 +82,7 @@ func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slo
 func (t *jobTracker) open(openJob func() error) error {
 	facts := sync.OnceValue(t.findHost)
 	go t.writer.Create(func() (*spool.Writer, error) { return t.createSpool(facts) })
-	runtime.Gosched() // the file takes longest: it begins on this thread, and the rest when another thread runs
-	facts()           // the file needs them late; if this panics, so does createSpool
+	facts() // if this panics, so does createSpool
 	err := openJob()
 	if err == nil {
 		return nil

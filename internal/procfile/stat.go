@@ -56,15 +56,9 @@ func ParseStat(b []byte) (s Stat, ok bool) {
 // ReadStat reads and parses <procRoot>/<pid>/stat once; it allocates.
 func ReadStat(procRoot string, pid int) (Stat, error) {
 	path := filepath.Join(procRoot, strconv.Itoa(pid), "stat")
-	var f File // os.File costs five more system calls, and a hook calls this twice while its job waits
-	if err := f.Open(path); err != nil {
-		return Stat{}, err
-	}
-	defer f.Close()
-	var buf Buffer
-	text, err := buf.Read(&f)
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return Stat{}, &os.PathError{Op: "read", Path: path, Err: err}
+		return Stat{}, err
 	}
 	s, ok := ParseStat(text)
 	if !ok {

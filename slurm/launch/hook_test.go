@@ -164,35 +164,6 @@ func stateFiles(t *testing.T, h *Hook) []string {
 	return names
 }
 
-// A state file has the form that encoding/json reads and writes.
-func TestStateFileText(t *testing.T) {
-	for _, want := range []StateFile{
-		{},
-		{PID: 1 << 22, PIDStart: 1<<64 - 1, Attempt: 3, RunID: stem12, Spool: "/var/spool/rt/" + stem12 + ".db", Started: began.Add(123456789), Stop: syscall.SIGUSR1},
-		{RunID: "a\"b\\c\x01\u2028<&>", Spool: "/sp\n ä", Started: began.In(time.FixedZone("", 3600)), Late: true, Delayed: true},
-	} {
-		var got StateFile
-		if err := json.Unmarshal(want.text(), &got); err != nil {
-			t.Fatalf("%s: %v", want.text(), err)
-		}
-		if !got.Started.Equal(want.Started) {
-			t.Errorf("%s: started %s, want %s", want.text(), got.Started, want.Started)
-		}
-		got.Started = want.Started
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", want.text(), got, want)
-		}
-		names := 0
-		for range reflect.TypeFor[StateFile]().Fields() {
-			names++
-		}
-		var all map[string]any
-		if err := json.Unmarshal(want.text(), &all); err != nil || len(all) != names {
-			t.Errorf("%s has %d of %d fields, %v", want.text(), len(all), names, err)
-		}
-	}
-}
-
 func TestPrologEpilog(t *testing.T) {
 	h, dir := newHook(t, fakeGood)
 	if err := h.Prolog(prolog12); err != nil {

@@ -147,10 +147,7 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 	if delay > 0 {
 		argv = append(argv, "--delay", delay.String())
 	}
-	// One arena of malloc(3) instead of one for each thread that SQLite has run on, and no cache in each thread: 0.4 MiB less.
-	attr := &syscall.ProcAttr{Dir: "/", Env: []string{
-		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0",
-	}, Files: files}
+	attr := &syscall.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}, Files: files}
 	closeOnExec()
 	// The tracker inherits this. Where all programs use huge pages, it would have 4 MiB more resident.
 	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)

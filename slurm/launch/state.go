@@ -65,19 +65,7 @@ func (s State) ReadStateFile(job uint64, node string) (StateFile, error) {
 }
 
 func (s State) writeStateFile(job uint64, node string, f StateFile) error {
-	return replaceFile(s.path(job, node, "json"), f.text(), 0o600)
-}
-
-// text is the file as JSON. To prepare encoding/json for the type takes a twentieth of the Prolog's time.
-func (f StateFile) text() []byte {
-	return fmt.Appendf(nil, `{"pid":%d,"pid_start_time":%d,"attempt":%d,"run_id":%s,"spool":%s,"started":%q,"late":%t,"delayed":%t,"stop_signal":%d}`,
-		f.PID, f.PIDStart, f.Attempt, quoted(f.RunID), quoted(f.Spool), f.Started.Format(time.RFC3339Nano), f.Late, f.Delayed, f.Stop)
-}
-
-// quoted is a string of JSON.
-func quoted(text string) []byte {
-	out, _ := json.Marshal(text) // every string has a form in JSON
-	return out
+	return writeJSON(s.path(job, node, "json"), f, 0o600)
 }
 
 // leftExit is an exit with the StateFile.RunID of its run, so that it is not used for the job's

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
@@ -63,17 +62,10 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs
 	return cgroupfs.Candidate{}, ErrNoStepd
 }
 
-// isJobsStepd reports whether a process is a slurmstepd of the job. It avoids os.File, which
-// calls the kernel four times to check whether a file can be polled.
+// isJobsStepd reports whether a process is a slurmstepd of the job.
 func isJobsStepd(procRoot string, pid int, id uint64, leader rt.Opt[uint64]) bool {
-	fd, err := syscall.Open(procRoot+"/"+strconv.Itoa(pid)+"/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	var cmdline [256]byte // a title is shorter
-	n, err := syscall.Read(fd, cmdline[:])
-	_ = syscall.Close(fd) // opened for reading: nothing can be lost
-	return err == nil && isStepdOf(cmdline[:n], id, leader) && isRoots(procRoot, pid)
+	cmdline, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cmdline"))
+	return err == nil && isStepdOf(cmdline, id, leader) && isRoots(procRoot, pid)
 }
 
 // isRoots reports whether root started the process: any process can have this title.
