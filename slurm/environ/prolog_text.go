@@ -21,15 +21,10 @@ const nodeName = "SLURMD_NODENAME"
 
 // PrologText returns what a Prolog sends to the tracker of the run: the variables of its environment that
 // FromHook reads, and the node and the start of the run, each as NAME=value and a zero byte. ParsePrologText
-// makes the same run of it. To make and to read the run as JSON costs ten times more, while the job waits.
+// makes the run of it.
 func PrologText(env Env, run *rt.Run) []byte {
-	text := make([]byte, 0, 4096)
-	add := func(name, value string) {
-		text = append(text, name...)
-		text = append(text, '=')
-		text = append(text, value...)
-		text = append(text, 0)
-	}
+	var text []byte
+	add := func(name, value string) { text = fmt.Appendf(text, "%s=%s\x00", name, value) }
 	for name, value := range env {
 		isRead := strings.HasPrefix(name, "SLURM") || name == "CUDA_VISIBLE_DEVICES"
 		isUnset := len(value) > slurm.MaxValue // for Env.Text

@@ -18,6 +18,17 @@ import (
 // ErrNoJob means that an environment is not that of a Slurm job or hook.
 var ErrNoJob = errors.New("SLURM_JOB_ID is not set")
 
+// JobOfHook returns the identity of the job of a Prolog or Epilog, with its attempt: all that the hooks need. The
+// tracker makes the whole Run, by FromHook, of the environment that the Prolog passes on. It fails with ErrNoJob outside a hook.
+func JobOfHook(env Env, now time.Time) (rt.Run, error) {
+	run, err := base(env, now)
+	if err != nil {
+		return rt.Run{}, fmt.Errorf("this is not a Prolog or Epilog of Slurm: %w", err)
+	}
+	run.Attempt = env.Number("SLURM_JOB_RESTART_COUNT").Or(0)
+	return run, nil
+}
+
 // FromHook makes the Run of a Prolog or Epilog, of slurmd or of slurmctld, from the
 // environment that Slurm gives it; now is when tracking begins. The environment of
 // slurmd's hooks lacks the name of the user's group: the caller sets Run.Group and then
@@ -27,9 +38,9 @@ var ErrNoJob = errors.New("SLURM_JOB_ID is not set")
 // its times: MergeTaskEnv and accounting add some of them later. In slurmctld's hooks Run.Node is
 // empty.
 func FromHook(env Env, now time.Time) (rt.Run, error) {
-	run, err := base(env, now)
+	run, err := JobOfHook(env, now)
 	if err != nil {
-		return rt.Run{}, fmt.Errorf("this is not a Prolog or Epilog of Slurm: %w", err)
+		return rt.Run{}, err
 	}
 	run.GPUs = env.Text("SLURM_JOB_GPUS")
 	if devices := env.Text("CUDA_VISIBLE_DEVICES"); areUUIDs(devices) {
@@ -37,7 +48,6 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 	}
 	run.Comment, run.Constraints = env.Text("SLURM_JOB_COMMENT"), env.Text("SLURM_JOB_CONSTRAINTS")
 	run.Licenses = env.Text("SLURM_JOB_LICENSES")
-	run.Attempt = env.Number("SLURM_JOB_RESTART_COUNT").Or(0)
 	run.ArrayJobID, run.ArrayTaskID = env.Number("SLURM_ARRAY_JOB_ID"), env.Number("SLURM_ARRAY_TASK_ID")
 	run.QOS, run.Reservation = env.Text("SLURM_JOB_QOS"), env.Text("SLURM_JOB_RESERVATION")
 	run.JobStart, run.JobEndLimit = env.Time("SLURM_JOB_START_TIME"), env.Time("SLURM_JOB_END_TIME")

@@ -57,9 +57,9 @@ func explainUser(err error, uid int, procRoot string) error {
 	return fmt.Errorf("the Epilog runs as user %d, not as root%s; a tracker of the job ends by itself after tracker.grace: %w", uid, why, err)
 }
 
-// identify returns the Run of a hook of slurmd.
+// identify returns the identity of the job of a hook of slurmd.
 func identify(env environ.Env, now time.Time) (rt.Run, error) {
-	r, err := environ.FromHook(env, now)
+	r, err := environ.JobOfHook(env, now)
 	if err != nil {
 		return rt.Run{}, err
 	}
