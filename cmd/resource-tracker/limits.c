@@ -1,10 +1,12 @@
 // Executes the command at once, untracked, if the limits of this process are too low for the Go runtime, which
 // ends the program if it cannot reserve memory, start a thread, or open two descriptors for its first timer, which
-// may be its garbage collector's. So this is C, and runs before the runtime.
+// may be its garbage collector's. The same for two variables that the runtime reads. So this is C, and runs before
+// the runtime.
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -99,6 +101,30 @@ static int has_threads(void) {
 	return n == LEAST_THREADS;
 }
 
+// too_many_processors reports whether GOMAXPROCS, which may be meant for the command, is so high that the runtime
+// takes seconds to start: its time rises with the square.
+static int too_many_processors(void) {
+	const char *value = getenv("GOMAXPROCS");
+	return value != NULL && strtol(value, NULL, 10) > 1000;
+}
+
+// wrong_memory_limit reports whether the runtime ends the program for the form of GOMEMLIMIT: a number of bytes, with
+// a unit or without.
+static int wrong_memory_limit(void) {
+	static const struct {
+		const char *name;
+		size_t most; // digits that always fit into 63 bits
+	} units[] = {{"", 18}, {"B", 18}, {"KiB", 15}, {"MiB", 12}, {"GiB", 9}, {"TiB", 6}};
+	const char *value = getenv("GOMEMLIMIT");
+	if (value == NULL || *value == 0 || strcmp(value, "off") == 0)
+		return 0;
+	size_t digits = strspn(value, "0123456789");
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (strcmp(value + digits, units[i].name) == 0)
+			return digits == 0 || digits > units[i].most;
+	return 1;
+}
+
 #define FEW_DESCRIPTORS "the limit on open files is less than 32: raise it (ulimit -n)"
 
 // low_limit returns what is too low for a command, NULL for nothing.
@@ -109,6 +135,10 @@ static const char *low_limit(void) {
 		return "the limit on data is less than 500 MB: raise it (ulimit -d)";
 	if (!has_descriptors())
 		return FEW_DESCRIPTORS;
+	if (too_many_processors())
+		return "GOMAXPROCS is above 1000: unset it";
+	if (wrong_memory_limit())
+		return "GOMEMLIMIT is not a number of bytes, such as 2GiB: correct it";
 	if (!has_threads())
 		return "the limit on processes does not permit 16 threads more: raise it (ulimit -u, pids.max)";
 	return NULL;

@@ -64,6 +64,32 @@ func TestLowLimits(t *testing.T) {
 	}
 }
 
+// Variables for the Go runtime may be meant for the command.
+func TestEnvironmentOfTheGoRuntime(t *testing.T) {
+	t.Parallel()
+	program := executableByAll(t)
+	for variable, warning := range map[string]string{
+		"GOMAXPROCS=100000":                "GOMAXPROCS is above 1000",
+		"GOMAXPROCS=2":                     "",
+		"GOMEMLIMIT=4G":                    "GOMEMLIMIT is not a number",
+		"GOMEMLIMIT=-1":                    "GOMEMLIMIT is not a number",
+		"GOMEMLIMIT=GiB":                   "GOMEMLIMIT is not a number",
+		"GOMEMLIMIT=999999999999999999999": "GOMEMLIMIT is not a number",
+		"GOMEMLIMIT=99999999TiB":           "GOMEMLIMIT is not a number",
+		"GOMEMLIMIT=2000GiB":               "",
+		"GOMEMLIMIT=8000000000":            "",
+		"GOMEMLIMIT=4194304KiB":            "",
+		"GOMEMLIMIT=off":                   "",
+		"GOMEMLIMIT=":                      "",
+	} {
+		status, out := statusOf(t, "--core=0", nil, "/usr/bin/env", variable, program, "--quiet", "--", "sh", "-c", "echo started; exit 7")
+		warned := strings.Contains(out, "the command runs untracked: "+warning)
+		if status != 7 || !strings.HasSuffix(out, "started\n") || warned != (warning != "") {
+			t.Errorf("%s: status %d, %q", variable, status, out)
+		}
+	}
+}
+
 // limits.c finds the command behind each flag, as parseCommandLine does.
 func TestFlagsAtALowLimit(t *testing.T) {
 	t.Parallel()
