@@ -30,7 +30,7 @@ func (r *Registry) Check(ctx context.Context) (problems []string, err error) {
 			continue
 		}
 		rows, err := r.db.QueryContext(ctx, check.query+fmt.Sprintf(" LIMIT %d", maxChecked))
-		found, err := collect(rows, err, func(from row) (text string, err error) { return text, from.Scan(&text) })
+		found, err := collect(rows, err, scanText)
 		err = r.fault(err)
 		if errors.Is(err, site.ErrDamaged) {
 			found, err = append(found, err.Error()), nil

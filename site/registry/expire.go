@@ -20,7 +20,7 @@ const isOld = `r.created < $1 AND (r.finished < $1 OR r.finished IS NULL AND NOT
 func (r *Registry) ExpireRuns(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error) {
 	rows, err := r.db.QueryContext(ctx, "SELECT r.id FROM run r WHERE "+isOld+" AND r.id < $2 ORDER BY r.id LIMIT $3",
 		micros(before), before.UTC().Format(idTime), limit)
-	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
+	ids, err := collect(rows, err, scanText)
 	if err != nil {
 		return nil, 0, fmt.Errorf("look for old runs: %w", r.fault(err))
 	}
@@ -90,9 +90,9 @@ func (r *Registry) inBatches(ctx context.Context, what string, ids []string,
 func (r *Registry) removeRun(ctx context.Context, tx transaction, run lockedRun) (stored []string, err error) {
 	rows, err := tx.QueryContext(ctx, "DELETE FROM object WHERE run_id = $1 RETURNING bytes, stored", run.id)
 	freed := run.charged
-	stored, err = collect(rows, err, func(from row) (at string, err error) {
+	stored, err = collect(rows, err, func(scan scanFunc) (at string, err error) {
 		var bytes int64
-		err = from.Scan(&bytes, &at)
+		err = scan(&bytes, &at)
 		freed += bytes + rowBytes
 		return at, err
 	})

@@ -22,7 +22,7 @@ const deleteExpired = "DELETE FROM object WHERE run_id = $1 AND class || '' = $2
 func (r *Registry) Expire(ctx context.Context, class site.Class, before time.Time, limit int) (stored []string, n int, err error) {
 	rows, err := r.db.QueryContext(ctx, `SELECT o.run_id FROM object o JOIN run r ON r.id = o.run_id
 		WHERE r.finished < $1 AND o.class = $2 AND o.created < $1 ORDER BY o.created LIMIT $3`, micros(before), string(class), limit)
-	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
+	ids, err := collect(rows, err, scanText)
 	if err != nil {
 		return nil, 0, fmt.Errorf("look for old objects: %w", r.fault(err))
 	}
@@ -45,9 +45,9 @@ func (r *Registry) expireClass(ctx context.Context, tx transaction, id string, c
 	rows, err := tx.QueryContext(ctx, deleteExpired,
 		id, string(class), micros(before))
 	var freed int64
-	left, err := collect(rows, err, func(from row) (at string, err error) {
+	left, err := collect(rows, err, func(scan scanFunc) (at string, err error) {
 		var bytes int64
-		err = from.Scan(&bytes, &at)
+		err = scan(&bytes, &at)
 		freed += bytes + rowBytes
 		return at, err
 	})

@@ -50,12 +50,7 @@ func putLeftover(ctx context.Context, tx transaction, stored []string) error {
 // Leftover returns at most limit names, after the given one, in the object store of objects that RemoveRun and
 // Rewrite have removed. The caller deletes them there, and then calls Deleted.
 func (r *Registry) Leftover(ctx context.Context, after string, limit int) ([]string, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT stored FROM leftover WHERE stored > $1 ORDER BY stored LIMIT $2", after, limit)
-	names, err := collect(rows, err, func(from row) (name string, err error) { return name, from.Scan(&name) })
-	if err != nil {
-		return nil, fmt.Errorf("list the objects to delete: %w", r.fault(err))
-	}
-	return names, nil
+	return r.texts(ctx, "list the objects to delete", "SELECT stored FROM leftover WHERE stored > $1 ORDER BY stored LIMIT $2", after, limit)
 }
 
 // Deleted removes a name from Leftover.
@@ -225,10 +220,5 @@ func (r *Registry) Audit(ctx context.Context, who, what string) error {
 
 // Audits returns what Audit has stored, the oldest first, one line each.
 func (r *Registry) Audits(ctx context.Context) ([]string, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT at || ' ' || who || ': ' || what FROM audit ORDER BY at")
-	lines, err := collect(rows, err, func(from row) (line string, err error) { return line, from.Scan(&line) })
-	if err != nil {
-		return nil, fmt.Errorf("read the table audit: %w", r.fault(err))
-	}
-	return lines, nil
+	return r.texts(ctx, "read the table audit", "SELECT at || ' ' || who || ': ' || what FROM audit ORDER BY at")
 }

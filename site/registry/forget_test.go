@@ -99,7 +99,7 @@ func TestForgottenRunsLeaveNoNamesInTheJob(t *testing.T) {
 		jobs := func() string {
 			t.Helper()
 			rows, err := r.db.Query("SELECT owner || ',' || family || ',' || username || ',' || account || ',' || partition || ',' || name FROM job WHERE job_id = 9 ORDER BY generation")
-			list, err := collect(rows, err, func(from row) (one string, err error) { return one, from.Scan(&one) })
+			list, err := collect(rows, err, scanText)
 			is(t, "job", err, nil)
 			return strings.Join(list, " ")
 		}

@@ -23,8 +23,8 @@ func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, r
 	for {
 		rows, err := tx.QueryContext(ctx, `SELECT generation, owner, username, started, coalesce(ended, updated) FROM job
 			WHERE cluster = $1 AND job_id = $2 ORDER BY generation`+r.writer.lock(), job.cluster, job.id)
-		known, err := collect(rows, err, func(from row) (k knownJob, err error) {
-			return k, from.Scan(&k.generation, &k.owner, &k.user, &k.started, &k.ended)
+		known, err := collect(rows, err, func(scan scanFunc) (k knownJob, err error) {
+			return k, scan(&k.generation, &k.owner, &k.user, &k.started, &k.ended)
 		})
 		if err != nil {
 			return job, nil, err

@@ -180,10 +180,10 @@ func renameJob(ctx context.Context, tx transaction, key jobKey) error {
 	}
 	rows, err := tx.QueryContext(ctx, "SELECT owner, record FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 ORDER BY id",
 		key.cluster, key.id, key.generation)
-	list, err := collect(rows, err, func(from row) (n jobNames, err error) {
+	list, err := collect(rows, err, func(scan scanFunc) (n jobNames, err error) {
 		var owner string
 		var text []byte
-		if err := from.Scan(&owner, &text); err != nil {
+		if err := scan(&owner, &text); err != nil {
 			return n, err
 		}
 		record, err := decode[rt.Run](text)
@@ -250,8 +250,8 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 	}
 	var sums figureValues
 	rows, err := tx.QueryContext(ctx, partsOfJob, key.cluster, key.id, key.generation, owner)
-	parts, err := collect(rows, err, func(from row) (p part, err error) {
-		return p, from.Scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended, &p.slurmState, &p.suspended}, sums.targets()...)...)
+	parts, err := collect(rows, err, func(scan scanFunc) (p part, err error) {
+		return p, scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended, &p.slurmState, &p.suspended}, sums.targets()...)...)
 	})
 	if err != nil {
 		return err

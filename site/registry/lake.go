@@ -22,10 +22,10 @@ func (r *Registry) Changed(ctx context.Context, after site.Changed, limit int) (
 	rows, err := r.db.QueryContext(ctx, `SELECT id, cluster, started, changes, coalesce(lake, ''), record FROM run
 		WHERE changes > 0 AND (cluster, started, id) > ($1, $2, $3) ORDER BY cluster, started, id LIMIT $4`,
 		column(after.Cluster), from, after.ID, limit)
-	list, err := collect(rows, err, func(from row) (c site.Changed, err error) {
+	list, err := collect(rows, err, func(scan scanFunc) (c site.Changed, err error) {
 		var started int64
 		var record []byte
-		if err := from.Scan(&c.ID, &c.Cluster, &started, &c.Changes, &c.Partition, &record); err != nil {
+		if err := scan(&c.ID, &c.Cluster, &started, &c.Changes, &c.Partition, &record); err != nil {
 			return c, err
 		}
 		c.Start = moment(started)
@@ -101,7 +101,7 @@ func (r *Registry) eachRun(ctx context.Context, what string, runs []site.Changed
 // are set.
 func (r *Registry) Gone(ctx context.Context, after string, limit int) ([]site.Changed, error) {
 	rows, err := r.db.QueryContext(ctx, "SELECT id, lake FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
-	list, err := collect(rows, err, func(from row) (c site.Changed, err error) { return c, from.Scan(&c.ID, &c.Partition) })
+	list, err := collect(rows, err, func(scan scanFunc) (c site.Changed, err error) { return c, scan(&c.ID, &c.Partition) })
 	if err != nil {
 		return nil, fmt.Errorf("list the runs to remove from the lake: %w", fault(err))
 	}

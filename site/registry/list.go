@@ -108,7 +108,7 @@ func compare(a, b place) int {
 	return cmp.Or(cmp.Compare(a.waste, b.waste), cmp.Compare(a.started, b.started), cmp.Compare(a.jobID, b.jobID), strings.Compare(a.cluster, b.cluster))
 }
 
-func scanJob(from row) (j site.JobRow, err error) {
+func scanJob(scan scanFunc) (j site.JobRow, err error) {
 	var started, waste int64
 	var ended sql.NullInt64
 	var figures figureValues
@@ -117,7 +117,7 @@ func scanJob(from row) (j site.JobRow, err error) {
 		&started, &j.JobID, &j.Cluster, &j.Generation, &j.Owner, &j.User, &j.Account, &j.Partition, &j.Name, &j.Label,
 		&j.State, &j.Outcome, &j.SlurmState, &suspended, &ended, &waste,
 	}
-	err = from.Scan(append(to, figures.targets()...)...)
+	err = scan(append(to, figures.targets()...)...)
 	j.Start, j.Figures = moment(started), figures.figures()
 	if ended.Valid {
 		j.End = moment(ended.Int64)

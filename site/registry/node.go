@@ -106,10 +106,10 @@ func parseNodeCursor(text string) (from [3]string, err error) {
 	return from, errors.Join(errs[:]...)
 }
 
-func scanNode(from row) (n site.Node, err error) {
+func scanNode(scan scanFunc) (n site.Node, err error) {
 	var reported int64
 	var state []byte
-	if err := from.Scan(&n.Owner, &reported, &state); err != nil {
+	if err := scan(&n.Owner, &reported, &state); err != nil {
 		return n, err
 	}
 	if err := json.Unmarshal(state, &n.NodeState); err != nil {
@@ -122,10 +122,10 @@ func scanNode(from row) (n site.Node, err error) {
 // NodeAges returns the age of the deliveries of all nodes, in no order.
 func (r *Registry) NodeAges(ctx context.Context) ([]site.NodeAge, error) {
 	rows, err := r.db.QueryContext(ctx, "SELECT reported, drained, waiting FROM node")
-	ages, err := collect(rows, err, func(from row) (a site.NodeAge, err error) {
+	ages, err := collect(rows, err, func(scan scanFunc) (a site.NodeAge, err error) {
 		var reported int64
 		var drained, waiting sql.NullInt64
-		err = from.Scan(&reported, &drained, &waiting)
+		err = scan(&reported, &drained, &waiting)
 		a.Reported = moment(reported)
 		if drained.Valid {
 			a.LastSuccess = rt.Some(moment(drained.Int64))

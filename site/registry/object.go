@@ -83,9 +83,9 @@ func rowsNamed(ctx context.Context, tx transaction, run lockedRun, one, other st
 	}
 	rows, err := tx.QueryContext(ctx, "SELECT name, class, sha256, stored, bytes, signed FROM object WHERE run_id = $1 AND name IN ($2, $3)", run.id, one, other)
 	named := map[string]objectRow{}
-	_, err = collect(rows, err, func(from row) (name string, err error) {
+	_, err = collect(rows, err, func(scan scanFunc) (name string, err error) {
 		var o objectRow
-		err = from.Scan(&name, &o.class, &o.sum, &o.stored, &o.bytes, &o.signed)
+		err = scan(&name, &o.class, &o.sum, &o.stored, &o.bytes, &o.signed)
 		named[name] = o
 		return name, err
 	})
@@ -186,9 +186,9 @@ func (r *Registry) Objects(ctx context.Context, runID string) ([]site.Object, er
 
 const objectColumns = "run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, signed"
 
-func scanObject(from row) (o site.Object, err error) {
+func scanObject(scan scanFunc) (o site.Object, err error) {
 	var created, signed int64
-	err = from.Scan(&o.RunID, &o.Name, &o.Class, &o.Bytes, &o.SHA256, &o.Rows, &o.Text, &o.Header, &o.Stored, &created, &signed)
+	err = scan(&o.RunID, &o.Name, &o.Class, &o.Bytes, &o.SHA256, &o.Rows, &o.Text, &o.Header, &o.Stored, &created, &signed)
 	o.Created = moment(created)
 	if signed != 0 {
 		o.Signed = moment(signed)

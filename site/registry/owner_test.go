@@ -37,7 +37,7 @@ func deliver(t *testing.T, r *Registry, from int, list []sent) string {
 func jobRows(t *testing.T, r *Registry) string {
 	t.Helper()
 	rows, err := r.db.Query("SELECT owner || ' ' || username || ' ' || account || ' ' || name || ' ' || state || ' ' || outcome FROM job ORDER BY job_id, generation")
-	list, err := collect(rows, err, func(from row) (one string, err error) { return one, from.Scan(&one) })
+	list, err := collect(rows, err, scanText)
 	is(t, "job", err, nil)
 	return strings.Join(list, ", ")
 }

@@ -20,8 +20,8 @@ func TestQueriesOfARunReadItsObjectsOnly(t *testing.T) {
 		namesOfRun,
 	} {
 		rows, err := r.db.Query("EXPLAIN QUERY PLAN "+query, "id", "csv", 5)
-		plans, err := collect(rows, err, func(from row) (plan string, err error) {
-			return plan, from.Scan(new(int), new(int), new(int), &plan)
+		plans, err := collect(rows, err, func(scan scanFunc) (plan string, err error) {
+			return plan, scan(new(int), new(int), new(int), &plan)
 		})
 		if err != nil || len(plans) == 0 {
 			t.Fatalf("%s: %q, %v", query, plans, err)
@@ -44,8 +44,8 @@ func TestUnassignedRunsHaveAnIndex(t *testing.T) {
 	for _, before := range []string{"", "x"} {
 		query, args := unassigned(before, 5)
 		rows, err := r.db.Query("EXPLAIN QUERY PLAN "+query, args...)
-		plans, err := collect(rows, err, func(from row) (plan string, err error) {
-			return plan, from.Scan(new(int), new(int), new(int), &plan)
+		plans, err := collect(rows, err, func(scan scanFunc) (plan string, err error) {
+			return plan, scan(new(int), new(int), new(int), &plan)
 		})
 		if err != nil || !strings.Contains(strings.Join(plans, "\n"), "run_unassigned") {
 			t.Errorf("%q, %v", plans, err)

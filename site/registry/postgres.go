@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/resource-tracker/rt/site"
 )
 
 // defaultConns is the default of Options.Conns. PostgreSQL allows 100 by default, for all
@@ -119,22 +121,27 @@ func (w *postgresWriter) change(ctx context.Context, f func(transaction) error) 
 }
 
 func (w *postgresWriter) try(ctx context.Context, f func(transaction) error) error {
-	conn, err := w.db.Conn(ctx)
+	tx, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	var changed error
-	err = conn.Raw(func(driver any) error {
-		tx := begin(ctx, driver.(*stdlib.Conn).Conn())
-		changed = call(f, tx)
-		if changed != nil {
-			changed = errors.Join(changed, tx.rollback(ctx))
-		} else {
-			changed = tx.commit(ctx)
-		}
-		return nil // the pool looks whether the connection is closed
-	})
-	return errors.Join(changed, err, conn.Close())
+	if err := call(f, tx); err != nil {
+		_ = tx.Rollback() // the driver closes a connection that cannot roll back
+		return err
+	}
+	return commitError(tx.Commit())
+}
+
+// commitError marks the error of a COMMIT with site.ErrUnclear if the transaction may be durable. It is not after an
+// ERROR of COMMIT itself, such as one of a deferred constraint. A FATAL one can come when the transaction is durable, for
+// example while COMMIT waits for a standby.
+func commitError(err error) error {
+	refused, isRefused := errors.AsType[*pgconn.PgError](err)
+	isError := isRefused && refused.SeverityUnlocalized == "ERROR"
+	if err == nil || isError || errors.Is(err, pgx.ErrTxCommitRollback) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", site.ErrUnclear, err)
 }
 
 // isConflict reports whether PostgreSQL has rolled back a transaction because of another one.

@@ -24,20 +24,14 @@ type heldRun struct {
 	csv, rows int64 // number of uploads, and of the rows of uploads and inline data
 }
 
-func scanHeld(from row) (h heldRun, err error) {
+func scanHeld(scan scanFunc) (h heldRun, err error) {
 	var held site.Held
-	h.Run, err = scanRun(extended{from, []any{&held.RecordBytes, &held.RecordSHA256, &h.csv, &h.rows}})
+	h.Run, err = scanRun(func(to ...any) error {
+		return scan(append(to, &held.RecordBytes, &held.RecordSHA256, &h.csv, &h.rows)...)
+	})
 	h.Held = held
 	return h, err
 }
-
-// extended is a row with more columns than its reader knows.
-type extended struct {
-	row
-	more []any
-}
-
-func (e extended) Scan(to ...any) error { return e.row.Scan(append(to, e.more...)...) }
 
 // isVisible reports whether a reader may see a run. The record of the run decides: a row of
 // a job can have runs without a user. A run with neither user nor account in its
@@ -113,7 +107,7 @@ func unassigned(before string, limit int) (query string, args []any) {
 
 // VisibleRun returns a run, or site.ErrNotFound if there is none or the reader may not see it.
 func (r *Registry) VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error) {
-	h, err := scanHeld(r.db.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+" FROM run r WHERE r.id = $1", id))
+	h, err := scanHeld(r.db.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+" FROM run r WHERE r.id = $1", id).Scan)
 	if err == nil && !h.isVisible(r.reach(access)) {
 		err = sql.ErrNoRows
 	}

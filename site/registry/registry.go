@@ -66,12 +66,11 @@ type writer interface {
 	close() error
 }
 
-// transaction is what a change may use. In PostgreSQL the error of ExecContext can come with a later statement or
-// with the end of the change, unless the caller reads the result.
+// transaction is what a change may use: an *sql.Tx, or the prepared statements of SQLite.
 type transaction interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // ErrSchema means that the tables of the database are those of another version of rt-site.

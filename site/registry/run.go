@@ -33,7 +33,7 @@ const runColumns = "id, owner, created, metadata, finish, finished, record, expi
 
 // Run returns a run, or site.ErrNotFound.
 func (r *Registry) Run(ctx context.Context, id string) (site.Run, error) {
-	run, err := scanRun(r.db.QueryRowContext(ctx, "SELECT "+runColumns+" FROM run WHERE id = $1", id))
+	run, err := scanRun(r.db.QueryRowContext(ctx, "SELECT "+runColumns+" FROM run WHERE id = $1", id).Scan)
 	if err != nil {
 		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.fault(notFound(err)))
 	}
@@ -67,44 +67,42 @@ func (r *Registry) Runs(ctx context.Context, after string, limit int) ([]site.Ru
 
 // RunIDs returns at most limit ids of runs after the given one, the oldest first.
 func (r *Registry) RunIDs(ctx context.Context, after string, limit int) ([]string, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
-	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
-	if err != nil {
-		return nil, fmt.Errorf("list the runs: %w", r.fault(err))
-	}
-	return ids, nil
+	return r.texts(ctx, "list the runs", "SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 }
 
 // OwnRunIDs returns at most limit ids of the runs of an owner after the given id, the oldest first.
 func (r *Registry) OwnRunIDs(ctx context.Context, owner, after string, limit int) ([]string, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT id FROM run WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3", owner, after, limit)
-	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
-	if err != nil {
-		return nil, fmt.Errorf("list the runs of an owner: %w", r.fault(err))
-	}
-	return ids, nil
+	return r.texts(ctx, "list the runs of an owner", "SELECT id FROM run WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3", owner, after, limit)
 }
 
-// row is a *sql.Row or rows.
-type row interface{ Scan(...any) error }
+// scanFunc is the method Scan of a *sql.Row or *sql.Rows.
+type scanFunc func(to ...any) error
 
-// rows is a *sql.Rows, or what a transaction of PostgreSQL has in its place.
-type rows interface {
-	row
-	Next() bool
-	Err() error
-	Close() error
+// scanText reads a row with one text.
+func scanText(scan scanFunc) (text string, err error) {
+	err = scan(&text)
+	return text, err
+}
+
+// texts returns the rows of a query for one text each; what names it in an error.
+func (r *Registry) texts(ctx context.Context, what, query string, args ...any) ([]string, error) {
+	rows, err := r.db.QueryContext(ctx, query, args...)
+	texts, err := collect(rows, err, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, r.fault(err))
+	}
+	return texts, nil
 }
 
 // collect reads all rows of a query.
-func collect[T any](from rows, err error, scan func(row) (T, error)) ([]T, error) {
+func collect[T any](from *sql.Rows, err error, read func(scanFunc) (T, error)) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
 	var all []T
 	for from.Next() {
-		one, err := scan(from)
+		one, err := read(from.Scan)
 		if err != nil {
 			return nil, err
 		}
@@ -113,13 +111,13 @@ func collect[T any](from rows, err error, scan func(row) (T, error)) ([]T, error
 	return all, from.Err()
 }
 
-func scanRun(from row) (site.Run, error) {
+func scanRun(scan scanFunc) (site.Run, error) {
 	var run site.Run
 	var metadata, finish, record []byte
 	var created int64
 	var finished sql.NullInt64
 	var expired string
-	if err := from.Scan(&run.ID, &run.Owner, &created, &metadata, &finish, &finished, &record, &expired); err != nil {
+	if err := scan(&run.ID, &run.Owner, &created, &metadata, &finish, &finished, &record, &expired); err != nil {
 		return site.Run{}, err
 	}
 	run.Created, run.Metadata = moment(created), metadata
@@ -268,7 +266,7 @@ func checkFinish(ctx context.Context, tx transaction, run lockedRun, f site.Fini
 		return named, nil
 	}
 	rows, err := tx.QueryContext(ctx, namesOfRun, run.id)
-	objects, err := collect(rows, err, func(from row) (o site.Object, err error) { return o, from.Scan(&o.Name, &o.Class) })
+	objects, err := collect(rows, err, func(scan scanFunc) (o site.Object, err error) { return o, scan(&o.Name, &o.Class) })
 	if err != nil {
 		return nil, err
 	}

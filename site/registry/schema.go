@@ -84,9 +84,9 @@ func compareSchema(ctx context.Context, dialect goose.Dialect, db *sql.DB) error
 	if err != nil {
 		return err
 	}
-	found, err := collect(rows, nil, func(from row) (column string, err error) {
+	found, err := collect(rows, nil, func(scan scanFunc) (column string, err error) {
 		var table string
-		err = from.Scan(&table, &column)
+		err = scan(&table, &column)
 		return table + "." + column, err
 	})
 	if err != nil {

@@ -295,7 +295,7 @@ func (p *prepared) ExecContext(_ context.Context, query string, args ...any) (sq
 	return s.Exec(args...)
 }
 
-func (p *prepared) QueryContext(_ context.Context, query string, args ...any) (rows, error) {
+func (p *prepared) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
 	s, err := p.statement(query)
 	if err != nil {
 		return nil, err
@@ -303,7 +303,7 @@ func (p *prepared) QueryContext(_ context.Context, query string, args ...any) (r
 	return s.Query(args...)
 }
 
-func (p *prepared) QueryRowContext(_ context.Context, query string, args ...any) row {
+func (p *prepared) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
 	s, err := p.statement(query)
 	if err != nil { // the row reports the error
 		return p.conn.QueryRowContext(context.Background(), query, args...)

@@ -52,14 +52,14 @@ func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]
 		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
 		FROM job` + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(maxTotals)
 	rows, err := r.db.QueryContext(ctx, query, c.args...)
-	totals, err := collect(rows, err, func(from row) (t site.Total, err error) {
+	totals, err := collect(rows, err, func(scan scanFunc) (t site.Total, err error) {
 		var figures figureValues
 		var number int64
 		name := any(&t.Name)
 		if by == site.ByWeek {
 			name = &number
 		}
-		err = from.Scan(append(append([]any{name, &t.Jobs}, figures.targets()...), &t.Known, &t.WasteSecs)...)
+		err = scan(append(append([]any{name, &t.Jobs}, figures.targets()...), &t.Known, &t.WasteSecs)...)
 		t.Figures = figures.figures()
 		if by == site.ByWeek {
 			t.Week = moment(firstMonday + number*week)
