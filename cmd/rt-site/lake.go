@@ -199,9 +199,9 @@ func checkLakeOwner(dir string, uid int) error {
 }
 
 // lakeOptions are the options of a lake without its store.
-func lakeOptions(cfg config.Config, st *stores, stderr io.Writer) lake.Options {
+func lakeOptions(cfg config.Config, st *stores, stderr io.Writer) lake.Config {
 	d := &decoder{st: st, energy: cfg.Energy}
-	return lake.Options{
+	return lake.Config{
 		Decode: d.decode, Report: reflect.TypeFor[rtreport.Summary](), Temp: st.temp,
 		Problem: func(run string, err error) { cli.Message(stderr, "rt-site", "run %s is not written: %v", run, err) },
 	}
@@ -214,7 +214,7 @@ type decoder struct {
 }
 
 // decode reads the record of a run, in memory if possible.
-func (d *decoder) decode(ctx context.Context, id string) (run *lake.Run, err error) {
+func (d *decoder) decode(ctx context.Context, id string) (run *lake.DecodedRun, err error) {
 	record, err := d.open(ctx, id)
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (d *decoder) decode(ctx context.Context, id string) (run *lake.Run, err err
 	}
 	if wrong == nil {
 		s.ShareEnergy(d.energy.IdleWatts, d.energy.CO2e)
-		return &lake.Run{Run: m.Run(), Report: s, Snapshots: m.Snapshots(ctx), Close: func() error { return nil }}, nil
+		return &lake.DecodedRun{Run: m.Run(), Report: s, Snapshots: m.Snapshots(ctx), Close: func() error { return nil }}, nil
 	}
 	record, err = d.open(ctx, id) // through a spool file, which finds the error too
 	if err != nil {
@@ -236,7 +236,7 @@ func (d *decoder) decode(ctx context.Context, id string) (run *lake.Run, err err
 }
 
 // decodeRecord reads a record through a spool file in a directory of its own in temp.
-func decodeRecord(ctx context.Context, temp string, add sitereport.Add, record io.Reader) (run *lake.Run, err error) {
+func decodeRecord(ctx context.Context, temp string, add sitereport.Add, record io.Reader) (run *lake.DecodedRun, err error) {
 	dir, err := os.MkdirTemp(temp, "rt-lake-record-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for a record: %w", err)
@@ -245,7 +245,7 @@ func decodeRecord(ctx context.Context, temp string, add sitereport.Add, record i
 	if err != nil {
 		return nil, errors.Join(damaged(err), os.RemoveAll(dir))
 	}
-	return &lake.Run{
+	return &lake.DecodedRun{
 		Run: r.Run(), Report: s, Snapshots: sitereport.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}),
 		Close: func() error { return errors.Join(r.Close(), os.RemoveAll(dir)) },
 	}, nil

@@ -42,9 +42,9 @@ func renderParquet(ctx context.Context, dir string, records []string, add sitere
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	_, err = lake.Export(ctx, lake.Options{
+	_, err = lake.Export(ctx, lake.Config{
 		Store: store, Report: reflect.TypeFor[rtreport.Summary](), Temp: dir, Check: func(context.Context) error { return nil },
-		Decode: func(ctx context.Context, name string) (*lake.Run, error) {
+		Decode: func(ctx context.Context, name string) (*lake.DecodedRun, error) {
 			record, err := os.Open(filepath.Join(dir, name))
 			if err != nil {
 				return nil, err

@@ -98,7 +98,7 @@ func figuresOfOthers(energy config.Energy) sitereport.Add {
 }
 
 // renderRun writes the text of a run, and reads its plots.
-func renderRun(ctx context.Context, run sitereport.Run, hasPlots bool) (shown html.Run, err error) {
+func renderRun(ctx context.Context, run sitereport.LoadedRun, hasPlots bool) (shown html.Run, err error) {
 	var text bytes.Buffer
 	if err := rtreport.WriteDetails(&text, run.Summary, rtreport.TextOptions{Verbose: true, Zone: time.UTC}); err != nil {
 		return shown, err

@@ -53,7 +53,7 @@ func runReport(c *cli.Context) error {
 	return found.Close(reportJob(c, found))
 }
 
-func reportJob(c *cli.Context, found *siteruns.Job) error {
+func reportJob(c *cli.Context, found *siteruns.FoundJob) error {
 	entries := found.Entries
 	slices.SortStableFunc(entries, func(a, b spool.Entry) int { // else the oldest first
 		return cmp.Or(cmp.Compare(a.Run.ArrayTaskID.Or(0), b.Run.ArrayTaskID.Or(0)), cmp.Compare(a.Run.HetJobOffset.Or(0), b.Run.HetJobOffset.Or(0)),
@@ -81,7 +81,7 @@ func reportJob(c *cli.Context, found *siteruns.Job) error {
 	return errors.Join(writeSummaries(c, found, summaries), damage)
 }
 
-func writeSummaries(c *cli.Context, found *siteruns.Job, summaries []*report.Summary) error {
+func writeSummaries(c *cli.Context, found *siteruns.FoundJob, summaries []*report.Summary) error {
 	switch {
 	case c.Bool("array"):
 		return reportArray(c, summaries)

@@ -19,7 +19,7 @@ import (
 
 // advise makes the advice of the jobs from the user's earlier runs in the spool and at the site. found
 // has the runs of the jobs.
-func advise(c *cli.Context, jobs []*report.Job, found *siteruns.Job) error {
+func advise(c *cli.Context, jobs []*report.Job, found *siteruns.FoundJob) error {
 	if c.String("node") != "" { // one node does not show what the job needs, and the others are not missing
 		for _, j := range jobs {
 			j.Missing, j.MissingNodes = 0, nil
@@ -45,7 +45,7 @@ func advise(c *cli.Context, jobs []*report.Job, found *siteruns.Job) error {
 
 // earlierOf returns where the earlier runs of jobs are: in the directories of their runs, and with a site
 // in the local spool and at the site.
-func earlierOf(c *cli.Context, jobs []*report.Job, found *siteruns.Job) (from list.EarlierSource, err error) {
+func earlierOf(c *cli.Context, jobs []*report.Job, found *siteruns.FoundJob) (from list.EarlierSource, err error) {
 	from.Read = func(path string) (*report.Summary, error) { return summarize(c, path) }
 	for _, e := range found.Entries {
 		if dir := filepath.Dir(e.Path); !slices.Contains(from.Dirs, dir) && !found.IsFetched(e.Path) {

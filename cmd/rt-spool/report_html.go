@@ -16,7 +16,7 @@ import (
 )
 
 // writeHTML writes the page of the runs. found.Entries and summaries have the same order.
-func writeHTML(c *cli.Context, found *siteruns.Job, summaries []*report.Summary) error {
+func writeHTML(c *cli.Context, found *siteruns.FoundJob, summaries []*report.Summary) error {
 	report.Together(summaries)
 	job := html.Job{Name: c.Args().First(), Jobs: report.Jobs(summaries), Zone: time.Local}
 	if isArrayOf(summaries) && len(job.Jobs) > 1 {

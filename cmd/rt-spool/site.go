@@ -45,7 +45,7 @@ func warnDenied(c *cli.Context, err error) {
 }
 
 // findJob finds the runs of a JOB in the local spool and at the site, on the node of --node.
-func findJob(c *cli.Context, job string) (*siteruns.Job, error) {
+func findJob(c *cli.Context, job string) (*siteruns.FoundJob, error) {
 	cfg, err := load(c)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func findJob(c *cli.Context, job string) (*siteruns.Job, error) {
 	}
 	local, localErr := runsFor(c, job)
 	if site == nil || runs.IsFile(job) {
-		return &siteruns.Job{Entries: local}, localErr
+		return &siteruns.FoundJob{Entries: local}, localErr
 	}
 	found, err := siteruns.Look(c.Context, site, siteruns.Wanted{Job: job, Node: c.String("node"), Dir: cfg.Spool.Dir, Local: local, LocalErr: localErr})
 	if isDirectory := runs.IsDenied(localErr) && !errors.Is(localErr, spool.ErrNotFound); err == nil && isDirectory {
@@ -66,7 +66,7 @@ func findJob(c *cli.Context, job string) (*siteruns.Job, error) {
 }
 
 // fetch makes files of the runs of the site.
-func fetch(c *cli.Context, found *siteruns.Job) error {
+func fetch(c *cli.Context, found *siteruns.FoundJob) error {
 	if found.Site == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func fetch(c *cli.Context, found *siteruns.Job) error {
 }
 
 // jobOf returns the one JOB of the command line with its runs. The caller calls Close of the result.
-func jobOf(c *cli.Context) (*siteruns.Job, error) {
+func jobOf(c *cli.Context) (*siteruns.FoundJob, error) {
 	if c.NArg() != 1 {
 		return nil, rtcli.Usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
 	}
@@ -83,7 +83,7 @@ func jobOf(c *cli.Context) (*siteruns.Job, error) {
 }
 
 // onlyRun returns the one JOB of the command line, and an error if it has several runs.
-func onlyRun(c *cli.Context) (*siteruns.Job, error) {
+func onlyRun(c *cli.Context) (*siteruns.FoundJob, error) {
 	found, err := jobOf(c)
 	if err != nil {
 		return nil, err

@@ -96,8 +96,8 @@ func onTerminal(c *cli.Context) bool {
 }
 
 // topSource returns the source that the command line names, and the runs of a site that it shows.
-func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error) {
-	found := &siteruns.Job{}
+func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.FoundJob, error) {
+	found := &siteruns.FoundJob{}
 	if c.IsSet("connect") {
 		addr, err := live.ParseAddress(c.String("connect"))
 		if err != nil {

@@ -144,10 +144,10 @@ func measureWriter(t *testing.T, dir string, runs int, hasLists bool) {
 	}
 	defer store.Close()
 	began, cpu := time.Now(), cpuTime(t)
-	done, err := lake.Export(t.Context(), lake.Options{
+	done, err := lake.Export(t.Context(), lake.Config{
 		Store: store, Report: reflect.TypeFor[report.Summary](), Temp: t.TempDir(),
 		Check: func(context.Context) error { return nil }, Problem: func(run string, err error) { t.Errorf("%s: %v", run, err) },
-		Decode: func(_ context.Context, id string) (*lake.Run, error) {
+		Decode: func(_ context.Context, id string) (*lake.DecodedRun, error) {
 			n, err := strconv.Atoi(id)
 			run := of[n%different]
 			shift := list[n].Start.Sub(run.Start)
@@ -156,7 +156,7 @@ func measureWriter(t *testing.T, dir string, runs int, hasLists bool) {
 			for i := range readings {
 				readings[i].Wall += shift.Nanoseconds()
 			}
-			return &lake.Run{Run: run, Report: summaries[n%different], Snapshots: all(readings), Close: func() error {
+			return &lake.DecodedRun{Run: run, Report: summaries[n%different], Snapshots: all(readings), Close: func() error {
 				for i := range readings {
 					readings[i].Wall -= shift.Nanoseconds()
 				}

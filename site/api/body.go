@@ -102,7 +102,7 @@ func (s *Server) arriveInFile(r *http.Request, client string, from io.Reader, le
 	if length > mediumBody {
 		space = s.limits.large
 	}
-	give, err := take(r.Context(), space, client, int(length>>10)+1)
+	give, err := takeUnits(r.Context(), space, client, int(length>>10)+1)
 	if err != nil {
 		return err
 	}

@@ -280,7 +280,7 @@ func TestABodyThatWaitsForSpaceIsNotSlow(t *testing.T) {
 		go func() { ended <- Serve(t.Context(), ln, s, time.Second, nil) }()
 		var give []func()
 		for i := range maxSpool / maxTokenSpool {
-			give = append(give, s.limits.spool.take(t.Context(), fmt.Sprint(i), maxTokenSpool))
+			give = append(give, s.limits.spool.takeUnits(t.Context(), fmt.Sprint(i), maxTokenSpool))
 		}
 		body := `{"job_name":"` + strings.Repeat("x", 100<<10) + `"}`
 		c := ln.send(t, fmt.Sprintf("POST /runs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", token, len(body)))

@@ -62,12 +62,12 @@ func newLimits(c Config) *limits {
 	}
 }
 
-// take takes units of a resource for a client. If they are not free within maxWait, it returns a
+// takeUnits takes units of a resource for a client. If they are not free within maxWait, it returns a
 // problem with status 503 and HeaderUndone.
-func take(ctx context.Context, from *slots, client string, units int) (give func(), err error) {
+func takeUnits(ctx context.Context, from *slots, client string, units int) (give func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	if give := from.take(ctx, client, units); give != nil {
+	if give := from.takeUnits(ctx, client, units); give != nil {
 		return give, nil
 	}
 	return nil, &problem{
@@ -86,7 +86,7 @@ type turn struct {
 
 // do runs a step of some milliseconds. f must not wait for anything.
 func (t turn) do(f func()) error {
-	give := t.cpu.take(t.ctx, t.client, 1)
+	give := t.cpu.takeUnits(t.ctx, t.client, 1)
 	if give == nil {
 		return t.ctx.Err()
 	}

@@ -53,7 +53,7 @@ func TestAClientWithTooManyRequestsIsRefused(t *testing.T) {
 func TestRequestsWaitForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, Config{MaxRequests: 1})
-		give := s.limits.work.take(t.Context(), "other", 1)
+		give := s.limits.work.takeUnits(t.Context(), "other", 1)
 		r := httptest.NewRequest("POST", "/runs", strings.NewReader("{}"))
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
@@ -63,10 +63,10 @@ func TestRequestsWaitForAPlace(t *testing.T) {
 		}
 		go func() { time.Sleep(maxWait / 2); give() }()
 		register(t, s)
-		s.limits.work.take(t.Context(), "other", 1)
+		s.limits.work.takeUnits(t.Context(), "other", 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if s.limits.work.take(ctx, "another", 1) != nil {
+		if s.limits.work.takeUnits(ctx, "another", 1) != nil {
 			t.Error("a place where there is none")
 		}
 	})
@@ -80,7 +80,7 @@ func TestSlotsAreShared(t *testing.T) {
 		var mu sync.Mutex
 		ask := func(name, client string, units int) {
 			go func() {
-				give := s.take(t.Context(), client, units)
+				give := s.takeUnits(t.Context(), client, units)
 				mu.Lock()
 				order = append(order, name)
 				mu.Unlock()
@@ -123,7 +123,7 @@ func TestViewsTakeTurns(t *testing.T) {
 		}
 		owner := s.keys.owner(Token{Hash: HashToken(token)})
 		for _, path := range []string{"/runs", "/runs/" + id, "/runs/" + id + "/data"} {
-			give := s.limits.cpu.take(t.Context(), owner, 1<<20) // the share of this client
+			give := s.limits.cpu.takeUnits(t.Context(), owner, 1<<20) // the share of this client
 			answered := make(chan int, 1)
 			go func() {
 				status, _ := api(t, s, "GET", path, "")
@@ -160,7 +160,7 @@ func TestCloseWaitsForRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, ends := range []bool{true, false} {
 			s := newServer(t, Config{})
-			leave := s.limits.open.take(t.Context(), "a", 1)
+			leave := s.limits.open.takeUnits(t.Context(), "a", 1)
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close() }()
 			synctest.Wait()
@@ -187,7 +187,7 @@ func TestLimitsOfAllTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, Config{})
 		for i := range maxLarge / maxTokenLarge {
-			s.limits.large.take(t.Context(), strconv.Itoa(i), maxTokenLarge)
+			s.limits.large.takeUnits(t.Context(), strconv.Itoa(i), maxTokenLarge)
 		}
 		g := register(t, s)
 		body := `{"run_status":"finished","data_source":"inline","data_csv":"` + strings.Repeat("x", mediumBody) + `"}`
@@ -202,7 +202,7 @@ func TestLimitsOfAllTokens(t *testing.T) {
 			t.Errorf("a read: %d", status)
 		}
 		for i := range maxReads {
-			s.limits.reads.take(t.Context(), strconv.Itoa(i), 1)
+			s.limits.reads.takeUnits(t.Context(), strconv.Itoa(i), 1)
 		}
 		if status, _ := api(t, s, "GET", "/runs", ""); status != http.StatusServiceUnavailable {
 			t.Errorf("one read more than the limit: %d", status)

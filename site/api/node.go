@@ -25,7 +25,7 @@ var (
 
 // serveNodes answers PUT /nodes: a node reports its state with the token with which it delivers runs.
 func (s *Server) serveNodes(w http.ResponseWriter, r *http.Request, owner string, _ []string) error {
-	leave, err := take(r.Context(), s.limits.open, owner, 1)
+	leave, err := takeUnits(r.Context(), s.limits.open, owner, 1)
 	if err != nil {
 		return err
 	}

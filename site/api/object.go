@@ -21,7 +21,7 @@ import (
 
 // serveObject answers a path-style S3 request. It supports PUT only.
 func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) {
-	err := s.put(w, r)
+	err := s.putObject(w, r)
 	if err == nil {
 		w.WriteHeader(http.StatusOK)
 		return
@@ -43,7 +43,7 @@ func invalid(status int, code, detail string) error {
 	return &problem{status: status, code: code, detail: detail}
 }
 
-func (s *Server) put(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) putObject(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPut {
 		return invalid(405, "MethodNotAllowed", "only PUT is supported")
 	}
@@ -51,7 +51,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := take(r.Context(), s.limits.open, req.owner, 1)
+	leave, err := takeUnits(r.Context(), s.limits.open, req.owner, 1)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) error {
 	if hex.EncodeToString(sum.Sum(nil)) != req.payload {
 		return invalid(400, "XAmzContentSHA256Mismatch", "the body is not the one that was signed")
 	}
-	done, err := take(r.Context(), s.limits.work, req.owner, b.work())
+	done, err := takeUnits(r.Context(), s.limits.work, req.owner, b.work())
 	if err != nil {
 		return err
 	}

@@ -47,11 +47,11 @@ func (s *Server) failPage(w http.ResponseWriter, err error) {
 
 // admit waits until a request of a reader may be answered. It returns the function to call after that.
 func (s *Server) admit(r *http.Request, reader site.Reader) (leave func(), err error) {
-	done, err := take(r.Context(), s.limits.open, reader.Name, 1)
+	done, err := takeUnits(r.Context(), s.limits.open, reader.Name, 1)
 	if err != nil {
 		return nil, err
 	}
-	read, err := take(r.Context(), s.limits.reads, reader.Name, 1)
+	read, err := takeUnits(r.Context(), s.limits.reads, reader.Name, 1)
 	if err != nil {
 		done()
 		return nil, err

@@ -244,7 +244,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var nameOfRun = regexp.MustCompile(`^[0-9]{8}t[0-9]{6}-[a-z2-7]{26}$`)
 
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, owner string, path []string) error {
-	leave, err := take(r.Context(), s.limits.open, owner, 1)
+	leave, err := takeUnits(r.Context(), s.limits.open, owner, 1)
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, owner string, 
 		return errNoRun()
 	}
 	if r.Method == http.MethodGet {
-		leave, err := take(r.Context(), s.limits.reads, owner, 1)
+		leave, err := takeUnits(r.Context(), s.limits.reads, owner, 1)
 		if err != nil {
 			return err
 		}
@@ -300,7 +300,7 @@ func (s *Server) withBody(w http.ResponseWriter, r *http.Request, owner string, 
 		return bodyError(err, limit)
 	}
 	defer b.done()
-	leave, err := take(r.Context(), s.limits.work, owner, b.work())
+	leave, err := takeUnits(r.Context(), s.limits.work, owner, b.work())
 	if err != nil {
 		return err
 	}

@@ -36,10 +36,10 @@ func newSlots(total, each int) *slots {
 	return &slots{total: total, each: each, clients: map[string]*share{}}
 }
 
-// take takes units for a client, at most its share, and waits for them until the context ends.
+// takeUnits takes units for a client, at most its share, and waits for them until the context ends.
 // It returns the function that gives them back, which may be called more than once; nil if the
 // context ended first.
-func (s *slots) take(ctx context.Context, client string, units int) (give func()) {
+func (s *slots) takeUnits(ctx context.Context, client string, units int) (give func()) {
 	w := &waiter{client: client, units: max(1, min(units, s.each)), ready: make(chan struct{})}
 	s.mu.Lock()
 	c := s.clients[client]

@@ -115,7 +115,7 @@ func (a *Readers) person(r *http.Request, by, user string) (site.Reader, error) 
 	}
 	reader.Operator = isOperator
 	if a.accounts != nil && !isOperator {
-		reader.Accounts, err = a.accounts.Of(r.Context(), user)
+		reader.Accounts, err = a.accounts.AccountsOf(r.Context(), user)
 		if err != nil {
 			return site.Reader{}, fmt.Errorf("find the accounts that user %s coordinates (serve.coordinators): %w", user, err)
 		}

@@ -145,7 +145,7 @@ func script(t *testing.T, text string) string {
 
 func TestCoordinators(t *testing.T) {
 	file := &File{}
-	if accounts, err := file.Of(t.Context(), "alice"); accounts != nil || err != nil {
+	if accounts, err := file.AccountsOf(t.Context(), "alice"); accounts != nil || err != nil {
 		t.Error(accounts, err)
 	}
 	if err := file.Set([]byte("# of accounts\n\nphysics: alice,bob\n chemistry :bob\nphysics:bob\n")); err != nil {
@@ -174,7 +174,7 @@ echo 'biology|'
 `
 	s := NewSacctmgr(script(t, text))
 	for user, want := range map[string][]string{"alice": {"physics"}, "bob": {"chemistry", "physics"}, "eve": nil} {
-		accounts, err := s.Of(t.Context(), user)
+		accounts, err := s.AccountsOf(t.Context(), user)
 		if err != nil || !slices.Equal(accounts, want) {
 			t.Errorf("%s: %v, %v", user, accounts, err)
 		}

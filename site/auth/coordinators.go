@@ -16,13 +16,13 @@ import (
 
 // Coordinators returns the accounts that a user coordinates.
 type Coordinators interface {
-	Of(ctx context.Context, user string) (accounts []string, err error)
+	AccountsOf(ctx context.Context, user string) (accounts []string, err error)
 }
 
 // accounts are the coordinated accounts by user.
 type accounts map[string][]string
 
-func (a accounts) add(account string, users []string) error {
+func (a accounts) addUsers(account string, users []string) error {
 	for _, user := range users {
 		user = strings.TrimSpace(user)
 		if !isName(user) || !isName(account) {
@@ -53,7 +53,7 @@ func parseCoordinators(file []byte) (accounts, error) {
 		if !found {
 			return nil, fmt.Errorf("line %d: it is not of the form \"account: user,user\"", n)
 		}
-		if err := all.add(strings.TrimSpace(account), strings.Split(users, ",")); err != nil {
+		if err := all.addUsers(strings.TrimSpace(account), strings.Split(users, ",")); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
@@ -70,8 +70,8 @@ func (f *File) Set(text []byte) error {
 	return nil
 }
 
-// Of implements Coordinators.
-func (f *File) Of(_ context.Context, user string) ([]string, error) {
+// AccountsOf implements Coordinators.
+func (f *File) AccountsOf(_ context.Context, user string) ([]string, error) {
 	all := f.of.Load()
 	if all == nil {
 		return nil, nil
@@ -106,8 +106,8 @@ func NewSacctmgr(program string) *Sacctmgr {
 	return &Sacctmgr{program: program, turn: make(chan struct{}, 1)}
 }
 
-// Of implements Coordinators.
-func (s *Sacctmgr) Of(ctx context.Context, user string) ([]string, error) {
+// AccountsOf implements Coordinators.
+func (s *Sacctmgr) AccountsOf(ctx context.Context, user string) ([]string, error) {
 	if all, ok, err := s.known(); ok {
 		return all[user], err
 	}

@@ -14,7 +14,7 @@ func (m *Munge) turn(ctx context.Context, remote string) (leave func(), err erro
 	if address, err := netip.ParseAddrPort(remote); err == nil {
 		remote = address.Addr().Unmap().String()
 	}
-	own, release := m.ofOne.of(remote)
+	own, release := m.ofOne.turnsOf(remote)
 	for n, turns := range []chan struct{}{own, m.turns} {
 		select {
 		case turns <- struct{}{}:
@@ -45,8 +45,8 @@ type heldTurns struct {
 	requests int // that hold or wait for a turn
 }
 
-// of returns the turns of an address. The caller calls release when it needs them no longer.
-func (a *addressTurns) of(address string) (turns chan struct{}, release func()) {
+// turnsOf returns the turns of an address. The caller calls release when it needs them no longer.
+func (a *addressTurns) turnsOf(address string) (turns chan struct{}, release func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.held == nil {

@@ -15,14 +15,14 @@ const maxAhead = 8
 // ahead decodes the records of the next runs at the same time, on the other processors.
 type ahead map[string]chan decoded
 
-// decoded is what Options.Decode returns.
+// decoded is what Config.Decode returns.
 type decoded struct {
-	run *Run
+	run *DecodedRun
 	err error
 }
 
 // begin decodes the records of the first runs of a list.
-func (a ahead) begin(ctx context.Context, decode func(context.Context, string) (*Run, error), list [][]site.Changed) {
+func (a ahead) begin(ctx context.Context, decode func(context.Context, string) (*DecodedRun, error), list [][]site.Changed) {
 	most := min(runtime.GOMAXPROCS(0), maxAhead)
 	for _, registrations := range list[:min(len(list), most)] {
 		id := registrations[0].ID

@@ -14,7 +14,7 @@ func (l *Lake) writeChanged(ctx context.Context, bad *unreadable, done *Totals) 
 	var group []site.Changed // of one partition
 	last := site.Changed{}
 	for {
-		page, err := l.Registry.Changed(ctx, last, pageRuns)
+		page, err := l.Registry.ChangedRuns(ctx, last, pageRuns)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (l *Lake) writeGroup(ctx context.Context, group []site.Changed, done *Total
 	case l.isExpired(partition, time.Now()):
 		return l.written(ctx, group)
 	}
-	if err := l.Registry.Claim(ctx, partition, fresh); err != nil {
+	if err := l.Registry.ClaimPartition(ctx, partition, fresh); err != nil {
 		return err
 	}
 	return l.update(ctx, &update{partition: partition, changed: group}, done)
@@ -122,12 +122,12 @@ func (l *Lake) written(ctx context.Context, runs []site.Changed) error {
 	if err := l.Check(ctx); err != nil {
 		return fmt.Errorf("the lake may have another writer: %w", err)
 	}
-	return l.Registry.Written(ctx, runs)
+	return l.Registry.MarkWritten(ctx, runs)
 }
 
 // decode reads the record of a run. If there is none, or it is damaged or absent, run is nil, and isTried reports
 // whether the next pass does not try the run again.
-func (l *Lake) decode(ctx context.Context, id string, done *Totals) (run *Run, isTried bool, err error) {
+func (l *Lake) decode(ctx context.Context, id string, done *Totals) (run *DecodedRun, isTried bool, err error) {
 	d, isAhead := l.ahead.take(id)
 	if !isAhead {
 		d.run, d.err = l.Decode(ctx, id)

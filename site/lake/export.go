@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Export writes runs to a store of its own. Options.Registry and Options.Retain are not used.
-func Export(ctx context.Context, o Options, runs []site.Changed) (Totals, error) {
+// Export writes runs to a store of its own. Config.Registry and Config.Retain are not used.
+func Export(ctx context.Context, o Config, runs []site.Changed) (Totals, error) {
 	runs = slices.Clone(runs)
 	slices.SortFunc(runs, func(a, b site.Changed) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.Start.Compare(b.Start), cmp.Compare(a.ID, b.ID))
@@ -30,26 +30,26 @@ func Export(ctx context.Context, o Options, runs []site.Changed) (Totals, error)
 // fixed lists runs once.
 type fixed struct{ runs []site.Changed }
 
-// Changed implements Registry.
-func (f *fixed) Changed(context.Context, site.Changed, int) (list []site.Changed, err error) {
+// ChangedRuns implements Registry.
+func (f *fixed) ChangedRuns(context.Context, site.Changed, int) (list []site.Changed, err error) {
 	list, f.runs = f.runs, nil
 	return list, nil
 }
 
-// Claim implements Registry.
-func (*fixed) Claim(context.Context, string, []site.Changed) error { return nil }
+// ClaimPartition implements Registry.
+func (*fixed) ClaimPartition(context.Context, string, []site.Changed) error { return nil }
 
-// Again implements Registry.
-func (*fixed) Again(context.Context, string, []site.Changed) error { return nil }
+// MarkChanged implements Registry.
+func (*fixed) MarkChanged(context.Context, string, []site.Changed) error { return nil }
 
-// Written implements Registry.
-func (*fixed) Written(context.Context, []site.Changed) error { return nil }
+// MarkWritten implements Registry.
+func (*fixed) MarkWritten(context.Context, []site.Changed) error { return nil }
 
-// Gone implements Registry.
-func (*fixed) Gone(context.Context, string, int) ([]site.Changed, error) { return nil, nil }
+// GoneRuns implements Registry.
+func (*fixed) GoneRuns(context.Context, string, int) ([]site.Changed, error) { return nil, nil }
 
-// Removed implements Registry.
-func (*fixed) Removed(context.Context, string) error { return nil }
+// ForgetRun implements Registry.
+func (*fixed) ForgetRun(context.Context, string) error { return nil }
 
 // Forget removes the runs of users, also those that the registry has no more, and returns their number. With isDry it
 // only counts them. The next Write may write those again that the registry still has. After a partition that cannot be

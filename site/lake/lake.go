@@ -16,36 +16,43 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Registry lists what the lake lacks, and stores what it has.
+// Registry knows which runs the lake lacks and which it has. A run may be registered several times; the lake has one
+// of its registrations.
 type Registry interface {
-	Changed(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error)
-	// Claim stores that the lake may have runs in a partition, and in no other. It is called before they are put there.
-	Claim(ctx context.Context, partition string, runs []site.Changed) error
-	Written(ctx context.Context, runs []site.Changed) error
-	// Again puts the other registrations of runs into Changed, because the ones with these ids leave the partition;
-	// without an id all of them, because the partition does not have all their samples.
-	Again(ctx context.Context, partition string, runs []site.Changed) error
-	Gone(ctx context.Context, after string, limit int) ([]site.Changed, error)
-	Removed(ctx context.Context, id string) error
+	// ChangedRuns returns at most limit runs, after the given one, whose last version is not in the lake.
+	ChangedRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error)
+	// ClaimPartition stores that the runs may be in this partition of the lake, and in no other. The lake calls it
+	// before it writes them there.
+	ClaimPartition(ctx context.Context, partition string, runs []site.Changed) error
+	// MarkWritten stores that the lake has these versions of the runs.
+	MarkWritten(ctx context.Context, runs []site.Changed) error
+	// MarkChanged lets ChangedRuns return other registrations of the runs. A run with an ID leaves the partition:
+	// another registration takes its place. Without an ID, the partition has lost samples of the run: all its
+	// registrations are read again.
+	MarkChanged(ctx context.Context, partition string, runs []site.Changed) error
+	// GoneRuns returns at most limit runs, after an id, that the site has removed and the lake may have.
+	GoneRuns(ctx context.Context, after string, limit int) ([]site.Changed, error)
+	// ForgetRun stores that the lake does not have a run of GoneRuns.
+	ForgetRun(ctx context.Context, id string) error
 }
 
-// Run is a run that was read from its record.
-type Run struct {
+// DecodedRun is a run that was read from its record.
+type DecodedRun struct {
 	Run    rt.Run
-	Report any // of the type of Options.Report, or a pointer to it
+	Report any // of the type of Config.Report, or a pointer to it
 	// Snapshots are all readings, in their order. A snapshot is valid until the next one.
 	Snapshots iter.Seq2[*rt.Snapshot, error]
 	Close     func() error
 }
 
-// Options are what a Lake works with.
-type Options struct {
+// Config is what a Lake works with.
+type Config struct {
 	Store    site.ObjectStore // a directory or an S3 store
 	Registry Registry
 	// Decode reads the record of a run. The error is site.ErrNotFound if the site has no record of the run,
 	// site.ErrDamaged if it cannot be decoded, and ErrAbsent if its object is not there, which may be for a moment.
 	// Several goroutines call it at the same time.
-	Decode func(ctx context.Context, id string) (*Run, error)
+	Decode func(ctx context.Context, id string) (*DecodedRun, error)
 	Report reflect.Type // a struct: the report of a run, as columns of runs
 	Temp   string       // directory of temporary files; empty: the system's
 	// FileBytes is the size of samples at which a file is full, at least 1 KiB; 0: 256 MiB.
@@ -66,7 +73,7 @@ const defaultFileBytes, minFileBytes = 256 << 20, 1 << 10
 
 // Lake writes the files. One process at a time may do so.
 type Lake struct {
-	Options
+	Config
 	runs    *runEncoder
 	samples *sampleEncoder
 	temp    string // directory of a pass
@@ -86,8 +93,8 @@ type Totals struct {
 	Expired int   `json:"expired"` // files removed by retention
 }
 
-// New returns a Lake. It fails if Options.Report has a field of a type that has no column.
-func New(o Options) (*Lake, error) {
+// New returns a Lake. It fails if Config.Report has a field of a type that has no column.
+func New(o Config) (*Lake, error) {
 	runs, err := newRunEncoder(o.Report)
 	if err != nil {
 		return nil, fmt.Errorf("the table runs: %w", err)
@@ -96,7 +103,7 @@ func New(o Options) (*Lake, error) {
 		o.FileBytes = defaultFileBytes
 	}
 	o.FileBytes = max(o.FileBytes, minFileBytes)
-	return &Lake{Options: o, runs: runs, samples: newSampleEncoder(), ahead: ahead{}, groupRows: groupRows}, nil
+	return &Lake{Config: o, runs: runs, samples: newSampleEncoder(), ahead: ahead{}, groupRows: groupRows}, nil
 }
 
 // tempDirs matches the directories of temporary files.
@@ -159,7 +166,7 @@ func (s ids) with(id string) ids {
 // removeGone removes the runs that are no more in the registry.
 func (l *Lake) removeGone(ctx context.Context, bad *unreadable, done *Totals) error {
 	for after := ""; ; {
-		list, err := l.Registry.Gone(ctx, after, pageRuns)
+		list, err := l.Registry.GoneRuns(ctx, after, pageRuns)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -179,7 +186,7 @@ func (l *Lake) removeGone(ctx context.Context, bad *unreadable, done *Totals) er
 			if isLeft[c.Partition] {
 				continue
 			}
-			if err := l.Registry.Removed(ctx, c.ID); err != nil {
+			if err := l.Registry.ForgetRun(ctx, c.ID); err != nil {
 				return err
 			}
 		}

@@ -127,7 +127,7 @@ func (w *world) List(_ context.Context, prefix string) iter.Seq2[site.Stored, er
 	}
 }
 
-func (w *world) Changed(_ context.Context, after site.Changed, limit int) (list []site.Changed, err error) {
+func (w *world) ChangedRuns(_ context.Context, after site.Changed, limit int) (list []site.Changed, err error) {
 	compare := func(a, b site.Changed) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.Start.Compare(b.Start), cmp.Compare(a.ID, b.ID))
 	}
@@ -140,7 +140,7 @@ func (w *world) Changed(_ context.Context, after site.Changed, limit int) (list 
 	return list[:min(limit, len(list))], nil
 }
 
-func (w *world) Written(_ context.Context, runs []site.Changed) error {
+func (w *world) MarkWritten(_ context.Context, runs []site.Changed) error {
 	return w.change(func() {
 		for _, c := range runs {
 			if r := w.runs[c.ID]; r != nil && r.Changes == c.Changes {
@@ -150,7 +150,7 @@ func (w *world) Written(_ context.Context, runs []site.Changed) error {
 	})
 }
 
-func (w *world) Claim(_ context.Context, partition string, runs []site.Changed) error {
+func (w *world) ClaimPartition(_ context.Context, partition string, runs []site.Changed) error {
 	return w.change(func() {
 		for _, c := range runs {
 			if r := w.runs[c.ID]; r != nil && r.Partition == c.Partition {
@@ -160,7 +160,7 @@ func (w *world) Claim(_ context.Context, partition string, runs []site.Changed) 
 	})
 }
 
-func (w *world) Again(_ context.Context, partition string, runs []site.Changed) error {
+func (w *world) MarkChanged(_ context.Context, partition string, runs []site.Changed) error {
 	return w.change(func() {
 		for _, c := range runs {
 			for _, r := range w.runs {
@@ -172,7 +172,7 @@ func (w *world) Again(_ context.Context, partition string, runs []site.Changed) 
 	})
 }
 
-func (w *world) Gone(_ context.Context, after string, limit int) (list []site.Changed, err error) {
+func (w *world) GoneRuns(_ context.Context, after string, limit int) (list []site.Changed, err error) {
 	for _, id := range slices.Sorted(maps.Keys(w.gone)) {
 		if id > after && len(list) < limit {
 			list = append(list, w.gone[id])
@@ -181,7 +181,7 @@ func (w *world) Gone(_ context.Context, after string, limit int) (list []site.Ch
 	return list, nil
 }
 
-func (w *world) Removed(_ context.Context, id string) error {
+func (w *world) ForgetRun(_ context.Context, id string) error {
 	return w.change(func() { delete(w.gone, id) })
 }
 
@@ -220,7 +220,7 @@ type nested struct {
 	List []string `json:"list"`
 }
 
-func (w *world) decode(_ context.Context, id string) (*Run, error) {
+func (w *world) decode(_ context.Context, id string) (*DecodedRun, error) {
 	r := w.runs[id]
 	isLost := r == nil || r.isLost
 	switch {
@@ -231,7 +231,7 @@ func (w *world) decode(_ context.Context, id string) (*Run, error) {
 	case r.isAway:
 		return nil, ErrAbsent
 	}
-	return &Run{
+	return &DecodedRun{
 		Run: r.record, Report: &report{Version: r.version}, Close: func() error { return nil },
 		Snapshots: func(yield func(*rt.Snapshot, error) bool) {
 			var s rt.Snapshot
@@ -273,7 +273,7 @@ func (w *world) remove(id string) {
 func (w *world) lake(t *testing.T) *Lake {
 	t.Helper()
 	w.isDead = false
-	l, err := New(Options{
+	l, err := New(Config{
 		Store: w, Registry: w, Decode: w.decode, Report: reflect.TypeFor[report](), Temp: t.TempDir(), FileBytes: 15_000,
 		Check: func(context.Context) error { return nil }, Problem: func(string, error) {},
 	})

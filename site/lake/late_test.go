@@ -154,7 +154,7 @@ func TestFileHasAtLeastOneRun(t *testing.T) {
 	w := newWorld()
 	w.put("r1", 1, day, 5)
 	w.put("r2", 2, day, 5)
-	o := w.lake(t).Options
+	o := w.lake(t).Config
 	o.FileBytes = 1
 	l, err := New(o)
 	if err != nil {
@@ -212,7 +212,7 @@ func TestDecodedAhead(t *testing.T) {
 	}
 	l := w.lake(t)
 	var open, opened atomic.Int64
-	l.Decode = func(ctx context.Context, id string) (*Run, error) {
+	l.Decode = func(ctx context.Context, id string) (*DecodedRun, error) {
 		if id == "r19" {
 			panic("a defect")
 		}

@@ -18,19 +18,21 @@ type rewriting struct {
 		runs, samples *tableReader // nil: there is none
 		ranges        []samplesOf  // of samples, not yet read
 		left          int          // rows of ranges
-		rowBytes      float64      // of a row of samples, on average
+		rowBytes      float64      // mean size of a row of samples
 		closers       []func() error
 	}
 	runs, samples *tableWriter
 	copied        struct{ runs, samples int } // rows of the old files that are copied next
-	written       []site.Changed              // also those that are done without: another registration is there, or their record cannot be read
-	again         []site.Changed              // runs of which other registrations, or all, are to be written
-	done          Totals
-	hasLost       bool // the old samples have rows of a run that is not in the file
+	// written are the runs to mark as written. Some are not in the file: another registration of the run is there, or
+	// the record cannot be read.
+	written []site.Changed
+	again   []site.Changed // for Registry.MarkChanged
+	done    Totals
+	hasLost bool // the old samples have rows of a run that is not in the file
 }
 
-// rewrite writes the files with a number: the old rows without those that are gone, and the changed runs. First the
-// samples are replaced and then the runs, so that a run never lacks its samples.
+// rewrite replaces the two files with a number. The new files have the rows of the old ones, except those of runs that
+// are gone, and the changed runs. The file of samples is replaced first: a run never lacks its samples.
 func (l *Lake) rewrite(ctx context.Context, u *update, f files, done *Totals) (err error) {
 	r := &rewriting{Lake: l, update: u}
 	l.samples.reset()
@@ -42,7 +44,7 @@ func (l *Lake) rewrite(ctx context.Context, u *update, f files, done *Totals) (e
 		return err
 	}
 	if len(r.again) > 0 { // before the files change: a writer that is killed does not see them again
-		if err := r.Registry.Again(ctx, r.partition, r.again); err != nil {
+		if err := r.Registry.MarkChanged(ctx, r.partition, r.again); err != nil {
 			return err
 		}
 	}
@@ -274,7 +276,7 @@ func (r *rewriting) writeFirst(ctx context.Context, list []site.Changed) (isWrit
 }
 
 // writeRun writes a run, and closes it.
-func (r *rewriting) writeRun(ctx context.Context, id string, run *Run) (err error) {
+func (r *rewriting) writeRun(ctx context.Context, id string, run *DecodedRun) (err error) {
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if err := r.copyRows(); err != nil {
 		return err

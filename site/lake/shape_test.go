@@ -89,7 +89,7 @@ func tree(t *testing.T, v any) (m map[string]any) {
 // A type without a column is an error, not a missing column.
 func TestUnknownType(t *testing.T) {
 	type bad struct{ C chan int }
-	if _, err := New(Options{Report: reflect.TypeFor[bad]()}); err == nil {
+	if _, err := New(Config{Report: reflect.TypeFor[bad]()}); err == nil {
 		t.Error("a channel has a column")
 	}
 }

@@ -157,13 +157,13 @@ func (d *Dir) putIf(ctx context.Context, name string, size int64, body io.Reader
 	if err := checkName(name); err != nil {
 		return err
 	}
-	if err := d.put(ctx, name, size, body, check); err != nil {
+	if err := d.putObject(ctx, name, size, body, check); err != nil {
 		return fmt.Errorf("store object %s: %w", name, full(err))
 	}
 	return nil
 }
 
-func (d *Dir) put(ctx context.Context, name string, size int64, body io.Reader, check func() error) error {
+func (d *Dir) putObject(ctx context.Context, name string, size int64, body io.Reader, check func() error) error {
 	whole, err := exactly(body, size)
 	if err != nil {
 		return err

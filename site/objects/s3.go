@@ -129,7 +129,7 @@ func (s *S3) Check(ctx context.Context) error {
 // one request: after an error the client of the site service, which gets the error, tries again.
 func (s *S3) Put(ctx context.Context, name string, size int64, body io.Reader) error {
 	// An upload in parts that is interrupted leaves parts.
-	return s.put(ctx, name, size, body, minio.PutObjectOptions{DisableMultipart: true})
+	return s.putObject(ctx, name, size, body, minio.PutObjectOptions{DisableMultipart: true})
 }
 
 // Replace is Put if the name has the object with this version; empty: if it has none. Otherwise the error is
@@ -141,7 +141,7 @@ func (s *S3) Replace(ctx context.Context, name, version string, size int64, body
 	} else {
 		o.SetMatchETag(version)
 	}
-	err := s.put(ctx, name, size, body, o)
+	err := s.putObject(ctx, name, size, body, o)
 	answer, _ := errors.AsType[minio.ErrorResponse](err)
 	// 404: If-Match of an object that is gone. 409: Amazon's, for two conditional uploads at the same time.
 	isReplaced := answer.StatusCode == http.StatusPreconditionFailed || answer.StatusCode == http.StatusConflict || errors.Is(err, site.ErrNotFound)
@@ -151,7 +151,7 @@ func (s *S3) Replace(ctx context.Context, name, version string, size int64, body
 	return err
 }
 
-func (s *S3) put(ctx context.Context, name string, size int64, body io.Reader, o minio.PutObjectOptions) error {
+func (s *S3) putObject(ctx context.Context, name string, size int64, body io.Reader, o minio.PutObjectOptions) error {
 	if err := checkName(name); err != nil {
 		return err
 	}

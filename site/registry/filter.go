@@ -29,8 +29,8 @@ func (c *conditions) values(values []string) string {
 	return strings.Join(names, ", ")
 }
 
-// add adds a condition, in which each ? stands for the next value.
-func (c *conditions) add(condition string, values ...any) {
+// addCondition adds a condition, in which each ? stands for the next value.
+func (c *conditions) addCondition(condition string, values ...any) {
 	for _, v := range values {
 		condition = strings.Replace(condition, "?", c.value(v), 1)
 	}
@@ -62,7 +62,7 @@ func (r *Registry) ranges(f site.Filter) []indexRange {
 	if id, ok := f.JobID.Get(); ok {
 		rest := f
 		rest.Access = nil
-		b.add("(job_id = ? OR family = ?)", rest, r.windows.other, int64(id), int64(id))
+		b.addRange("(job_id = ? OR family = ?)", rest, r.windows.other, int64(id), int64(id))
 		if f.Access != nil {
 			b.all[0].restrict(*f.Access)
 		}
@@ -95,7 +95,7 @@ func (r *Registry) ranges(f site.Filter) []indexRange {
 		rest.Partitions = nil
 		b.addValues("partition", rest, f.Partitions, r.windows.other)
 	default:
-		b.add("", rest, r.windows.list)
+		b.addRange("", rest, r.windows.list)
 	}
 	return b.all
 }
@@ -138,24 +138,24 @@ func (b *rangeBuilder) addValues(name string, rest site.Filter, values []string,
 	slices.Sort(fitting)
 	fitting = slices.Compact(fitting)
 	for _, v := range fitting {
-		b.add(name+" = ?", rest, max(1, window/len(fitting)), v)
+		b.addRange(name+" = ?", rest, max(1, window/len(fitting)), v)
 	}
 }
 
-func (b *rangeBuilder) add(condition string, rest site.Filter, window int, values ...any) {
+func (b *rangeBuilder) addRange(condition string, rest site.Filter, window int, values ...any) {
 	one := indexRange{rest: rest, window: window}
 	if condition != "" {
-		one.add(condition, values...)
+		one.addCondition(condition, values...)
 	}
 	isUntil := !b.filter.Until.IsZero() && b.filter.Sort == site.ByStart
 	if isUntil {
-		one.add("started < ?", micros(b.filter.Until))
+		one.addCondition("started < ?", micros(b.filter.Until))
 	}
 	if b.filter.Sort == site.ByWaste {
-		one.add(knownWaste)
+		one.addCondition(knownWaste)
 	}
 	if b.filter.Node != "" {
-		one.add(onNode, column(b.filter.Node))
+		one.addCondition(onNode, column(b.filter.Node))
 	}
 	b.all = append(b.all, one)
 }
@@ -192,14 +192,14 @@ func addOther(c *conditions, f site.Filter) {
 		c.where = append(c.where, one.column+" || '' IN ("+c.values(one.values)+")")
 	}
 	if f.Name != "" {
-		c.add(`name LIKE ? ESCAPE '\'`, "%"+likeEscapes.Replace(folded(f.Name))+"%")
+		c.addCondition(`name LIKE ? ESCAPE '\'`, "%"+likeEscapes.Replace(folded(f.Name))+"%")
 	}
 	isUntil := !f.Until.IsZero() && f.Sort != site.ByStart // else add has it
 	if isUntil {
-		c.add("started + 0 < ?", micros(f.Until))
+		c.addCondition("started + 0 < ?", micros(f.Until))
 	}
 	if !f.Since.IsZero() {
-		c.add("(ended IS NULL OR ended >= ?)", micros(f.Since))
+		c.addCondition("(ended IS NULL OR ended >= ?)", micros(f.Since))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // RemoveRun removes a run with its objects, and the row of its job with the last run of the job. The
-// names in the object store that no row has any more are in Leftover. A run that is not there is no error.
+// names in the object store that no row has any more are in LeftoverObjects. A run that is not there is no error.
 func (r *Registry) RemoveRun(ctx context.Context, id string) error {
 	return r.change(ctx, "remove run "+id, func(tx transaction) error {
 		run, err := r.lockRun(ctx, tx, id)
@@ -37,7 +37,7 @@ func (r *Registry) RemoveRun(ctx context.Context, id string) error {
 	})
 }
 
-// putLeftover stores names for Leftover.
+// putLeftover stores names for LeftoverObjects.
 func putLeftover(ctx context.Context, tx transaction, stored []string) error {
 	for _, name := range stored {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO leftover (stored) VALUES ($1) ON CONFLICT DO NOTHING", name); err != nil {
@@ -47,14 +47,14 @@ func putLeftover(ctx context.Context, tx transaction, stored []string) error {
 	return nil
 }
 
-// Leftover returns at most limit names, after the given one, in the object store of objects that RemoveRun and
-// Rewrite have removed. The caller deletes them there, and then calls Deleted.
-func (r *Registry) Leftover(ctx context.Context, after string, limit int) ([]string, error) {
+// LeftoverObjects returns at most limit names, after the given one, in the object store of objects that RemoveRun and
+// Rewrite have removed. The caller deletes them there, and then calls ForgetObject.
+func (r *Registry) LeftoverObjects(ctx context.Context, after string, limit int) ([]string, error) {
 	return r.texts(ctx, "list the objects to delete", "SELECT stored FROM leftover WHERE stored > $1 ORDER BY stored LIMIT $2", after, limit)
 }
 
-// Deleted removes a name from Leftover.
-func (r *Registry) Deleted(ctx context.Context, stored string) error {
+// ForgetObject removes a name from LeftoverObjects.
+func (r *Registry) ForgetObject(ctx context.Context, stored string) error {
 	return r.change(ctx, "forget object "+stored, func(tx transaction) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM leftover WHERE stored = $1", stored)
 		return err
@@ -63,7 +63,7 @@ func (r *Registry) Deleted(ctx context.Context, stored string) error {
 
 // Rewrite replaces the texts of a run, in one transaction. If the run has changed since it was read as w.Old
 // and w.OldRecord, nothing is changed and the error is site.ErrChanged. The name in the object store that
-// no row has any more is in Leftover.
+// no row has any more is in LeftoverObjects.
 func (r *Registry) Rewrite(ctx context.Context, w site.Rewrite) error {
 	return r.change(ctx, "rewrite run "+w.Old.ID, func(tx transaction) error {
 		run, err := r.lockRun(ctx, tx, w.Old.ID)

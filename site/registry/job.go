@@ -18,7 +18,8 @@ type jobKey struct {
 	id, generation int64
 }
 
-// putRecord stores what the record of a run says about it, and the row of its job, of which it returns the key.
+// putRecord stores the record of a run in the row of the run. It also updates the row of the run's job, and returns the
+// key of that row.
 func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, err error) {
 	text, err := encode(record)
 	if err != nil {
@@ -27,7 +28,7 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 	return r.putEncoded(ctx, tx, run, record, text, putResult{})
 }
 
-// putEncoded is putRecord with the record as JSON, and with an object that putRow has stored.
+// putEncoded is putRecord for a record whose JSON is text. It counts and charges put too, the object that putRow stored.
 func (r *Registry) putEncoded(ctx context.Context, tx transaction, run lockedRun, record *rt.Run, text []byte, put putResult) (job jobKey, err error) {
 	grown := int64(len(text)) - run.record
 	if err := r.charge(ctx, tx, run.id, run.owner, grown+put.bytes); err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Changed returns at most limit runs, after the given one, of which the record has changed since the lake has
+// ChangedRuns returns at most limit runs, after the given one, of which the record has changed since the lake has
 // them, by cluster, start and id. Damage is set if a row cannot be decoded. The zero value of after is before all of them.
-func (r *Registry) Changed(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error) {
+func (r *Registry) ChangedRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error) {
 	from := micros(after.Start)
 	if after.ID == "" {
 		from = -1 << 62
@@ -45,26 +45,26 @@ func (r *Registry) Changed(ctx context.Context, after site.Changed, limit int) (
 	return list, nil
 }
 
-// Claim stores that the lake may have runs in a partition, before they are put there, in the place of the partition that
-// Changed has returned. They stay in Changed.
-func (r *Registry) Claim(ctx context.Context, partition string, runs []site.Changed) error {
+// ClaimPartition stores that the lake may have runs in a partition, before they are put there, in the place of the partition that
+// ChangedRuns has returned. They stay in ChangedRuns.
+func (r *Registry) ClaimPartition(ctx context.Context, partition string, runs []site.Changed) error {
 	return r.eachRun(ctx, "store the partition of runs in the lake", runs, func(tx transaction, c *site.Changed) error {
 		_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1 WHERE id = $2 AND coalesce(lake, '') = $3", partition, c.ID, c.Partition)
 		return err
 	})
 }
 
-// Written stores that the lake has these versions of runs. A run that has changed meanwhile stays in Changed.
-func (r *Registry) Written(ctx context.Context, runs []site.Changed) error {
+// MarkWritten stores that the lake has these versions of runs. A run that has changed meanwhile stays in ChangedRuns.
+func (r *Registry) MarkWritten(ctx context.Context, runs []site.Changed) error {
 	return r.eachRun(ctx, "store that the lake has runs", runs, func(tx transaction, c *site.Changed) error {
 		_, err := tx.ExecContext(ctx, "UPDATE run SET changes = 0 WHERE id = $1 AND changes = $2", c.ID, c.Changes)
 		return err
 	})
 }
 
-// Again puts the other registrations of runs into Changed, because the ones with these ids leave a partition of the
+// MarkChanged puts the other registrations of runs into ChangedRuns, because the ones with these ids leave a partition of the
 // lake; without an id all registrations. Of the runs ID, Node and Start are used. Other runs of the node that began in the same millisecond come too.
-func (r *Registry) Again(ctx context.Context, partition string, runs []site.Changed) error {
+func (r *Registry) MarkChanged(ctx context.Context, partition string, runs []site.Changed) error {
 	return r.eachRun(ctx, "mark the other registrations of runs for the lake", runs, func(tx transaction, c *site.Changed) error {
 		from := micros(c.Start.Truncate(time.Millisecond))
 		for _, of := range []string{"job_id IS NOT NULL", "job_id IS NULL"} { // each has an index
@@ -97,9 +97,9 @@ func (r *Registry) eachRun(ctx context.Context, what string, runs []site.Changed
 	return nil
 }
 
-// Gone returns at most limit runs, after an id, that RemoveRun has removed and the lake may have. Only ID and Partition
+// GoneRuns returns at most limit runs, after an id, that RemoveRun has removed and the lake may have. Only ID and Partition
 // are set.
-func (r *Registry) Gone(ctx context.Context, after string, limit int) ([]site.Changed, error) {
+func (r *Registry) GoneRuns(ctx context.Context, after string, limit int) ([]site.Changed, error) {
 	rows, err := r.db.QueryContext(ctx, "SELECT id, lake FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 	list, err := collect(rows, err, func(scan scanFunc) (c site.Changed, err error) { return c, scan(&c.ID, &c.Partition) })
 	if err != nil {
@@ -108,8 +108,8 @@ func (r *Registry) Gone(ctx context.Context, after string, limit int) ([]site.Ch
 	return list, nil
 }
 
-// Removed stores that the lake does not have a run of Gone.
-func (r *Registry) Removed(ctx context.Context, id string) error {
+// ForgetRun stores that the lake does not have a run of GoneRuns.
+func (r *Registry) ForgetRun(ctx context.Context, id string) error {
 	return r.change(ctx, "store that the lake does not have run "+id, func(tx transaction) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM lake_gone WHERE id = $1", id)
 		return err
@@ -142,7 +142,7 @@ func (r *Registry) LakeState(ctx context.Context) (state site.LakeState, err err
 // rewriteBatch is how many runs one transaction of Rebuild changes.
 const rewriteBatch = 1000
 
-// Rebuild puts all runs with a record into Changed, for a lake that has lost files.
+// Rebuild puts all runs with a record into ChangedRuns, for a lake that has lost files.
 func (r *Registry) Rebuild(ctx context.Context) error {
 	for after := ""; ; {
 		var last sql.NullString

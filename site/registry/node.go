@@ -67,13 +67,13 @@ func (r *Registry) Nodes(ctx context.Context, f site.NodeFilter, after string, l
 		if err != nil {
 			return nil, "", fmt.Errorf("list the nodes: %w", err)
 		}
-		c.add("(cluster, node, owner) > (?, ?, ?)", from[0], from[1], from[2])
+		c.addCondition("(cluster, node, owner) > (?, ?, ?)", from[0], from[1], from[2])
 	}
 	if f.Cluster != "" {
-		c.add("cluster = ?", f.Cluster)
+		c.addCondition("cluster = ?", f.Cluster)
 	}
 	if f.Node != "" {
-		c.add("node = ?", f.Node)
+		c.addCondition("node = ?", f.Node)
 	}
 	query := "SELECT owner, reported, state FROM node" + c.clause() + " ORDER BY cluster, node, owner LIMIT " + c.value(limit+1)
 	rows, err := r.db.QueryContext(ctx, query, c.args...)

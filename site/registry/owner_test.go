@@ -117,7 +117,7 @@ func TestTheNodesAreTheOwnerOfAJob(t *testing.T) {
 func TestTheLakeHasTheRunsOfNodes(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		deliver(t, r, 0, []sent{{"user:alice", stepOf("alice", "")}, {"nodes", nil}, {"others", nil}, {"nodes", nil}})
-		changed, err := r.Changed(t.Context(), site.Changed{}, 10)
+		changed, err := r.ChangedRuns(t.Context(), site.Changed{}, 10)
 		is(t, "Changed", err, nil)
 		var ids []string
 		for _, c := range changed {

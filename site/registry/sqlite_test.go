@@ -91,7 +91,7 @@ func TestChangeThatFailsInAGroup(t *testing.T) {
 		t.Error("the same name is there twice")
 	}
 	is(t, "cancelled", group[4].err, context.Canceled)
-	names, err := r.Leftover(t.Context(), "", 10)
+	names, err := r.LeftoverObjects(t.Context(), "", 10)
 	is(t, "Leftover", err, nil)
 	same(t, "names", strings.Join(names, " "), "a ab")
 }

@@ -32,10 +32,10 @@ func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]
 	}
 	var c conditions
 	if !f.Since.IsZero() {
-		c.add("started >= ?", micros(f.Since))
+		c.addCondition("started >= ?", micros(f.Since))
 	}
 	if !f.Until.IsZero() {
-		c.add("started < ?", micros(f.Until))
+		c.addCondition("started < ?", micros(f.Until))
 	}
 	if f.Access != nil {
 		c.restrict(site.Access{Users: named(f.Access.Users), Accounts: named(f.Access.Accounts)})

@@ -22,24 +22,24 @@ import (
 // maxFiles limits the spool files that are made from the records of a report, in bytes.
 const maxFiles = 1 << 30
 
-// Job is a job with its runs, read from a directory that a Maker made.
-type Job struct {
+// LoadedJob is a job with its runs, read from a directory that a Maker made.
+type LoadedJob struct {
 	Name, Form string
-	Runs       []Run
+	Runs       []LoadedRun
 	Jobs       []*report.Job // with their advice
 	Array      *report.Array // if the runs are tasks of an array
 	Links      []site.Link
 	NoPlots    bool // it has too many runs
 }
 
-// Run is a run with its spool file.
-type Run struct {
+// LoadedRun is a run with its spool file.
+type LoadedRun struct {
 	Path    string // empty if the record cannot be read; Damage of the summary says why
 	Summary *report.Summary
 }
 
 // Summaries returns the summaries of the runs.
-func (j *Job) Summaries() (list []*report.Summary) {
+func (j *LoadedJob) Summaries() (list []*report.Summary) {
 	for _, r := range j.Runs {
 		list = append(list, r.Summary)
 	}
@@ -74,12 +74,12 @@ func Records(dir string) (form string, names []string, err error) {
 
 // Load reads the job in a directory that a Maker made. A record that cannot be read is left out of the figures of the
 // job, and the summary of its run says why. If there is no other record, the error is site.ErrDamaged.
-func Load(ctx context.Context, dir string, add Add) (*Job, error) {
+func Load(ctx context.Context, dir string, add Add) (*LoadedJob, error) {
 	list, err := readManifest(dir)
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Name: list.Name, Form: list.Form, Links: list.Links, NoPlots: len(list.Records) > maxPlots}
+	j := &LoadedJob{Name: list.Name, Form: list.Form, Links: list.Links, NoPlots: len(list.Records) > maxPlots}
 	limits := &spool.ImportLimits{Runs: site.MaxReportRuns, Bytes: maxFiles}
 	var summaries []*report.Summary
 	var problems []error
@@ -112,7 +112,7 @@ func Load(ctx context.Context, dir string, add Add) (*Job, error) {
 }
 
 // advise makes the advice from the figures of earlier runs. Those that cannot be read are left out.
-func (j *Job) advise(earlier []json.RawMessage) {
+func (j *LoadedJob) advise(earlier []json.RawMessage) {
 	known := map[string]bool{}
 	for _, s := range j.Summaries() {
 		known[s.Run.FileStem()] = true
@@ -143,16 +143,16 @@ func IsUnreadable(err error) bool {
 }
 
 // unread returns a run whose record cannot be read.
-func (f *recordFile) unread(why error) Run {
+func (f *recordFile) unread(why error) LoadedRun {
 	run := rt.Run{}
 	if f.Run != nil {
 		run = *f.Run
 	}
 	s := &report.Summary{Run: run, Label: run.Label(), Damage: "the run is left out of the figures of the job: " + why.Error()}
-	return Run{Summary: s}
+	return LoadedRun{Summary: s}
 }
 
-func (f *recordFile) load(ctx context.Context, dir string, limits *spool.ImportLimits, add Add) (run Run, err error) {
+func (f *recordFile) load(ctx context.Context, dir string, limits *spool.ImportLimits, add Add) (run LoadedRun, err error) {
 	if f.Problem != "" {
 		return run, fmt.Errorf("%w: %s", site.ErrDamaged, f.Problem)
 	}
@@ -168,7 +168,7 @@ func (f *recordFile) load(ctx context.Context, dir string, limits *spool.ImportL
 	if s.Run.State == rt.StateEnded {
 		s.Run.State = rt.StateDelivered
 	}
-	return Run{r.Path(), s}, r.Close()
+	return LoadedRun{r.Path(), s}, r.Close()
 }
 
 // Decode makes the spool file of a record in a directory, and the summary of the run. The caller closes the file.

@@ -15,7 +15,7 @@ import (
 )
 
 // loaded makes a report of runs with these records; nil stands for one that is gone.
-func loaded(t *testing.T, add Add, records ...[]byte) (*Job, error) {
+func loaded(t *testing.T, add Add, records ...[]byte) (*LoadedJob, error) {
 	t.Helper()
 	m := New(Maker{Temp: t.TempDir(), Open: func(_ context.Context, id string) (io.ReadCloser, error) {
 		record := records[id[0]-'0']

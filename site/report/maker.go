@@ -140,7 +140,7 @@ func (m *Maker) write(ctx context.Context, w io.Writer, form string, r site.Repo
 func (m *Maker) takeTurn(ctx context.Context, r site.Report) (end func(), err error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, maxWait, site.ErrBusy)
 	defer cancel()
-	end, err = m.turns.take(waiting, r.Reader)
+	end, err = m.turns.takeTurn(waiting, r.Reader)
 	if err != nil {
 		return nil, context.Cause(waiting)
 	}

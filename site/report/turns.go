@@ -23,7 +23,7 @@ type place struct {
 func newTurns() *turns { return &turns{report: make(chan struct{}, 1), readers: map[string]*place{}} }
 
 // take waits for the turn of a reader until the context ends, whose error it returns. end ends the turn.
-func (t *turns) take(ctx context.Context, reader string) (end func(), err error) {
+func (t *turns) takeTurn(ctx context.Context, reader string) (end func(), err error) {
 	t.mu.Lock()
 	p := t.readers[reader]
 	if p == nil {

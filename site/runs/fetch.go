@@ -67,7 +67,7 @@ func lastReading(path string) (at time.Time) {
 
 // fetchAll makes spool files of runs in the directory dir, from their records. problems says why others
 // have none: each names its run.
-func fetchAll(ctx context.Context, c *client.Client, dir string, runs []Run) (entries []spool.Entry, problems []error) {
+func fetchAll(ctx context.Context, c *client.Client, dir string, runs []FoundRun) (entries []spool.Entry, problems []error) {
 	f := fetcher{client: c, dir: dir, limit: maxFiles}
 	found, failed := make([]*spool.Entry, len(runs)), make([]error, len(runs))
 	var next atomic.Int64
@@ -101,7 +101,7 @@ type fetcher struct {
 
 // fetchRun makes the spool file of a run, from the first of its registrations that has its record. The
 // error is that of the best one.
-func (f *fetcher) fetchRun(ctx context.Context, r *Run) (*spool.Entry, error) {
+func (f *fetcher) fetchRun(ctx context.Context, r *FoundRun) (*spool.Entry, error) {
 	e, err := f.fetch(ctx, r, &r.At)
 	for i := range r.Others {
 		other := &r.Others[i]
@@ -118,7 +118,7 @@ func (f *fetcher) fetchRun(ctx context.Context, r *Run) (*spool.Entry, error) {
 }
 
 // fetch makes the spool file of a run from one of its registrations.
-func (f *fetcher) fetch(ctx context.Context, r *Run, at *client.ListedRun) (e *spool.Entry, err error) {
+func (f *fetcher) fetch(ctx context.Context, r *FoundRun, at *client.ListedRun) (e *spool.Entry, err error) {
 	defer recovery.Handle(func(failed error) { e, err = nil, failed })
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (f *fetcher) tooLarge() error {
 }
 
 // known returns what the list says of a run.
-func (r *Run) known() string {
+func (r *FoundRun) known() string {
 	text := []string{string(r.State)}
 	if r.Outcome != "" {
 		text[0] = printable.Text(string(r.Outcome))

@@ -19,9 +19,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Run is a run as a list of the site describes it: of rt.Run it has the identity, the user, the
+// FoundRun is a run as a list of the site describes it: of rt.Run it has the identity, the user, the
 // account, the partition, the job name and the ending.
-type Run struct {
+type FoundRun struct {
 	rt.Run
 	At client.ListedRun
 	owner
@@ -30,7 +30,7 @@ type Run struct {
 }
 
 // Name names the run for messages: its job, node and attempt.
-func (r *Run) Name() string {
+func (r *FoundRun) Name() string {
 	text := "the run of job " + printable.Text(r.Label())
 	if r.Node != "" {
 		text += " on node " + printable.Text(r.Node)
@@ -42,8 +42,8 @@ func (r *Run) Name() string {
 }
 
 // runsOf returns the runs of a job.
-func runsOf(j *client.ListedJob) []Run {
-	out := make([]Run, len(j.Runs))
+func runsOf(j *client.ListedJob) []FoundRun {
+	out := make([]FoundRun, len(j.Runs))
 	for i, at := range j.Runs {
 		r := &out[i]
 		r.At, r.owner = at, owner{at.FromUser, j.Generation}
@@ -72,12 +72,12 @@ func jobID(job string) (id rt.Opt[uint64]) {
 
 // Find returns the runs at the site that a JOB argument names, the oldest first; none for an argument
 // that is no job of a scheduler.
-func Find(ctx context.Context, c *client.Client, job string) ([]Run, error) {
+func Find(ctx context.Context, c *client.Client, job string) ([]FoundRun, error) {
 	id := jobID(job)
 	if !id.Valid() {
 		return nil, nil
 	}
-	var out []Run
+	var out []FoundRun
 	for j, err := range c.Jobs(ctx, client.Query{JobID: id}) {
 		if err != nil {
 			return nil, err
@@ -93,8 +93,8 @@ func Find(ctx context.Context, c *client.Client, job string) ([]Run, error) {
 
 // distinct sorts runs, the oldest first, and joins those that are the same run: a run is registered twice if its node
 // forgets the first registration, and a job can be in two pages of a list. The copy of another owner replaces none.
-func distinct(runs []Run) (out []Run) {
-	slices.SortStableFunc(runs, func(a, b Run) int {
+func distinct(runs []FoundRun) (out []FoundRun) {
+	slices.SortStableFunc(runs, func(a, b FoundRun) int {
 		byName := cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.FileStem(), b.FileStem()), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.User, b.User))
 		return cmp.Or(byName, a.owner.compare(b.owner), compareCopies(&a.At, &b.At))
 	})
@@ -184,7 +184,7 @@ func Figures(ctx context.Context, c *client.Client, q client.Query) (out []list.
 }
 
 // copy returns the copy of the run at the site with its figures.
-func (r *Run) copy() list.Copy {
+func (r *FoundRun) copy() list.Copy {
 	d, isDelivered := r.figures()
 	s := d.RunFigures.Summary() // it does not keep the sample of d in memory
 	one := list.Copy{Copy: *copyOf(&r.At), Summary: s}
@@ -212,7 +212,7 @@ func Users(q client.Query, copies []list.Copy) []string {
 
 // figures returns the figures that came with the run, and true. A run that has not ended has none, and
 // those that are of another run are not used: then the figures are what the list says.
-func (r *Run) figures() (d *report.DeliveredFigures, isDelivered bool) {
+func (r *FoundRun) figures() (d *report.DeliveredFigures, isDelivered bool) {
 	d = &report.DeliveredFigures{}
 	err := json.Unmarshal(r.At.Summary, d)
 	s := d.RunFigures.Summary()

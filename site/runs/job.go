@@ -17,10 +17,10 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Job has the runs of a JOB argument in the local spool and at a site.
-type Job struct {
+// FoundJob has the runs of a JOB argument in the local spool and at a site.
+type FoundJob struct {
 	Entries []spool.Entry  // those of the local spool, and from Fetch on also those of the site; the oldest first
-	Runs    []Run          // at the site
+	Runs    []FoundRun     // at the site
 	Site    *client.Client // nil: it was not asked
 	// Err says why runs may be missing; nil if none is.
 	Err error
@@ -37,15 +37,15 @@ type Wanted struct {
 }
 
 // Look asks the site for the runs of a job. The error says that there is none in either place.
-func Look(ctx context.Context, c *client.Client, w Wanted) (*Job, error) {
+func Look(ctx context.Context, c *client.Client, w Wanted) (*FoundJob, error) {
 	isDenied := errors.Is(w.LocalErr, fs.ErrPermission)
 	isAbsent := errors.Is(w.LocalErr, spool.ErrNotFound) || errors.Is(w.LocalErr, fs.ErrNotExist) || isDenied
 	if w.LocalErr != nil && !isAbsent {
 		return nil, w.LocalErr
 	}
-	j := &Job{Entries: w.Local, Site: c}
+	j := &FoundJob{Entries: w.Local, Site: c}
 	j.Runs, j.Err = Find(ctx, c, w.Job)
-	j.Runs = slices.DeleteFunc(j.Runs, func(r Run) bool { return w.Node != "" && r.Node != w.Node })
+	j.Runs = slices.DeleteFunc(j.Runs, func(r FoundRun) bool { return w.Node != "" && r.Node != w.Node })
 	switch {
 	case len(j.Entries)+len(j.Runs) > 0:
 		return j, nil
@@ -62,7 +62,7 @@ func Look(ctx context.Context, c *client.Client, w Wanted) (*Job, error) {
 }
 
 // Names returns the names of all runs, which are JOB arguments.
-func (j *Job) Names() (names []string) {
+func (j *FoundJob) Names() (names []string) {
 	for i := range j.Entries {
 		names = append(names, j.Entries[i].Run.FileStem())
 	}
@@ -76,7 +76,7 @@ func (j *Job) Names() (names []string) {
 // Fetch adds the runs of the site to Entries, as files of a temporary directory, which Close removes.
 // Of two copies of a run the better one stays. Fetch passes to warn of which runs the site has no record. It fails if there is no run
 // then; otherwise Err says why runs are missing.
-func (j *Job) Fetch(ctx context.Context, warn func(error)) error {
+func (j *FoundJob) Fetch(ctx context.Context, warn func(error)) error {
 	if j.Site == nil {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (j *Job) Fetch(ctx context.Context, warn func(error)) error {
 	return nil
 }
 
-func (j *Job) fetch(ctx context.Context) (fetched []spool.Entry, problems []error) {
+func (j *FoundJob) fetch(ctx context.Context) (fetched []spool.Entry, problems []error) {
 	missing := j.missing()
 	if len(missing) == 0 {
 		return nil, nil
@@ -116,7 +116,7 @@ func (j *Job) fetch(ctx context.Context) (fetched []spool.Entry, problems []erro
 
 // missing returns the runs of the site that are not in the local spool, or not with all of their
 // readings.
-func (j *Job) missing() (out []Run) {
+func (j *FoundJob) missing() (out []FoundRun) {
 	for _, r := range j.Runs {
 		k := j.find(&r.Run)
 		isBetter := k >= 0 && r.At.HasRecord && !isWhole(&j.Entries[k])
@@ -128,11 +128,11 @@ func (j *Job) missing() (out []Run) {
 }
 
 // find returns the index of a copy of a run in Entries, -1 for none.
-func (j *Job) find(r *rt.Run) int {
+func (j *FoundJob) find(r *rt.Run) int {
 	return slices.IndexFunc(j.Entries, func(e spool.Entry) bool { return e.Run.IsSame(r) })
 }
 
-func (j *Job) join(fetched []spool.Entry) {
+func (j *FoundJob) join(fetched []spool.Entry) {
 	for i := range fetched {
 		e := &fetched[i]
 		k := j.find(&e.Run)
@@ -149,16 +149,16 @@ func (j *Job) join(fetched []spool.Entry) {
 }
 
 // copyOf returns what decides between two copies of a run. It reads the last reading of the file.
-func (j *Job) copyOf(e *spool.Entry) *rt.Copy {
+func (j *FoundJob) copyOf(e *spool.Entry) *rt.Copy {
 	return &rt.Copy{State: e.Run.State, HasRecord: true, LastReading: lastReading(e.Path), Readings: e.Snapshots, IsAtSite: j.IsFetched(e.Path), Place: e.Path}
 }
 
 // IsFetched reports whether a file is of the site.
-func (j *Job) IsFetched(path string) bool { return j.dir != "" && filepath.Dir(path) == j.dir }
+func (j *FoundJob) IsFetched(path string) bool { return j.dir != "" && filepath.Dir(path) == j.dir }
 
 // Mark sets in a summary what the files that Fetch made do not have: a run that has ended is delivered,
 // and of another one the site has a part.
-func (j *Job) Mark(s *report.Summary, path string) {
+func (j *FoundJob) Mark(s *report.Summary, path string) {
 	switch {
 	case s == nil || !j.IsFetched(path):
 	case s.Run.State == rt.StateRunning:
@@ -169,7 +169,7 @@ func (j *Job) Mark(s *report.Summary, path string) {
 }
 
 // Close removes the files that Fetch made. It returns err, Err and its own error.
-func (j *Job) Close(err error) error {
+func (j *FoundJob) Close(err error) error {
 	err = errors.Join(err, j.Err)
 	if j.dir != "" {
 		err = errors.Join(err, os.RemoveAll(j.dir))

@@ -146,7 +146,7 @@ func (s *service) client(t *testing.T) *client.Client {
 }
 
 // fetched looks for a job and fetches it; its files are removed at the end.
-func fetched(t *testing.T, c *client.Client, job string, local ...spool.Entry) (j *Job, warnings []error, err error) {
+func fetched(t *testing.T, c *client.Client, job string, local ...spool.Entry) (j *FoundJob, warnings []error, err error) {
 	t.Helper()
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

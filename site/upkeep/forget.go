@@ -122,12 +122,12 @@ func (f *Forgetter) try(ctx context.Context, id string, done *Forgotten) error {
 		removed, err = f.rewrite(ctx, run, objects)
 	}
 	if err == nil {
-		done.add(run, objects, removed)
+		done.addRun(run, objects, removed)
 	}
 	return err
 }
 
-func (d *Forgotten) add(run site.Run, objects []site.Object, removed bool) {
+func (d *Forgotten) addRun(run site.Run, objects []site.Object, removed bool) {
 	d.Runs++
 	d.Objects += len(objects)
 	for _, o := range objects {
@@ -164,14 +164,14 @@ func UserOf(metadata json.RawMessage) string {
 // leftover deletes the objects that no row names any more. One that cannot be deleted stays for the next call.
 func (f *Forgetter) leftover(ctx context.Context, done *Forgotten) error {
 	for after := ""; ; {
-		names, err := f.Registry.Leftover(ctx, after, pageRuns)
+		names, err := f.Registry.LeftoverObjects(ctx, after, pageRuns)
 		if err != nil || len(names) == 0 {
 			return err
 		}
 		for _, name := range names {
 			err := f.Objects.Delete(ctx, name)
 			if err == nil {
-				err = f.Registry.Deleted(ctx, name)
+				err = f.Registry.ForgetObject(ctx, name)
 			}
 			if ctx.Err() != nil {
 				return context.Cause(ctx)

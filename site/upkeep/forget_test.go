@@ -254,7 +254,7 @@ func TestForgetGoesOn(t *testing.T) {
 			if err != nil || done.Runs != 2 || done.Failed != 1 || done.Undeleted != 1 || problems[ids[0]] != 1 || problems[ids[1]] != 1 {
 				t.Errorf("%+v, %v, problems %v", done, err, problems)
 			}
-			if names, err := s.Leftover(t.Context(), "", 10); err != nil || len(names) != 1 || names[0] != stored {
+			if names, err := s.LeftoverObjects(t.Context(), "", 10); err != nil || len(names) != 1 || names[0] != stored {
 				t.Errorf("%q, not %q: %v", names, stored, err)
 			}
 			s.sql(t, "DROP TRIGGER no_UPDATE")
@@ -262,7 +262,7 @@ func TestForgetGoesOn(t *testing.T) {
 			if done, err := s.forget(t, -1, rewrite); err != nil || done.Runs != 1 || done.Failed != 0 || done.Undeleted != 0 {
 				t.Errorf("again: %+v, %v", done, err)
 			}
-			if names, err := s.Leftover(t.Context(), "", 10); err != nil || len(names) != 0 {
+			if names, err := s.LeftoverObjects(t.Context(), "", 10); err != nil || len(names) != 0 {
 				t.Errorf("left %q: %v", names, err)
 			}
 		})

@@ -162,7 +162,7 @@ func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit 
 	var end *place // the first of the places at which the searches stopped
 	for _, one := range r.ranges(f) {
 		if from != nil {
-			one.add("("+orders[by].columns+") < "+orders[by].values, from.values(by)...)
+			one.addCondition("("+orders[by].columns+") < "+orders[by].values, from.values(by)...)
 		}
 		found, last, err := r.searchTwice(ctx, one, limit)
 		if err != nil {
@@ -218,7 +218,7 @@ func (r *Registry) search(ctx context.Context, one indexRange, window, limit int
 	if last != nil {
 		// SQLite uses one lower bound of a column in an index: it must be that of the window.
 		all.where = slices.DeleteFunc(all.where, func(condition string) bool { return condition == knownWaste })
-		all.add("("+orders[by].columns+") >= "+orders[by].values, last.values(by)...)
+		all.addCondition("("+orders[by].columns+") >= "+orders[by].values, last.values(by)...)
 	}
 	// The inner query reads an index alone.
 	inner := "SELECT cluster AS found_cluster, job_id AS found_id, generation AS found_generation FROM job" + all.clause() + orders[by].clause + " LIMIT " + all.value(limit+1)

@@ -96,9 +96,9 @@ func (r *Registry) Unassigned(ctx context.Context, before string, limit int) (ru
 
 func unassigned(before string, limit int) (query string, args []any) {
 	c := conditions{}
-	c.add("job_id IS NULL")
+	c.addCondition("job_id IS NULL")
 	if before != "" {
-		c.add("id < ?", before)
+		c.addCondition("id < ?", before)
 	}
 	query = "SELECT r.id, r.owner, r.created, NULL" + heldColumns + " FROM run r WHERE r.id IN (SELECT id FROM run" + c.clause() +
 		" ORDER BY id DESC LIMIT " + c.value(limit) + ") ORDER BY r.id DESC"

@@ -92,7 +92,7 @@ func Claim(ctx context.Context, r *registry.Registry, o site.ObjectStore) error 
 	if err != nil {
 		return err
 	}
-	return m.add(ctx, append(claims, "")[0])
+	return m.addClaim(ctx, append(claims, "")[0])
 }
 
 func (m *marker) renew(ctx context.Context) error {
@@ -109,7 +109,7 @@ func (m *marker) renew(ctx context.Context) error {
 		}
 		return m.registry.AddClaim(ctx, "", firstClaim)
 	case found == claims[0]:
-		err = m.add(ctx, found)
+		err = m.addClaim(ctx, found)
 	default: // the newest one was not written: a crash, or another receiver is about to do so
 		err = m.write(ctx, claims[0])
 	}
@@ -151,8 +151,8 @@ func (m *marker) compare(ctx context.Context) (claims []string, found string, er
 	return claims, found, nil
 }
 
-// add adds a claim to the registry, and then to the mark.
-func (m *marker) add(ctx context.Context, newest string) error {
+// addClaim adds a claim to the registry, and then to the mark.
+func (m *marker) addClaim(ctx context.Context, newest string) error {
 	if err := m.registry.AddClaim(ctx, newest, strings.ToLower(rand.Text())); err != nil {
 		return err
 	}
