@@ -263,24 +263,14 @@ func (j *JobProcs) locateStep(p *jobProcess) {
 	if err != nil {
 		return
 	}
-	path, _ := layout.ParseProcess(b)
-	if len(path.Step) == 0 {
+	path, _ := layout.ParseProcess(string(b))
+	if path.Step == "" {
 		return
 	}
 	if path.Task.Valid() && path.Task == p.task {
 		p.looks = maxLooks
 	}
-	p.step, p.task, p.located = j.stepName(path.Step), path.Task, true
-}
-
-// stepName is b as a string, shared with a process of the same step.
-func (j *JobProcs) stepName(b []byte) string {
-	for i := range j.procs {
-		if j.procs[i].step == string(b) {
-			return j.procs[i].step
-		}
-	}
-	return keep("", b)
+	p.step, p.task, p.located = path.Step, path.Task, true
 }
 
 // removeEnded adds the final I/O of exited processes to the totals and drops them.

@@ -15,31 +15,28 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Text is a path or a file of /proc: a string, or the bytes of a buffer.
-type Text interface{ string | []byte }
-
-// Path is a parsed path of a cgroup. Its texts are parts of the parsed one and empty
-// where the path has no such part. Parsing allocates nothing.
-type Path[T Text] struct {
-	Job     T              // path of the job's directory, which is the parent of a step
-	Name    T              // last element of Job: job_<id> or a SLUID
+// Path is a parsed path of a cgroup. Its texts are empty where the path has no such part.
+type Path struct {
+	Job     string         // path of the job's directory, which is the parent of a step
+	Name    string         // last element of Job: job_<id> or a SLUID
 	JobID   rt.Opt[uint64] // number in Name
-	Node    T              // name of the slurmd's node
-	Step    T              // "0", "batch", "extern", "interactive"
-	StepDir T              // path of the step's directory
+	Node    string         // name of the slurmd's node
+	Step    string         // "0", "batch", "extern", "interactive"
+	StepDir string         // path of the step's directory
 	Task    rt.Opt[uint64] // number of the task: on this node, or in some hierarchies of v1 in the step
 	Part    cgroupfs.Part
 }
 
 // Parse is false if the path, of any root, has neither job_<id> nor step_<name>.
-func Parse[T Text](path T) (p Path[T], ok bool) {
-	var parent T
+func Parse(path string) (p Path, ok bool) {
+	parent := ""
 	for start := 0; start <= len(path); {
-		element, _ := cut(path[start:], '/')
+		element, _, _ := strings.Cut(path[start:], "/")
 		end := start + len(element)
-		if step, isStep := cutPrefix(element, "step_"); isStep && len(step) > 0 {
+		if step, isStep := strings.CutPrefix(element, "step_"); isStep && step != "" {
 			p.Job, p.Name = path[:max(start-1, 0)], parent
 			p.JobID = numberOf(parent, "job_", math.MaxUint32)
 			p.Step, p.StepDir = step, path[:end]
@@ -49,7 +46,7 @@ func Parse[T Text](path T) (p Path[T], ok bool) {
 		if id := numberOf(element, "job_", math.MaxUint32); id.Valid() && !p.JobID.Valid() {
 			p.Job, p.Name, p.JobID = path[:end], element, id
 		}
-		if node, found := nodeOf(element); found && len(p.Node) == 0 {
+		if node, found := nodeOf(element); found && p.Node == "" {
 			p.Node = node
 		}
 		parent, start = element, end+1
@@ -59,21 +56,21 @@ func Parse[T Text](path T) (p Path[T], ok bool) {
 
 // ParseProcess parses /proc/<pid>/cgroup of a process. Hierarchies of v1 may have different
 // numbers of one task: the lowest is the number on the node.
-func ParseProcess[T Text](text T) (p Path[T], ok bool) {
-	for len(text) > 0 {
-		var path T
+func ParseProcess(text string) (p Path, ok bool) {
+	for text != "" {
+		var path string
 		_, path, text = CutEntry(text)
 		q, found := Parse(path)
 		if !found {
 			continue
 		}
-		isBetter := !ok || len(q.Step) > 0
-		if len(p.Step) == 0 && isBetter {
+		isBetter := !ok || q.Step != ""
+		if p.Step == "" && isBetter {
 			p, ok = q, true
 			continue
 		}
 		isLower := q.Task.Or(0) < p.Task.Or(0) || !p.Task.Valid()
-		if q.Task.Valid() && isLower && string(q.Step) == string(p.Step) {
+		if q.Task.Valid() && isLower && q.Step == p.Step {
 			p.Task = q.Task
 		}
 	}
@@ -82,10 +79,10 @@ func ParseProcess[T Text](text T) (p Path[T], ok bool) {
 
 // CutEntry cuts the first line "<id>:<controllers>:<path>" off /proc/<pid>/cgroup: v2 has no
 // controllers, v1 a list with commas. The path of a malformed line is empty.
-func CutEntry[T Text](text T) (controllers, path, rest T) {
-	line, rest := cut(text, '\n')
-	_, line = cut(line, ':')
-	controllers, path = cut(line, ':')
+func CutEntry(text string) (controllers, path, rest string) {
+	line, rest, _ := strings.Cut(text, "\n")
+	_, line, _ = strings.Cut(line, ":")
+	controllers, path, _ = strings.Cut(line, ":")
 	return controllers, path, rest
 }
 
@@ -106,80 +103,49 @@ func (Slurm) DaemonDirs(stepDir string) [3]string {
 }
 
 // partOf parses what follows a step's directory in a path.
-func partOf[T Text](rest T) (part cgroupfs.Part, task rt.Opt[uint64]) {
-	if len(rest) == 0 {
+func partOf(rest string) (part cgroupfs.Part, task rt.Opt[uint64]) {
+	if rest == "" {
 		return cgroupfs.PartStep, task
 	}
 	part = cgroupfs.PartTask
-	element, deeper := cut(rest[1:], '/')
-	switch string(element) {
+	element, deeper, _ := strings.Cut(rest[1:], "/")
+	switch element {
 	case "slurm":
-		if len(deeper) == 0 {
+		if deeper == "" {
 			return cgroupfs.PartDaemon, task
 		}
 		return cgroupfs.PartNone, task
 	case "user":
-		if len(deeper) == 0 {
+		if deeper == "" {
 			return cgroupfs.PartUser, task
 		}
 		part = cgroupfs.PartUserTask
-		element, deeper = cut(deeper, '/')
+		element, deeper, _ = strings.Cut(deeper, "/")
 	}
 	task = numberOf(element, "task_", math.MaxInt32) // task_special and task_4294967293 are Slurm's own
-	if _, isTask := cutPrefix(element, "task_"); !isTask || len(deeper) > 0 {
+	if _, isTask := strings.CutPrefix(element, "task_"); !isTask || deeper != "" {
 		part = cgroupfs.PartNone
 	}
 	return part, task
 }
 
 // nodeOf returns the node's name of slurm_<node> and <node>_slurmstepd.scope.
-func nodeOf[T Text](element T) (T, bool) {
-	if node, ok := cutPrefix(element, "slurm_"); ok {
-		return node, true
+func nodeOf(element string) (string, bool) {
+	node, ok := strings.CutPrefix(element, "slurm_")
+	if !ok {
+		node, ok = strings.CutSuffix(element, "_slurmstepd.scope")
 	}
-	const suffix = "_slurmstepd.scope"
-	n := len(element) - len(suffix)
-	if n >= 0 && string(element[n:]) == suffix {
-		return element[:n], true
-	}
-	return element[:0], false
+	return node, ok
 }
 
 // numberOf returns the number of <prefix><number>, absent if it is greater than most.
-func numberOf[T Text](element T, prefix string, most uint64) (n rt.Opt[uint64]) {
-	digits, ok := cutPrefix(element, prefix)
-	if !ok || len(digits) == 0 || len(digits) > 10 {
-		return n
-	}
-	v := uint64(0)
-	for i := range len(digits) {
-		d := digits[i] - '0'
-		if d > 9 {
-			return n
-		}
-		v = v*10 + uint64(d)
-	}
-	if v <= most {
+func numberOf(element, prefix string, most uint64) (n rt.Opt[uint64]) {
+	digits, ok := strings.CutPrefix(element, prefix)
+	v, isNumber := procfile.Uint([]byte(digits))
+	if ok && isNumber && len(digits) <= 10 && v <= most {
 		n.Set(v)
 	}
 	return n
-}
-
-func cutPrefix[T Text](s T, prefix string) (T, bool) {
-	if len(s) >= len(prefix) && string(s[:len(prefix)]) == prefix {
-		return s[len(prefix):], true
-	}
-	return s, false
-}
-
-// cut splits s at the first separator. Without one all of s comes first.
-func cut[T Text](s T, separator byte) (first, rest T) {
-	for i := range len(s) {
-		if s[i] == separator {
-			return s[:i], s[i+1:]
-		}
-	}
-	return s, s[len(s):]
 }
 
 // Candidates returns where the cgroup of the run's job may be on its node, in the
