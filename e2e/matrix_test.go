@@ -289,7 +289,7 @@ func query(t *testing.T, path, text string) string {
 	}
 	defer db.Close()
 	var v sql.NullString
-	if err := scan(t, db, text, &v); err != nil {
+	if err := db.QueryRow(text).Scan(&v); err != nil {
 		t.Fatalf("%s: %s: %v", path, text, err)
 	}
 	return v.String

@@ -47,23 +47,13 @@ func readRun(t *testing.T, path string) spooled {
 	if err != nil {
 		t.Fatalf("%s: table run: %v", path, err)
 	}
-	err = scan(t, db, `SELECT count(*), ifnull(min(iif(seq = 1, reason, NULL)), -1), sum(reason = 3), sum(reason = 4),
-		max(job_cpu_usage_us), max(job_mem_peak_kib) FROM snapshot`,
+	err = db.QueryRow(`SELECT count(*), ifnull(min(iif(seq = 1, reason, NULL)), -1), sum(reason = 3), sum(reason = 4),
+		max(job_cpu_usage_us), max(job_mem_peak_kib) FROM snapshot`).Scan(
 		&r.snapshots, &r.firstReason, &r.ending, &r.stopping, &r.cpu, &r.peakKiB)
 	if err != nil {
-		t.Fatalf("%s: view snapshot: %v", path, err)
+		t.Fatalf("%s: table snapshot: %v", path, err)
 	}
 	return r
-}
-
-// scan runs a query with one row. A file that is tracked gets its views with its second commit of snapshots, so scan waits for them.
-func scan(t *testing.T, db *sql.DB, text string, to ...any) (err error) {
-	t.Helper()
-	until(t, "the views of a spool file", func() bool {
-		err = db.QueryRow(text).Scan(to...)
-		return err == nil || !strings.Contains(err.Error(), "no such table")
-	})
-	return err
 }
 
 // runs reads every spool file below a directory; every run must be closed.
@@ -115,7 +105,7 @@ func count(path string) (n int64) {
 		return 0
 	}
 	defer db.Close()
-	if db.QueryRow("SELECT count(*) FROM snapshot_delta").Scan(&n) != nil {
+	if db.QueryRow("SELECT count(*) FROM snapshot").Scan(&n) != nil {
 		return 0
 	}
 	return n

@@ -13,19 +13,15 @@ func (w *Writer) transaction() error {
 	if err := w.begin.run(); err != nil {
 		return err
 	}
-	viewsAreDue := w.viewsAreDue()
-	w.enc.begin()
+	w.out.begin()
 	err := w.writePending()
 	if err == nil {
 		err = w.commit.run()
 	}
-	if err == nil && viewsAreDue {
-		_ = w.addViews() // the readings do not wait for them: the next commit or the end tries again
-	}
 	if err == nil {
 		return nil
 	}
-	w.enc.rollback()
+	w.out.rollback()
 	if !w.db.c.AutoCommit() {
 		err = errors.Join(err, w.undo.run())
 	}
@@ -34,7 +30,7 @@ func (w *Writer) transaction() error {
 
 func (w *Writer) writePending() error {
 	for _, row := range w.rows.rows {
-		if err := w.enc.put(row); err != nil {
+		if err := w.out.put(row); err != nil {
 			return err
 		}
 	}
@@ -85,7 +81,7 @@ func (w *Writer) flush() error {
 	if w.failing {
 		return w.recover()
 	}
-	isFirst := w.enc.state.seq == 0 && len(w.rows.rows) <= 1 // rt-prolog waits for it, and the file is too small to be thinned
+	isFirst := w.out.seq == 0 && len(w.rows.rows) <= 1 // rt-prolog waits for it, and the file is too small to be thinned
 	err := w.checkReserve(thinReserve)
 	if err != nil {
 		w.quotaState(w.makeRoom())

@@ -122,16 +122,23 @@ func (c *conn) stream(ctx context.Context, sql string, args []driver.Value, f fu
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	row := make([]driver.Value, len(rows.Columns()))
 	for {
-		switch err := rows.Next(row); {
-		case err == io.EOF:
-			return nil
-		case err != nil:
+		more, err := nextRow(rows, row)
+		if err != nil || !more {
 			return err
 		}
 		if err := f(row); err != nil {
 			return err
 		}
 	}
+}
+
+// nextRow reads the next row. It returns false at the end.
+func nextRow(rows driver.Rows, row []driver.Value) (more bool, err error) {
+	err = rows.Next(row)
+	if err == io.EOF {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // rows starts a statement; it is finalized when the rows are closed.

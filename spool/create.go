@@ -133,8 +133,7 @@ func makeFile(path string, run rt.Run, host func() rt.Host) (err error) {
 	return err
 }
 
-// fillFile writes run and host. It needs no journal and no sync, because no process reads
-// the file if this one crashes.
+// fillFile writes run and host. It needs no journal and no sync, because no process reads the file if this one crashes.
 func fillFile(path string, run rt.Run, host func() rt.Host) error {
 	c, err := openConn(path, url.Values{"mode": {"rw"}, "_journal_mode": {"OFF"}, "_synchronous": {"OFF"}})
 	if err != nil {

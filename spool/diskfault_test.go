@@ -114,7 +114,7 @@ func (f *faultRun) onFaultyDisk(t *testing.T, disk *faultDisk, plan faultPlan) (
 	for tries := 0; err != nil && !errors.Is(err, ErrClosed) && tries < 100; tries++ { // as rt-tracker does
 		err = f.w.End(testRun())
 	}
-	committed := f.w.enc.state.seq
+	committed := f.w.out.seq
 	if closed := f.w.Close(); err == nil && closed != nil {
 		t.Errorf("%+v: Close after End: %v", plan, closed)
 	}

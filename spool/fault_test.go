@@ -145,11 +145,11 @@ func TestFullDisk(t *testing.T) {
 	}
 	m := newMachine(16, 0)
 	ballast := filepath.Join(dir, "ballast")
-	for i := range 3000 {
-		if i == 500 {
+	for i := range 900 {
+		if i == 150 {
 			fillDisk(t, ballast)
 		}
-		if i == 1500 {
+		if i == 450 {
 			if err := os.Remove(ballast); err != nil {
 				t.Fatal(err)
 			}

@@ -41,13 +41,14 @@ func TestForeignSchemaIsRefused(t *testing.T) {
 	data := endedFile(t, 3)
 	for name, sql := range map[string]string{
 		"view for the table run": "DROP TABLE run; CREATE VIEW run AS " + endless + "SELECT i AS id FROM n",
-		"view for snapshot_delta": "DROP TABLE snapshot_delta; CREATE VIEW snapshot_delta AS " + endless + "SELECT i AS seq, " +
-			"1 AS reason, 1 AS job_phase, i AS boot_us, 0 AS clock_us FROM n",
+		"view for the table snapshot": "DROP TABLE snapshot; CREATE VIEW snapshot AS " + endless + "SELECT i AS seq, " +
+			"1 AS reason, 1 AS job_phase, i AS boot_us, 0 AS wall_us FROM n",
 		"trigger":          "CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM batch; END",
 		"index":            "CREATE INDEX i ON event (abs(id))",
 		"further table":    "CREATE TABLE t (x)",
 		"missing table":    "DROP TABLE record",
 		"missing view":     "DROP VIEW step_total",
+		"no view":          "PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE type = 'view'",
 		"generated column": "DROP TABLE record; CREATE TABLE record (id INTEGER PRIMARY KEY, time_us AS (id), source TEXT, body TEXT)",
 		"other type":       "DROP TABLE record; CREATE TABLE record (id INTEGER PRIMARY KEY, time_us TEXT, source TEXT, body TEXT)",
 		"two statements": "PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT 'view', 'v' || name, name, sql, 0 " +

@@ -12,6 +12,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/spool/internal/rowcodec"
@@ -33,10 +34,10 @@ type InMemory struct {
 
 // memoryTable is a table of a record. Its blocks are decoded one by one.
 type memoryTable struct {
-	columns []string
-	blocks  []memoryBlock
-	number  int // of the block that is decoded, from 1
-	rows    [][]driver.Value
+	of     recordTable
+	blocks []memoryBlock
+	number int // of the block that is decoded, from 1
+	rows   [][]driver.Value
 }
 
 // memoryBlock is a number of rows as bytes.
@@ -59,7 +60,7 @@ func LoadInMemory(r io.Reader) (*InMemory, error) {
 		if m.tables[t.name] != nil {
 			return nil, notInMemory(fmt.Errorf("table %s is there twice", t.name))
 		}
-		m.tables[t.name] = &memoryTable{columns: t.columns}
+		m.tables[t.name] = &memoryTable{of: *t}
 	}
 	left := maxInMemory
 	for {
@@ -94,9 +95,8 @@ func (m *InMemory) isComplete(r *bufio.Reader) error {
 	if err != nil {
 		return notInMemory(err)
 	}
-	for name, t := range m.tables {
-		of := recordTable{name, t.columns}
-		if err := of.check(known); err != nil {
+	for _, t := range m.tables {
+		if err := t.of.check(known); err != nil {
 			return notInMemory(err)
 		}
 	}
@@ -128,8 +128,11 @@ func (t *memoryTable) block(n int) ([][]driver.Value, error) {
 	if t.number == n+1 {
 		return t.rows, nil
 	}
-	rows, err := rowcodec.Decode(t.blocks[n].content, t.blocks[n].count, len(t.columns))
+	rows, err := rowcodec.Decode(t.blocks[n].content, t.blocks[n].count, len(t.of.columns))
 	if err != nil {
+		return nil, err
+	}
+	if err := t.of.unpackCores(rows); err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
@@ -163,8 +166,8 @@ func (m *InMemory) Events() (list []rt.Event, err error) {
 
 // each calls f with every row of a table, up to the limit of a Reader. The first column is the key of the table.
 func (m *InMemory) each(table string, columns []string, f func(row []driver.Value) error) error {
-	rows, kept := m.rows(table, columns, nil), int64(0)
-	rows.check = ascending(table, 0)
+	rows, kept := m.rows(table, columns), int64(0)
+	rows.check = ascending(table, 1)
 	row := make([]driver.Value, len(columns))
 	for {
 		err := rows.Next(row)
@@ -212,83 +215,56 @@ func (m *InMemory) Snapshots(ctx context.Context) iter.Seq2[*rt.Snapshot, error]
 	}
 }
 
-// start begins to read at the first keyframe.
+// start begins to read at the first snapshot.
 func (m *InMemory) start(ctx context.Context) (*iterator, error) {
-	it := &iterator{of: everything}
-	key := keyframe{seq: 1}
-	var keyframes []int64
-	err := m.each("keyframe", keyframeNames, func(row []driver.Value) error {
-		var k keyframe
-		var total sums
-		if err := k.scan(row, &total); err != nil {
-			return err
-		}
-		if k.seq <= 1 {
-			key, it.total, keyframes = k, total, nil
-		}
-		keyframes = append(keyframes, k.seq)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i := range it.tables {
-		t := &it.tables[i]
-		columns := slices.Concat(headColumns[i], columnNames(it.of.columns[i]))
-		t.rows, t.row = m.rows(deltaTables[i], columns, func(row memoryRow) bool { return isAtLeast(row.value(rowSeq), key.seq) }), make([]driver.Value, len(columns))
-		if err := t.next(); err != nil {
-			return nil, err
-		}
-	}
-	it.devices, err = openDevices(ctx, m, keyframes, it.of.lists, key)
-	return it, err
+	it := &iterator{}
+	return it, it.open(ctx, m, 1, math.MaxInt64, everything)
 }
 
-func isAtLeast(v driver.Value, least int64) bool {
-	n, ok := v.(int64)
-	return !ok || n >= least
-}
-
-// identities implements deviceSource.
+// identities implements rowSource.
 func (m *InMemory) identities(table string, columns []string, f func(row []driver.Value) error) error {
 	return m.each(table, columns, f)
 }
 
-// readings implements deviceSource.
-func (m *InMemory) readings(_ context.Context, of *readingsOf) (driver.Rows, error) {
-	columns := append(of.columns(), "rowid") // of.columns makes a list each time
-	at := len(columns) - 1
-	rows := m.rows(of.name, columns, func(row memoryRow) bool {
-		id, _ := row.value(1).(int64)
-		return isAtLeast(row.value(at), of.after+1) && of.has(id)
-	})
-	rows.check = ascending(of.name, at)
-	rows.visible = at
+// bySeq implements rowSource.
+func (m *InMemory) bySeq(_ context.Context, table string, columns []string, _, _ int64) (driver.Rows, error) {
+	key := 1
+	if strings.HasSuffix(table, valueSuffix) {
+		key = 2
+	}
+	rows := m.rows(table, columns)
+	rows.check = ascending(table, key)
 	return rows, nil
 }
 
-// ascending returns a check that the numbers in a column ascend, as those of a key in a spool file.
-func ascending(table string, column int) func(memoryRow) error {
-	last := int64(math.MinInt64)
-	return func(row memoryRow) error {
-		n, ok := row.value(column).(int64)
-		if !ok || n <= last {
+// ascending returns a check that the first columns of rows ascend, as a primary key in a spool file.
+func ascending(table string, key int) func(row []driver.Value) error {
+	last := [2]int64{math.MinInt64}
+	return func(row []driver.Value) error {
+		var now [2]int64
+		for i := range key {
+			n, ok := row[i].(int64)
+			if !ok {
+				return fmt.Errorf("table %s has a row without its key", table)
+			}
+			now[i] = n
+		}
+		if slices.Compare(now[:], last[:]) <= 0 {
 			return fmt.Errorf("table %s is not in the order of its rows", table)
 		}
-		last = n
+		last = now
 		return nil
 	}
 }
 
-// rows returns the rows of a table with these columns, of which those in the record are NULL that it lacks. keep selects
-// rows; nil: all.
-func (m *InMemory) rows(table string, columns []string, keep func(memoryRow) bool) *memoryRows {
-	r := &memoryRows{table: m.tables[table], columns: columns, keep: keep, visible: len(columns)}
+// rows returns the rows of a table with these columns. Those that the record lacks are NULL.
+func (m *InMemory) rows(table string, columns []string) *memoryRows {
+	r := &memoryRows{table: m.tables[table], columns: columns}
 	if r.table == nil {
 		r.table = &memoryTable{}
 	}
 	for _, c := range columns {
-		r.places = append(r.places, slices.Index(r.table.columns, c))
+		r.places = append(r.places, slices.Index(r.table.of.columns, c))
 	}
 	return r
 }
@@ -298,38 +274,19 @@ type memoryRows struct {
 	table      *memoryTable
 	columns    []string
 	places     []int // in the table; below 0: the table lacks the column
-	keep       func(memoryRow) bool
-	check      func(memoryRow) error
-	visible    int // columns that Next returns
+	check      func(row []driver.Value) error
 	block, row int
 }
 
-// memoryRow is a row with all columns of its table.
-type memoryRow struct {
-	values []driver.Value
-	places []int // of the columns of memoryRows
-}
-
-func (r *memoryRow) value(column int) driver.Value {
-	at := r.places[column]
-	if at < 0 {
-		return nil
-	}
-	return r.values[at]
-}
-
 // Columns implements driver.Rows.
-func (r *memoryRows) Columns() []string { return r.columns[:r.visible] }
+func (r *memoryRows) Columns() []string { return r.columns }
 
 // Close implements driver.Rows.
 func (r *memoryRows) Close() error { return nil }
 
 // Next implements driver.Rows.
 func (r *memoryRows) Next(to []driver.Value) error {
-	for {
-		if r.block == len(r.table.blocks) {
-			return io.EOF
-		}
+	for r.block < len(r.table.blocks) {
 		rows, err := r.table.block(r.block)
 		if err != nil {
 			return err
@@ -338,18 +295,14 @@ func (r *memoryRows) Next(to []driver.Value) error {
 			r.block, r.row = r.block+1, 0
 			continue
 		}
-		row := memoryRow{rows[r.row], r.places}
+		for i, at := range r.places {
+			to[i] = nil
+			if at >= 0 {
+				to[i] = rows[r.row][at]
+			}
+		}
 		r.row++
-		if r.check != nil {
-			if err := r.check(row); err != nil {
-				return err
-			}
-		}
-		if r.keep == nil || r.keep(row) {
-			for i := range r.visible {
-				to[i] = row.value(i)
-			}
-			return nil
-		}
+		return r.check(to)
 	}
+	return io.EOF
 }

@@ -64,12 +64,15 @@ func (r *Reader) SealBatch(b rt.Batch) error {
 	})
 }
 
+// lastWall selects the time of the last snapshot, in microseconds.
+const lastWall = "SELECT wall_us FROM snapshot ORDER BY seq DESC LIMIT 1"
+
 // stillThere returns an error if the tracker has thinned snapshots of a batch since they were read.
 func (r *Reader) stillThere(b rt.Batch) error {
 	if gone, err := thinned(r.db); err != nil || gone == 0 {
 		return err
 	}
-	n, err := r.db.queryInt("SELECT count(*) FROM snapshot_delta WHERE seq BETWEEN ? AND ?", b.FirstSeq, b.LastSeq)
+	n, err := r.db.queryInt("SELECT count(*) FROM snapshot WHERE seq BETWEEN ? AND ?", b.FirstSeq, b.LastSeq)
 	if err == nil && n < int64(b.Rows) {
 		err = fmt.Errorf("%w: number %d has %d rows of the snapshots %d to %d, of which %d are left because some were thinned; the batch must be made again",
 			ErrOutOfOrder, b.Number, b.Rows, b.FirstSeq, b.LastSeq, n)
@@ -189,7 +192,7 @@ func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 	if exit.Outcome == rt.OutcomeNone {
 		exit.Outcome, exit.Source = rt.OutcomeLost, "drain"
 	}
-	last, err := r.db.queryInt("SELECT sum(boot_us + clock_us) FROM snapshot_delta")
+	last, err := r.db.queryInt(lastWall)
 	if err != nil {
 		return describe(r.path, err)
 	}
@@ -203,7 +206,7 @@ func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 		event.Detail = "the machine was rebooted before the run ended"
 	}
 	err = r.changeRun("close the run as lost", run, func() error {
-		return errors.Join(r.addEvent(&event), r.noteNoLog(exit.Time), r.db.addViews())
+		return errors.Join(r.addEvent(&event), r.noteNoLog(exit.Time))
 	})
 	if err != nil {
 		return err

@@ -185,7 +185,7 @@ func (r *Reader) stored() (int64, error) {
 	return last - gone, describe(r.path, err)
 }
 
-// suspended returns how long the job was suspended. The rows have differences: their sum is the last value.
+// suspended returns how long the job was suspended. The last snapshots may be without it, because the job is gone.
 func (r *Reader) suspended() (secs rt.Opt[float64], err error) {
 	row, err := r.db.query("SELECT detail FROM event WHERE kind = 'job' AND name = 'sacct' AND status = 'ok' LIMIT 1")
 	if err != nil {
@@ -200,7 +200,7 @@ func (r *Reader) suspended() (secs rt.Opt[float64], err error) {
 		}
 		return secs, nil
 	}
-	usec, err := r.db.queryInt("SELECT sum(job_suspended_us) FROM steady_delta")
+	usec, err := r.db.queryInt("SELECT max(job_suspended_us) FROM (SELECT job_suspended_us FROM snapshot ORDER BY seq DESC LIMIT 100)")
 	if usec > 0 {
 		secs.Set(float64(usec) / 1e6)
 	}
@@ -216,7 +216,7 @@ func (r *Reader) unsent(snapshots int64, delivered time.Time) (int64, error) {
 	if err != nil || sent == 0 {
 		return snapshots, describe(r.path, err)
 	}
-	n, err := r.db.queryInt("SELECT count(*) FROM snapshot_delta WHERE seq > ?", sent)
+	n, err := r.db.queryInt("SELECT count(*) FROM snapshot WHERE seq > ?", sent)
 	return n, describe(r.path, err)
 }
 

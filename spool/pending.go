@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"database/sql/driver"
 	"maps"
 	"slices"
 
@@ -67,27 +68,16 @@ func (p *pending) thin() {
 // counter and each change of the job's phase.
 func boundaries(rows []*rt.Snapshot) []bool {
 	stays := make([]bool, len(rows))
-	var v, last vector
-	var at [numCols]int
+	stored := make([][]driver.Value, len(rows))
 	lists := listCounters{}
 	for i, row := range rows {
-		v.load(row)
+		stored[i] = values(snapshotColumns(row, everyFigure))
 		stays[i] = lists.add(row)
 		if i > 0 && row.Job.Phase != rows[i-1].Job.Phase {
 			stays[i], stays[i-1] = true, true
 		}
-		for col := range numCols {
-			if !deltaColumns[col].counter || !v.ok[col] {
-				continue
-			}
-			if !last.ok[col] {
-				stays[i] = true
-			} else if v.value[col] < last.value[col] {
-				stays[i], stays[at[col]] = true, true
-			}
-			last.ok[col], last.value[col], at[col] = true, v.value[col], i
-		}
 	}
+	markCounters(stored, stays)
 	return stays
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -21,7 +20,6 @@ const (
 	nodeSeldom = 5           // times nodeEvery at most between two checks
 	nodeGrowth = 128 << 20   // bytes by which the directory is assumed to grow in nodeEvery: 1,000 new runs
 	thinAtOnce = 4           // maximum number of stretches that are thinned per commit
-	recent     = 2           // number of newest complete stretches, which are not thinned
 	logReserve = 480 << 10   // bytes for the log and its index (-wal, -shm); both are largest after a stretch was thinned
 	vacuumStep = 256         // maximum number of pages that are returned to the file system per commit
 	freePages  = 32          // number of free pages in a file with which a commit needs no new ones
@@ -34,12 +32,10 @@ type quota struct {
 	forced  bool  // the limit comes from QuotaNode
 	next    int64 // time of the next check of the directory, as Snapshot.Boot
 	thin    *thinner
-	plan    []stretch
-	stuck   map[stretch]bool // stretches from which no snapshot can be dropped
-	err     error            // of the last attempt; the next commit tries again
-	isNoted bool             // the ledger has the error
-	notedAt int64            // time at which an error was last noted, as Snapshot.Boot
-	wall    int64            // Snapshot.Wall of the newest snapshot
+	err     error // of the last attempt; the next commit tries again
+	isNoted bool  // the ledger has the error
+	notedAt int64 // time at which an error was last noted, as Snapshot.Boot
+	wall    int64 // Snapshot.Wall of the newest snapshot
 }
 
 // enforce thins old snapshots if the file is larger than its limit. If that fails, the file
@@ -107,31 +103,18 @@ func (w *Writer) releasePages() error {
 // contentBound returns the limit of the database's content: limit minus the log and its index.
 func contentBound(limit int64) int64 { return max(limit/2, limit-logReserve) }
 
-// thinOne thins the next stretch of the plan; why names the limit for the ledger. It returns false if nothing is left to thin.
+// thinOne thins the next stretch; why names the limit for the ledger. It returns false if nothing is left to thin.
 func (w *Writer) thinOne(why string) (bool, error) {
 	q := &w.quota
 	if q.thin == nil {
 		var err error
-		q.thin, err = newThinner(w.db, w.path)
+		q.thin, err = newThinner(w.db)
 		if err != nil {
 			return false, err
 		}
-		q.stuck = map[stretch]bool{}
 	}
-	if len(q.plan) == 0 {
-		var err error
-		q.plan, err = plan(w.db, q.stuck)
-		if err != nil || len(q.plan) == 0 {
-			return false, err
-		}
-	}
-	next := q.plan[0]
-	q.plan = q.plan[1:]
-	n, err := q.thin.thinStretch(next, why)
-	if err == nil && n == 0 {
-		q.stuck[next] = true
-	}
-	return true, err
+	_, found, err := q.thin.thinNext(why)
+	return found, err
 }
 
 // limitName names the limit for the ledger.
@@ -256,48 +239,6 @@ func usage(c *conn) (used, size int64, err error) {
 	return (pages - free) * pageSize, pages * pageSize, err
 }
 
-// stretches returns, for each stretch, the number (seq) of its first snapshot. It omits the
-// stretches of which all snapshots are in sealed batches. The last stretch has no end yet.
-func stretches(c *conn) ([]int64, error) {
-	sealed, err := lastSealed(c)
-	if err != nil {
-		return nil, err
-	}
-	starts, err := c.queryInts("SELECT 1 UNION SELECT seq FROM keyframe WHERE seq > 1 ORDER BY 1")
-	for len(starts) > 1 && starts[1]-1 <= sealed {
-		starts = starts[1:]
-	}
-	return starts, err
-}
-
-// plan lists pairs of adjacent stretches, the oldest first. Each pair is to be thinned to one
-// stretch. plan lists only the pairs that were thinned least, see detail.
-func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
-	starts, err := stretches(c)
-	if err != nil {
-		return nil, err
-	}
-	starts = starts[:max(len(starts)-recent, min(1, len(starts)))] // the last start left is only the end of a pair
-	for level := 0; level < 64; level++ {
-		var pairs []stretch
-		for i := 0; i+2 < len(starts); i++ {
-			pair := stretch{starts[i], starts[i+2]}
-			if detail(starts[i], starts[i+1]) <= level && detail(starts[i+1], starts[i+2]) <= level && !stuck[pair] {
-				pairs = append(pairs, pair)
-				i++
-			}
-		}
-		if len(pairs) > 0 {
-			return pairs, nil
-		}
-	}
-	return nil, nil
-}
-
-// detail returns the level of thinning of a stretch. At level n the stretch has about one of every
-// 2^n snapshots.
-func detail(first, end int64) int { return bits.Len64(uint64(end-first-1) / keyframeEvery) }
-
 func lastSealed(c *conn) (int64, error) { return c.queryInt("SELECT max(last_seq) FROM batch") }
 
 // thinnedStatus marks the single event that counts the thinned snapshots.
@@ -309,7 +250,7 @@ func noteThinned(c *conn, dropped int64, why string) error {
 	if err != nil {
 		return err
 	}
-	wall, err := c.queryInt("SELECT sum(boot_us + clock_us) FROM snapshot_delta")
+	wall, err := c.queryInt(lastWall)
 	if err != nil {
 		return err
 	}

@@ -274,13 +274,13 @@ func (r *Reader) Live() (bool, error) { return live(r.path) }
 
 // LastSeq is the number of the newest snapshot, 0 if there is none.
 func (r *Reader) LastSeq() (int64, error) {
-	n, err := r.db.queryInt("SELECT max(seq) FROM snapshot_delta")
+	n, err := r.db.queryInt("SELECT max(seq) FROM snapshot")
 	return n, describe(r.path, err)
 }
 
 // Count returns the number of snapshots.
 func (r *Reader) Count() (int64, error) {
-	n, err := r.db.queryInt("SELECT count(*) FROM snapshot_delta")
+	n, err := r.db.queryInt("SELECT count(*) FROM snapshot")
 	return n, describe(r.path, err)
 }
 

@@ -20,7 +20,7 @@ const (
 // with snapshots, none of them has it, and none can ever write again. The first snapshot, and the last ones when the run
 // ends, may use the reserve.
 func (w *Writer) checkReserve(bytes int64) error {
-	isEmpty := w.enc.state.seq == 0
+	isEmpty := w.out.seq == 0
 	if isEmpty || w.closing || w.opts.QuotaNode == 0 {
 		return nil
 	}

@@ -155,7 +155,7 @@ func randomSnapshot(rng *rand.Rand, seq int64) *rt.Snapshot {
 			continue
 		}
 		v := rng.Uint64N(1 << (1 + rng.IntN(50)))
-		if deltaColumns[colOpt+i].unit == kib && rng.IntN(3) > 0 {
+		if _, isKiB := optColumns[i].field.(inKiB); isKiB && rng.IntN(3) > 0 {
 			v = v / kib * kib
 		}
 		p.Set(v)

@@ -59,13 +59,28 @@ type recordTable struct {
 	columns []string
 }
 
-// recordKeys names the columns with the device, step or process of a reading, by table.
-var recordKeys = map[string]string{
-	"device_reading": "device", "gpu_reading": "gpu", "counter_value": "device", "process_value": "process", "step_value": "step",
+// element returns the column with the element of a row of values, or "".
+func (t *recordTable) element() string {
+	name, isValues := strings.CutSuffix(t.name, valueSuffix)
+	if !isValues {
+		return ""
+	}
+	return name
 }
 
 // key returns the number of the column with the series of a row, or rowcodec.None.
-func (t *recordTable) key() int { return slices.Index(t.columns, recordKeys[t.name]) }
+func (t *recordTable) key() int { return slices.Index(t.columns, t.element()) }
+
+// order is the primary key as SQL.
+func (t *recordTable) order() string {
+	if t.name == "run" || t.name == "host" {
+		return "id"
+	}
+	if t.element() != "" {
+		return "seq, " + t.element()
+	}
+	return t.columns[0]
+}
 
 // rows are the table as SQL, without the rows that a record leaves out.
 func (t *recordTable) rows() string {
@@ -79,7 +94,7 @@ func (t *recordTable) rows() string {
 func (t *recordTable) quoted() string { return `"` + strings.Join(t.columns, `", "`) + `"` }
 
 // recordTables returns the tables of a database in the order of a record: those of the run and the
-// host first. Tables without a primary key have the column rowid, to which keyframes refer.
+// host first.
 func (c *conn) recordTables() ([]recordTable, error) {
 	var run rt.Run
 	var host rt.Host
@@ -97,17 +112,12 @@ func (c *conn) recordTables() ([]recordTable, error) {
 			continue
 		}
 		t := recordTable{name: name}
-		hasKey := false
 		err := c.each("PRAGMA table_info("+name+")", nil, func(row []driver.Value) error {
 			t.columns = append(t.columns, fmt.Sprint(row[1]))
-			hasKey = hasKey || row[5] != int64(0)
 			return nil
 		})
 		if err != nil {
 			return nil, err
-		}
-		if !hasKey {
-			t.columns = slices.Insert(t.columns, 0, "rowid")
 		}
 		list = append(list, t)
 	}
@@ -208,11 +218,19 @@ func (r *dump) writeTable(ctx context.Context, number int, t *recordTable) error
 	most := rowcodec.MaxValues / len(t.columns)
 	var rows [][]driver.Value
 	text := 0
+	var cores coreBlobs
 	var failed error // of alter or out
-	err := r.db.stream(ctx, "SELECT "+t.quoted()+" FROM "+t.rows()+" ORDER BY rowid", nil, func(row []driver.Value) error {
+	err := r.db.stream(ctx, "SELECT "+t.quoted()+" FROM "+t.rows()+" ORDER BY "+t.order(), nil, func(row []driver.Value) error {
 		row = slices.Clone(row)
 		var isKept bool
 		isKept, failed = r.alter(t, row)
+		if t.name == coreTable {
+			var err error
+			row[1], err = cores.pack(row[1])
+			if err != nil {
+				return err
+			}
+		}
 		if isKept {
 			rows = append(rows, row)
 			text += textOf(row)
@@ -220,7 +238,7 @@ func (r *dump) writeTable(ctx context.Context, number int, t *recordTable) error
 		isFull := len(rows) >= most || text >= frameText
 		if failed == nil && isFull {
 			failed = r.out.rows(number, t, rows)
-			rows, text = rows[:0], 0
+			rows, text, cores = rows[:0], 0, coreBlobs{}
 		}
 		return failed
 	})

@@ -230,8 +230,12 @@ func (in *recordReader) next() error {
 		return fmt.Errorf("it has %d rows of table %d", count, table)
 	}
 	in.table = int(table)
-	in.rows, err = rowcodec.Decode(content[n+m:], int(count), len(in.tables[table].columns))
-	return err
+	t := &in.tables[table]
+	in.rows, err = rowcodec.Decode(content[n+m:], int(count), len(t.columns))
+	if err != nil {
+		return err
+	}
+	return t.unpackCores(in.rows)
 }
 
 // errRecordEnd is the end of a complete record.
@@ -350,9 +354,6 @@ func (w *Writer) finishRecord() error {
 		return w.Close()
 	}
 	err := w.db.exec("PRAGMA synchronous = NORMAL")
-	if err == nil {
-		err = w.addViews()
-	}
 	if err == nil {
 		err = w.closeEnded()
 	}

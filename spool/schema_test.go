@@ -3,77 +3,11 @@ package spool
 import (
 	"errors"
 	"net/url"
-	"os"
 	"slices"
-	"strings"
 	"testing"
-	"text/template"
 
 	"github.com/resource-tracker/rt"
 )
-
-// schemaSQL is schema/spool.sql with the lists of columns from the table of figures.
-func schemaSQL(t *testing.T) string {
-	t.Helper()
-	list := func(table string, prefix, separator string) string {
-		var names []string
-		for i, c := range deltaColumns {
-			if deltaTables[c.table] == table {
-				name := prefix + c.name
-				if i >= numSums && prefix == "" {
-					name += " REAL"
-				}
-				names = append(names, name)
-			}
-		}
-		return strings.Join(names, separator)
-	}
-	funcs := template.FuncMap{
-		"columns": func(table string) string { return list(table, "", ",\n  ") },
-		"joined":  func(table, alias string) string { return list(table, alias+".", ", ") },
-		"sums":    func() string { return strings.Join(columnNames(sumColumns()), ",\n  ") },
-		"added":   addedSQL,
-	}
-	text, err := os.ReadFile("schema/spool.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	if err := template.Must(template.New("spool.sql").Funcs(funcs).Parse(string(text))).Execute(&out, nil); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
-func sumColumns() []int {
-	list := make([]int, numSums)
-	for i := range list {
-		list[i] = i
-	}
-	return list
-}
-
-// addedSQL lists the figures of the view snapshot: the sums of the differences up to each row, NULL
-// where the figure was not read. A table other than the first has no row where nothing changed, so
-// that its last row counts.
-func addedSQL() string {
-	window := [numTables]string{rt.Steady: "sw", rt.TreeOnly: "tw", rt.GPUOnly: "gw"}
-	var list []string
-	for i, c := range deltaColumns {
-		read := c.name
-		if w := window[c.table]; w != "" {
-			read = "first_value(" + c.name + ") OVER " + w
-		}
-		switch {
-		case i == colBoot, i == colClock:
-		case i >= numSums:
-			list = append(list, read+" AS "+c.name)
-		default:
-			list = append(list, "iif("+read+" IS NULL, NULL, sum("+c.name+") OVER w) AS "+c.name)
-		}
-	}
-	return strings.Join(list, ",\n  ")
-}
 
 // withSecondVersion makes a file of the first version and then adds a migration for the rest of the test.
 func withSecondVersion(t *testing.T) (path string) {

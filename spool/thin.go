@@ -1,257 +1,305 @@
 package spool
 
 import (
-	"errors"
+	"database/sql/driver"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
 
-// stretch is a range of snapshots. It begins at number first, which is 1 or has a keyframe,
-// and ends before the keyframe at number end.
-type stretch struct{ first, end int64 }
+const (
+	stretchKept = 32 // about how many snapshots thinning leaves of a stretch; twice as many of the newest numbers are not thinned
+	thinLevels  = 20
+)
 
-// thinner thins stretches of one database. It does not change the sums at the rows and keyframes
-// that it keeps.
+// stretch is a range of numbers. Thinning leaves snapshots that are apart by so many numbers.
+type stretch struct{ first, last, apart int64 }
+
+// thinner thins one database, stretch by stretch. At level n it leaves one of 4^(n+1) snapshots: if only every second row
+// went, SQLite would free no page.
 type thinner struct {
-	r      *Reader
-	enc    encoder
-	coarse int64 // factor by which the distance between snapshots is larger than usual
+	c      *conn
+	kept   int64             // see stretchKept
+	done   [thinLevels]int64 // by level, up to which number its stretches are thinned
+	merged []mergedColumn
+	drop   []*stmt // in the tables of each snapshot
+	lists  []listThinner
 }
 
-// newThinner thins a database of the newest version.
-func newThinner(c *conn, path string) (*thinner, error) {
-	t := &thinner{r: &Reader{path: path, db: c}, coarse: 1}
-	return t, t.enc.prepare(c)
+// mergedColumn is a column whose values are of the time since the snapshot before.
+type mergedColumn struct {
+	name  string
+	merge func(rows [][]driver.Value, col int) driver.Value
+	col   int // in snapshotColumns
+	set   *stmt
 }
 
-// thinRow is one snapshot of a stretch.
-type thinRow struct {
-	snapshot rt.Snapshot // with CPUs, without devices
-	vector   vector
-	keep     bool
-}
+// listThinner thins the values of a list.
+type listThinner struct{ carry, drop *stmt }
 
-// thin drops the ordinary snapshots of a stretch after number sealed of which the next snapshot
-// has all totals, and removes the keyframes inside the stretch. A stretch that was merged from two
-// stretches of the same detail keeps every second snapshot. thin runs in the transaction of the
-// caller and returns the number of dropped snapshots.
-func (t *thinner) thin(s stretch, sealed int64) (dropped int64, err error) {
-	from, err := t.keyframe(s.first)
-	if err != nil {
-		return 0, err
+func newThinner(c *conn) (*thinner, error) {
+	t := &thinner{c: c, kept: stretchKept}
+	prepare := func(to **stmt, sql string, args ...any) (err error) {
+		*to, err = c.prepare(fmt.Sprintf(sql, args...))
+		return err
 	}
-	to, err := t.keyframe(s.end)
-	if err != nil {
-		return 0, err
-	}
-	list, err := t.read(s)
-	if err != nil || len(list) == 0 {
-		return 0, err
-	}
-	t.choose(s, list, sealed)
-	kept := make(map[int64]bool, len(list))
-	for i := range list {
-		kept[list[i].snapshot.Seq] = list[i].keep
-		if !list[i].keep {
-			dropped++
+	const drop = "DELETE FROM %s WHERE seq > ? AND seq < ?"
+	t.merged = []mergedColumn{{name: "job_mem_interval_peak_kib", merge: highest}, {name: "node_gpu_usage", merge: meanOverTime}, {name: "job_gpu_usage", merge: meanOverTime}}
+	for i := range t.merged {
+		m := &t.merged[i]
+		m.col = slices.Index(columnNamesOf(snapshotColumns(new(rt.Snapshot), everyFigure)), m.name)
+		if err := prepare(&m.set, "UPDATE snapshot SET %s = ? WHERE seq = ?", m.name); err != nil {
+			return nil, err
 		}
 	}
-	if dropped == 0 {
-		return 0, nil
-	}
-	inner, err := t.r.db.queryInts("SELECT seq FROM keyframe WHERE seq > ? AND seq < ?", s.first, s.end)
-	if err != nil {
-		return 0, err
-	}
-	if err := t.write(s, list, from.total); err != nil {
-		return 0, err
-	}
-	for i, table := range readingTables {
-		log := logThinner{table: table.name, kept: kept, keyframes: inner}
-		if err := log.thin(t.r.db, from.rows[i]+1, to.rows[i]+1); err != nil {
-			return 0, fmt.Errorf("thin %s: %w", table.name, err)
+	for _, table := range [...]string{"snapshot", "core_ticks"} {
+		t.drop = append(t.drop, nil)
+		if err := prepare(&t.drop[len(t.drop)-1], drop, table); err != nil {
+			return nil, err
 		}
 	}
-	_, err = t.r.db.change("DELETE FROM keyframe WHERE seq > ? AND seq < ?", s.first, s.end)
-	return dropped, err
-}
-
-// startAt is the position at which a stretch begins.
-type startAt struct {
-	keyframe
-	total sums
-}
-
-// keyframe reads the keyframe at a number. The first snapshot needs none.
-func (t *thinner) keyframe(seq int64) (startAt, error) {
-	if seq == 1 {
-		return startAt{}, nil
-	}
-	it := iterator{of: everything}
-	k, err := t.r.seek(&it, seq)
-	if err == nil && k.seq != seq {
-		err = fmt.Errorf("there is no keyframe at %d", seq)
-	}
-	return startAt{k, it.total}, err
-}
-
-// read reads the snapshots of a stretch.
-func (t *thinner) read(s stretch) ([]thinRow, error) {
-	var list []thinRow
-	lists := listCounters{}
-	for snap, err := range t.r.iterate(background, s.first, s.end-1, everything) {
+	for _, l := range storedLists {
+		columns := sqlNames(l.valueColumns())
+		var of listThinner
+		err := prepare(&of.carry, "INSERT OR IGNORE INTO %[1]s (seq, %[2]s, %[3]s) SELECT ?3, %[2]s, %[3]s FROM %[1]s WHERE seq > ?1 AND seq < ?2 ORDER BY seq DESC",
+			l.values(), l.table(), columns)
+		if err == nil {
+			err = prepare(&of.drop, drop, l.values())
+		}
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, thinRow{})
-		r := &list[len(list)-1]
-		r.vector.load(snap)
-		r.keep = lists.add(snap)
-		cpus := slices.Clone(snap.CPUs)
-		r.snapshot = rt.Snapshot{Seq: snap.Seq, Wall: snap.Wall, Boot: snap.Boot, Reason: snap.Reason,
-			Node: snap.Node, Job: snap.Job, GPU: snap.GPU, Tree: snap.Tree, CPUs: cpus}
+		t.lists = append(t.lists, of)
 	}
-	return list, nil
+	return t, nil
 }
 
-// choose marks the snapshots to keep: the ends of the stretch, snapshots of sealed batches,
-// snapshots with a reason other than tick, the last reading of each column, the first reading of
-// each counter, and both sides of a counter reset and of a change of the job's phase. Of the rest it
-// keeps those that are far enough apart.
-func (t *thinner) choose(s stretch, list []thinRow, sealed int64) {
-	last := len(list) - 1
-	for i := range list {
-		r := &list[i]
-		snap := &r.snapshot
-		r.keep = r.keep || i == 0 || i == last || snap.Reason != rt.ReasonTick || snap.Seq <= sealed
-		if i > 0 && snap.Job.Phase != list[i-1].snapshot.Job.Phase {
-			r.keep, list[i-1].keep = true, true
+// next returns the next stretch: of the snapshots after number sealed it thins the most detailed ones first, and of these the
+// oldest. It returns false if there is none.
+func (t *thinner) next(sealed, newest int64) (level int, s stretch, found bool) {
+	for level := range t.done {
+		from, apart := max(t.done[level], sealed), int64(4)<<(2*level)
+		s := stretch{from + 1, from + t.kept*apart, apart}
+		if s.last <= newest-2*t.kept {
+			return level, s, true
 		}
 	}
-	for col := range numCols {
-		t.chooseColumn(list, col)
+	return 0, stretch{}, false
+}
+
+// thinNext thins the next stretch and records it in the ledger, in one transaction; why names the limit. It returns how many
+// snapshots it dropped, and false if there was no stretch.
+func (t *thinner) thinNext(why string) (dropped int64, found bool, err error) {
+	var level int
+	var s stretch
+	err = t.c.inTx(func() error {
+		sealed, err := lastSealed(t.c) // another process may have sealed a batch since
+		if err != nil {
+			return err
+		}
+		newest, err := t.c.queryInt("SELECT max(seq) FROM snapshot")
+		if err != nil {
+			return err
+		}
+		level, s, found = t.next(sealed, newest)
+		if !found {
+			return nil
+		}
+		dropped, err = t.thin(s)
+		if err != nil || dropped == 0 {
+			return err
+		}
+		return noteThinned(t.c, dropped, why)
+	})
+	if err != nil {
+		return 0, found, err
 	}
-	apart, at := s.apart()*t.coarse, int64(0)
-	for i := range list {
-		seq := list[i].snapshot.Seq
-		list[i].keep = list[i].keep || seq-at >= apart
-		if list[i].keep {
+	if found {
+		t.done[level] = s.last
+	}
+	return dropped, found, nil
+}
+
+// thin drops ordinary snapshots of a stretch. Counters are absolute, so the snapshots that stay have all totals.
+func (t *thinner) thin(s stretch) (dropped int64, err error) {
+	rows, err := t.read(s)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	stays, err := t.choose(s, rows)
+	if err != nil {
+		return 0, err
+	}
+	last := 0 // that stays
+	for i := range rows {
+		if !stays[i] {
+			dropped++
+			continue
+		}
+		if i > last+1 {
+			if err := t.merge(rows[last : i+1]); err != nil {
+				return 0, err
+			}
+		}
+		last = i
+	}
+	return dropped, nil
+}
+
+// read reads the rows of a stretch.
+func (t *thinner) read(s stretch) (rows [][]driver.Value, err error) {
+	columns := columnNamesOf(snapshotColumns(new(rt.Snapshot), everyFigure))
+	err = t.c.each("SELECT "+strings.Join(columns, ", ")+" FROM snapshot WHERE seq BETWEEN ? AND ? ORDER BY seq", []driver.Value{s.first, s.last},
+		func(row []driver.Value) error {
+			rows = append(rows, slices.Clone(row))
+			return nil
+		})
+	return rows, err
+}
+
+// choose marks the snapshots that stay: the ends of the stretch, those with a reason other than tick, the last reading of
+// each column, the first reading of each counter, and both sides of a counter reset and of a change of the job's phase. Of the
+// rest those stay that are far enough apart.
+func (t *thinner) choose(s stretch, rows [][]driver.Value) ([]bool, error) {
+	stays := make([]bool, len(rows))
+	stays[0], stays[len(rows)-1] = true, true
+	for i, row := range rows {
+		stays[i] = stays[i] || row[columnReason] != int64(rt.ReasonTick)
+		if i > 0 && row[columnPhase] != rows[i-1][columnPhase] {
+			stays[i], stays[i-1] = true, true
+		}
+	}
+	markCounters(rows, stays)
+	for col := range rows[0] {
+		for i := len(rows) - 1; i >= 0; i-- {
+			if rows[i][col] != nil {
+				stays[i] = true
+				break
+			}
+		}
+	}
+	if err := t.markFirsts(s, rows, stays); err != nil {
+		return nil, err
+	}
+	at := int64(0)
+	for i, row := range rows {
+		seq, _ := row[columnSeq].(int64)
+		stays[i] = stays[i] || seq-at >= s.apart
+		if stays[i] {
 			at = seq
 		}
 	}
-	carryPeaks(list)
+	return stays, nil
 }
 
-// apart returns the distance between the numbers of kept snapshots, so that as many are kept as
-// there are between two keyframes.
-func (s stretch) apart() int64 {
-	n := int64(1)
-	for 2*n*keyframeEvery <= s.end-s.first {
-		n *= 2
+// markCounters marks the rows with the first reading of each counter, and the rows before and after each fall.
+func markCounters(rows [][]driver.Value, stays []bool) {
+	for _, col := range counterColumns() {
+		prev, before := -1, int64(0)
+		for i, row := range rows {
+			n, ok := row[col].(int64)
+			if !ok {
+				continue
+			}
+			if prev < 0 {
+				stays[i] = true
+			} else if n < before {
+				stays[i], stays[prev] = true, true
+			}
+			prev, before = i, n
+		}
 	}
-	return n
 }
 
-func (t *thinner) chooseColumn(list []thinRow, col int) {
-	prev := -1
-	for i := range list {
-		v := &list[i].vector
-		if !v.ok[col] {
+// markFirsts marks the snapshots with the first reading of each counter in a list.
+func (t *thinner) markFirsts(s stretch, rows [][]driver.Value, stays []bool) error {
+	firsts, err := t.c.queryInts("SELECT min(seq) FROM energy_value WHERE seq BETWEEN ?1 AND ?2 AND energy_uj IS NOT NULL GROUP BY energy UNION "+
+		"SELECT min(seq) FROM perf_value WHERE seq BETWEEN ?1 AND ?2 AND value IS NOT NULL GROUP BY perf", s.first, s.last)
+	for i, row := range rows {
+		seq, _ := row[columnSeq].(int64)
+		stays[i] = stays[i] || slices.Contains(firsts, seq)
+	}
+	return err
+}
+
+// merge deletes the rows between the first and the last. The last one then stands for the time since the first: it gets the
+// highest peak and the mean GPU usage of that time, and the last values of the elements of lists that it has not.
+func (t *thinner) merge(rows [][]driver.Value) error {
+	from, to := rows[0][columnSeq], rows[len(rows)-1][columnSeq]
+	for _, m := range t.merged {
+		v := m.merge(rows, m.col)
+		if v == rows[len(rows)-1][m.col] {
 			continue
 		}
-		if isCounter := deltaColumns[col].counter; isCounter && prev < 0 {
-			list[i].keep = true
-		} else if isCounter && v.value[col] < list[prev].vector.value[col] {
-			list[i].keep, list[prev].keep = true, true
-		}
-		prev = i
-	}
-	if prev >= 0 {
-		list[prev].keep = true
-	}
-}
-
-// write replaces the rows of the stretch by the kept ones. total has the sums before the stretch.
-func (t *thinner) write(s stretch, list []thinRow, total sums) error {
-	for _, table := range deltaTables {
-		if _, err := t.r.db.change("DELETE FROM "+table+" WHERE seq >= ? AND seq < ?", s.first, s.end); err != nil {
+		m.set.bindFrom(0, v, to)
+		if err := m.set.run(); err != nil {
 			return err
 		}
 	}
-	t.enc.state = encoderState{total: total}
-	t.enc.cores = t.enc.cores[:0]
-	for i := range list {
-		if !list[i].keep {
-			continue
+	for _, l := range t.lists {
+		l.carry.bindFrom(0, from, to, to)
+		l.drop.bindFrom(0, from, to)
+		if err := l.carry.run(); err != nil {
+			return err
 		}
-		t.enc.state.seq = list[i].snapshot.Seq
-		if err := t.enc.putScalars(&list[i].snapshot, i == 0); err != nil {
+		if err := l.drop.run(); err != nil {
+			return err
+		}
+	}
+	for _, drop := range t.drop {
+		drop.bindFrom(0, from, to)
+		if err := drop.run(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// thinStretch thins one stretch and records it in the ledger, in one transaction.
-func (t *thinner) thinStretch(s stretch, why string) (dropped int64, err error) {
-	c := t.r.db
-	err = c.inTx(func() error {
-		sealed, err := lastSealed(c) // another process may have sealed a batch since
-		if err != nil {
-			return err
+// meanOverTime returns the mean of the numbers in a column after the first row, each for the time since the row before. It
+// is NULL if there is none.
+func meanOverTime(rows [][]driver.Value, col int) driver.Value {
+	var sum, time float64
+	for i, row := range rows[1:] {
+		v, isRead := number(row[col])
+		now, _ := number(row[columnBoot])
+		before, _ := number(rows[i][columnBoot])
+		if isRead && now > before {
+			sum, time = sum+v*(now-before), time+now-before
 		}
-		dropped, err = t.thin(s, sealed)
-		if err != nil || dropped == 0 {
-			return err
-		}
-		return noteThinned(c, dropped, why)
-	})
-	if errors.Is(err, errNoRoom) {
-		return 0, nil
 	}
-	return dropped, err
+	if time == 0 {
+		return rows[len(rows)-1][col]
+	}
+	return sum / time
 }
 
-// carryPeaks sets the peak of each snapshot that stays to the highest peak since the previous
-// one that stays. The last peak of the stretch must not change, because the sum at the next
-// keyframe must stay the same: therefore the snapshot before it stays, too.
-func carryPeaks(list []thinRow) {
-	last := lastPeak(list, len(list))
-	if last < 0 {
-		return
-	}
-	if before := lastPeak(list, last); before >= 0 {
-		list[before].keep = true
-	}
-	var highest rt.Opt[uint64]
-	for i := range list[:last] {
-		peak := peakOf(&list[i])
-		highest = higher(highest, *peak)
-		if list[i].keep {
-			*peak = highest
-			highest.Clear()
+// highest returns the highest number in a column after the first row, NULL if there is none.
+func highest(rows [][]driver.Value, col int) (most driver.Value) {
+	for _, row := range rows[1:] {
+		if isMore(row[col], most) {
+			most = row[col]
 		}
 	}
+	return most
 }
 
-// higher returns the higher value; an absent one does not count.
-func higher(a, b rt.Opt[uint64]) rt.Opt[uint64] {
-	if !a.Valid() || b.Or(0) > a.Or(0) {
-		return b
+func isMore(a, b driver.Value) bool {
+	x, ok := number(a)
+	if !ok {
+		return false
 	}
-	return a
+	y, isThere := number(b)
+	return !isThere || x > y
 }
 
-func peakOf(r *thinRow) *rt.Opt[uint64] { return &r.snapshot.Job.MemIntervalPeak }
-
-// lastPeak returns the last row before number end that has a peak, -1 if there is none.
-func lastPeak(list []thinRow, end int) int {
-	for i := end - 1; i >= 0; i-- {
-		if peakOf(&list[i]).Valid() {
-			return i
-		}
+func number(v driver.Value) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
 	}
-	return -1
+	return 0, false
 }

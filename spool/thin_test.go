@@ -2,6 +2,8 @@ package spool
 
 import (
 	"errors"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -89,6 +91,40 @@ func TestThinningKeepsFirstReadings(t *testing.T) {
 	}
 }
 
+// The hours of GPUs stay: a snapshot has the mean usage of the time that it stands for.
+func TestThinningKeepsGPUHours(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(8, 9))
+	boot := int64(1e12)
+	var list []*rt.Snapshot
+	for i := range 2000 {
+		boot += 1e6 * (1 + rng.Int64N(2000))
+		s := &rt.Snapshot{Seq: int64(i + 1), Boot: boot, Wall: boot}
+		s.Node.GPUUsage, s.GPU.Usage = rt.Some(4*rng.Float64()), rt.Some(rng.Float64())
+		for c := range 32 {
+			s.CPUs = append(s.CPUs, rt.CPUReading{CPU: c, Times: rt.CPUTimes{User: uint64(i*i*c) * 977}})
+		}
+		list = append(list, s)
+	}
+	small, large := writeBoth(t, 200<<10, list)
+	hours := func(r *Reader) (node, job float64) {
+		for i, err := range rt.Intervals(r.Scalars(t.Context(), 1, 0)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			hours := float64(i.Cur.Boot-i.Prev.Boot) / 3600e9
+			node, job = node+i.Cur.Node.GPUUsage.Or(0)*hours, job+i.Cur.GPU.Usage.Or(0)*hours
+		}
+		return node, job
+	}
+	n, err := small.Count()
+	node, job := hours(small)
+	wantNode, wantJob := hours(large)
+	if math.Abs(node-wantNode) > 1e-9 || math.Abs(job-wantJob) > 1e-9 || n > 1500 || err != nil {
+		t.Errorf("%d snapshots have %v and %v hours, want %v and %v, %v", n, node, job, wantNode, wantJob, err)
+	}
+}
+
 // Batches that are sealed keep their snapshots, and one that was read before they
 // were thinned is not sealed.
 func TestThinningLeavesSealedBatchesAlone(t *testing.T) {
@@ -122,7 +158,7 @@ func TestThinningLeavesSealedBatchesAlone(t *testing.T) {
 		same(t, before[i], s)
 	}
 	next := rt.Batch{Number: 2, FirstSeq: 501, LastSeq: 3000, Rows: 2500, SHA256: sum, Key: "b", SealedAt: start}
-	n, err := r.db.queryInt("SELECT count(*) FROM snapshot_delta WHERE seq BETWEEN 501 AND 3000")
+	n, err := r.db.queryInt("SELECT count(*) FROM snapshot WHERE seq BETWEEN 501 AND 3000")
 	if err != nil || n == 2500 {
 		t.Fatalf("%d snapshots were not thinned, %v", n, err)
 	}
@@ -191,7 +227,7 @@ func TestThinAnEndedRun(t *testing.T) {
 	if err := w.End(testRun()); err != nil {
 		t.Fatal(err)
 	}
-	before := columnSums(t, w.Path())
+	before := lastValues(t, w.Path())
 	large, err := diskUsage(w.Path())
 	if err != nil {
 		t.Fatal(err)
@@ -210,9 +246,9 @@ func TestThinAnEndedRun(t *testing.T) {
 	}
 	got := collect(t, r, int64(n), int64(n))[0]
 	same(t, clone(&m.snap), got)
-	for name, v := range columnSums(t, w.Path()) {
+	for name, v := range lastValues(t, w.Path()) {
 		if before[name] != v {
-			t.Errorf("the sum of %s is %v, was %v", name, v, before[name])
+			t.Errorf("the last %s is %v, was %v", name, v, before[name])
 		}
 	}
 	if dropped, err := r.Thin(0); err != nil || dropped == 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/resource-tracker/rt"
@@ -30,9 +29,8 @@ func (r *Reader) Verify(ctx context.Context) []Problem {
 	defer held.Close()
 	v.integrity(ctx)
 	if len(v.problems) == 0 { // further checks would only repeat it
-		v.devices(ctx)
+		v.elements(ctx)
 		v.snapshots(ctx)
-		v.keyframes(ctx)
 		v.batches()
 		v.ending()
 		v.log()
@@ -87,26 +85,20 @@ func (v *verifier) integrity(ctx context.Context) {
 // maxIntegrity bounds the lines of SQLite that Verify reports.
 const maxIntegrity = 3
 
-// devices looks for readings without a device and for figures without a snapshot.
-func (v *verifier) devices(ctx context.Context) {
-	sql := `
-		SELECT 'device', device FROM device_reading WHERE device NOT IN
-			(SELECT id FROM net UNION ALL SELECT id FROM disk UNION ALL SELECT id FROM mount)
-		UNION SELECT 'gpu', gpu FROM gpu_reading WHERE gpu NOT IN (SELECT id FROM gpu)
-		UNION SELECT 'step', step FROM step_value WHERE step NOT IN (SELECT id FROM step)
-		UNION SELECT 'process', process FROM process_value WHERE process NOT IN (SELECT id FROM process)
-		UNION SELECT 'counter', device FROM counter_value WHERE device NOT IN (SELECT id FROM gpu_process
-			UNION ALL SELECT id FROM fabric UNION ALL SELECT id FROM remote_fs UNION ALL SELECT id FROM energy
-			UNION ALL SELECT id FROM perf)
-		UNION SELECT 'snapshot', seq FROM (SELECT seq FROM steady_delta UNION SELECT seq FROM tree_delta
-			UNION SELECT seq FROM gpu_delta) WHERE seq NOT IN (SELECT seq FROM snapshot_delta)`
+// elements looks for values without an element and for values without a snapshot.
+func (v *verifier) elements(ctx context.Context) {
+	sql := "SELECT 'snapshot', seq FROM core_ticks WHERE seq NOT IN (SELECT seq FROM snapshot)"
+	for _, l := range storedLists {
+		sql += fmt.Sprintf(" UNION SELECT '%[1]s', %[1]s FROM %[2]s WHERE %[1]s NOT IN (SELECT id FROM %[1]s)"+
+			" UNION SELECT 'snapshot', seq FROM %[2]s WHERE seq NOT IN (SELECT seq FROM snapshot)", l.table(), l.values())
+	}
 	err := v.r.db.stream(ctx, sql, nil,
 		func(row []driver.Value) error {
 			v.add("there are readings of %v %v, which is in no table", row[0], row[1])
 			return nil
 		})
 	if err != nil {
-		v.add("the devices cannot be read: %v", err)
+		v.add("the lists cannot be read: %v", err)
 	}
 }
 
@@ -133,40 +125,6 @@ func (v *verifier) snapshots(ctx context.Context) {
 		v.add("the ledger cannot be read: %v", err)
 	case gone != missing:
 		v.add("%d numbers have no snapshot, but %d snapshots were thinned according to the ledger", missing, gone)
-	}
-}
-
-// keyframes compares each one with the sums of the rows before it.
-func (v *verifier) keyframes(ctx context.Context) {
-	it := &iterator{of: selection{columns: &tableColumns}}
-	defer it.close()
-	if err := it.open(ctx, v.r.db, 1, v.last); err != nil {
-		v.add("the snapshots cannot be read: %v", err)
-		return
-	}
-	err := v.r.db.stream(ctx, "SELECT "+keyframeColumns+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
-		var key keyframe
-		var kept sums
-		if err := key.scan(row, &kept); err != nil {
-			return err
-		}
-		next := &it.tables[inMoving].seq
-		for *next != 0 && *next < key.seq {
-			if err := it.next(); err != nil {
-				return err
-			}
-		}
-		if key.seq < 2 || key.seq != *next {
-			v.add("there is a keyframe at %d, but no snapshot", key.seq)
-			return nil
-		}
-		if !slices.Equal(kept[:numSums], it.total[:numSums]) {
-			v.add("keyframe %d differs from the sum of the snapshots before it", key.seq)
-		}
-		return ctx.Err()
-	})
-	if err != nil {
-		v.add("the keyframes cannot be read: %v", err)
 	}
 }
 

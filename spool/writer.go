@@ -29,7 +29,7 @@ type Writer struct {
 	mu     sync.Mutex
 	lock   *liveLock
 	db     *conn // nil once closed
-	enc    encoder
+	out    snapshotWriter
 	begin  *stmt
 	commit *stmt
 	undo   *stmt
@@ -52,7 +52,6 @@ type Writer struct {
 	granted   bool // Options.Access was applied, for the user grantedTo
 	grantedTo rt.Opt[uint64]
 	quota     quota
-	hasViews  bool // the file has its views, see viewsSQL
 	normal    bool // PRAGMA synchronous is NORMAL, as after the first commit: see open
 	sync      logSync
 }
@@ -91,7 +90,7 @@ func (w *Writer) prepare() error {
 			return err
 		}
 	}
-	return w.enc.prepare(w.db)
+	return w.out.prepare(w.db)
 }
 
 // Put copies a snapshot and commits if a commit is due. It commits the first snapshot, and each
@@ -112,7 +111,7 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 	if w.fresh == 1 {
 		w.freshAt = s.Boot
 	}
-	isFirst := w.enc.state.seq == 0 && !w.failing
+	isFirst := w.out.seq == 0 && !w.failing
 	isDue := w.fresh >= w.opts.CommitRows || s.Boot-w.freshAt >= int64(w.opts.CommitInterval)
 	if isFirst || isDue || s.Reason != rt.ReasonTick {
 		w.flush() // a failure is in the ledger; the rows wait
@@ -247,8 +246,6 @@ func (w *Writer) Close() error {
 	lost := err != nil
 	if lost {
 		err = fmt.Errorf("%d snapshots are lost: %w", len(w.rows.rows), err)
-	} else {
-		_ = w.addViews() // nothing is lost: CloseLost tries it again
 	}
 	return errors.Join(err, w.close(!lost))
 }

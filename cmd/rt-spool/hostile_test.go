@@ -91,7 +91,7 @@ func TestNamesDoNotReachTheTerminal(t *testing.T) {
 
 // Every verb refuses a file with a view in the place of a table, and ends.
 func TestHostileSchemaStopsNoVerb(t *testing.T) {
-	for _, table := range []string{"run", "snapshot_delta", "event"} {
+	for _, table := range []string{"run", "snapshot", "event"} {
 		view := "DROP TABLE " + table + "; CREATE VIEW " + table + " AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, i AS seq FROM n"
 		dir := hostileSpool(t, rt.Run{}, view)
 		files, err := filepath.Glob(filepath.Join(dir, "*.db"))
@@ -152,7 +152,7 @@ func TestReportAfterAnotherError(t *testing.T) {
 
 // report and export show the same damage of a file as verify.
 func TestReportOfADamagedFile(t *testing.T) {
-	dir := hostileSpool(t, rt.Run{}, "UPDATE snapshot_delta SET boot_us = 'x' WHERE seq = 3")
+	dir := hostileSpool(t, rt.Run{}, "UPDATE snapshot SET boot_us = 'x' WHERE seq = 3")
 	if status, out := onSpool(t, dir, "verify"); status != exitDamaged || !strings.Contains(out, "2 snapshots can be read: rt-spool export and report show them") {
 		t.Errorf("verify: status %d, %s", status, out)
 	}

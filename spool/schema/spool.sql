@@ -1,70 +1,39 @@
--- The schema of a spool file. See DESIGN.md for the invariants. TestTemplate makes new.db from this
--- file. The lists of columns, in double braces, come from the code.
+-- The schema of a spool file. See DESIGN.md for the invariants. The program strips the comments.
+-- TestSchemaHasTheColumnsOfTheCode compares the columns with the tables of figures.
 
--- What each snapshot adds to the one before: the first row holds the values themselves.
--- NULL: not read. The view snapshot adds the rows up again. A limit of -1 is "no limit".
-CREATE TABLE snapshot_delta (
+-- What was read, a row for each snapshot: counters as the kernel has them, in the unit at the end
+-- of the name. NULL: not read. A limit of -1 is "no limit". A value in KiB may be a fraction.
+CREATE TABLE snapshot (
   seq INTEGER PRIMARY KEY, -- ascending from 1; numbers are missing where snapshots were thinned
-  reason, -- not a difference: 0 tick, 1 first, 2 appeared, 3 last, 4 stop
-  job_phase, -- not a difference: 0 none, 1 pending, 2 present, 3 gone
-  -- boot_us is CLOCK_BOOTTIME, clock_us is CLOCK_REALTIME - CLOCK_BOOTTIME at the start of the run
-  {{columns "snapshot_delta"}},
-  core_ticks BLOB -- per-core counters, see DESIGN.md
+  boot_us, -- CLOCK_BOOTTIME
+  wall_us, -- since the epoch: CLOCK_REALTIME at the start of the run, advanced by the boot clock
+  reason, -- 0 tick, 1 first, 2 appeared, 3 last, 4 stop
+  job_phase, -- 0 none, 1 pending, 2 present, 3 gone
+  node_cpu_user_ticks, node_cpu_nice_ticks, node_cpu_system_ticks, node_cpu_idle_ticks,
+  node_cpu_iowait_ticks, node_cpu_irq_ticks, node_cpu_softirq_ticks, node_cpu_steal_ticks, node_cpus,
+  node_processes, node_mem_total_kib, node_mem_free_kib, node_mem_available_kib, node_buffers_kib,
+  node_cached_kib, node_sreclaimable_kib, node_shmem_kib, node_active_kib, node_inactive_kib,
+  node_swap_total_kib, node_swap_free_kib, node_net_rx_bytes, node_net_tx_bytes, node_disk_read_bytes,
+  node_disk_write_bytes, node_space_total_kib, node_space_available_kib, node_gpus, node_gpu_vram_used_kib,
+  node_gpu_utilized, node_huge_free_kib, node_load1_hundredths, node_cpu_freq_khz, job_cpu_usage_us,
+  job_cpu_user_us, job_cpu_system_us, job_cpu_throttled_us, job_stepd_cpu_usage_us, job_mem_current_kib,
+  job_mem_peak_kib, job_mem_limit_kib, job_swap_kib, job_swap_peak_kib, job_mem_interval_peak_kib,
+  job_anon_kib, job_file_kib, job_shmem_kib, job_kernel_bytes, job_slab_reclaimable_bytes, job_active_kib,
+  job_inactive_kib, job_page_faults, job_major_faults, job_events_high, job_events_max, job_events_oom,
+  job_events_oom_kill, job_pids, job_threads, job_io_read_bytes, job_io_write_bytes, job_cpu_stall_some_us,
+  job_cpu_stall_full_us, job_mem_stall_some_us, job_mem_stall_full_us, job_io_stall_some_us,
+  job_io_stall_full_us, job_suspended_us, job_huge_tlb_kib, job_rdma_handles, job_rdma_objects,
+  job_proc_read_bytes, job_proc_write_bytes, job_voluntary_switches, job_involuntary_switches,
+  tree_cpu_user_ticks, tree_cpu_system_ticks, tree_children, tree_rss_kib, tree_pss_kib, tree_read_bytes,
+  tree_write_bytes, job_gpu_vram_used_kib, job_gpu_utilized, node_read_boot_us, node_gpu_usage REAL,
+  job_gpu_usage REAL
 );
 
--- The same, of figures that seldom change. There is a row where one of them changed, or was
--- read when it was not before, or the other way round; and at every keyframe.
-CREATE TABLE steady_delta (
-  seq INTEGER PRIMARY KEY,
-  {{columns "steady_delta"}}
-);
+-- The counters of the logical CPUs at a snapshot, see package coreticks.
+CREATE TABLE core_ticks (seq INTEGER PRIMARY KEY, cores BLOB);
 
--- The same, of a process tree that is tracked without a job.
-CREATE TABLE tree_delta (
-  seq INTEGER PRIMARY KEY,
-  {{columns "tree_delta"}}
-);
-
--- The same, of GPUs. A usage is not a difference: fractional GPUs in use.
-CREATE TABLE gpu_delta (
-  seq INTEGER PRIMARY KEY,
-  {{columns "gpu_delta"}}
-);
-
--- Where reading may start: the sums over all rows before seq, and the last rowids of the
--- tables of readings before it. The devices and CPUs of this seq are complete.
-CREATE TABLE keyframe (
-  seq INTEGER PRIMARY KEY,
-  device_row, gpu_row, counter_row, step_row, process_row,
-  {{sums}}
-);
-
--- The counters and gauges as they were read.
-CREATE VIEW snapshot AS
-WITH joined AS (
-  SELECT d.*,
-    {{joined "steady_delta" "s"}},
-    {{joined "tree_delta" "t"}},
-    {{joined "gpu_delta" "g"}},
-    count(s.seq) OVER w AS steady_row, count(t.seq) OVER w AS tree_row, count(g.seq) OVER w AS gpu_row
-  FROM snapshot_delta AS d
-  LEFT JOIN steady_delta AS s ON s.seq = d.seq
-  LEFT JOIN tree_delta AS t ON t.seq = d.seq
-  LEFT JOIN gpu_delta AS g ON g.seq = d.seq
-  WINDOW w AS (ORDER BY d.seq ROWS UNBOUNDED PRECEDING)
-)
-SELECT seq,
-  sum(boot_us) OVER w AS boot_us, sum(boot_us + clock_us) OVER w AS wall_us,
-  reason, job_phase,
-  {{added}}
-FROM joined
-WINDOW w AS (ORDER BY seq ROWS UNBOUNDED PRECEDING),
-  sw AS (PARTITION BY steady_row ORDER BY seq ROWS UNBOUNDED PRECEDING),
-  tw AS (PARTITION BY tree_row ORDER BY seq ROWS UNBOUNDED PRECEDING),
-  gw AS (PARTITION BY gpu_row ORDER BY seq ROWS UNBOUNDED PRECEDING);
-
--- Devices: one row for each identity that was seen; a new link speed is a new identity. The ids
--- of interfaces, disks and mounts differ from one another.
+-- Things: one row for each identity that was seen; a new link speed is a new identity. slot is the
+-- place in the list of the first snapshot that has it.
 CREATE TABLE net (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
   name TEXT, mac TEXT, driver TEXT, oper_state TEXT, speed_mbps INTEGER, mtu_bytes INTEGER
@@ -75,93 +44,110 @@ CREATE TABLE disk (
 );
 CREATE TABLE mount (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
-  disk TEXT, mount_point TEXT, fs_type TEXT, total_bytes INTEGER
+  disk TEXT, fs_type TEXT, mount_point TEXT, total_bytes INTEGER
 );
 CREATE TABLE gpu (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
-  uuid TEXT, name TEXT, type TEXT, host TEXT, vram_total_bytes INTEGER, cores INTEGER, detail TEXT,
-  in_job INTEGER -- 1: allocated to the job; NULL: not known
+  uuid TEXT, name TEXT, type TEXT, host TEXT, vram_total_bytes INTEGER, cores INTEGER,
+  in_job INTEGER, -- 1: allocated to the job; NULL: not known
+  detail TEXT
 );
-
--- What they showed, in the order of seq, where it differs from the snapshot before. gone = 1: no
--- longer there. One table, because each table that grows costs a page per commit; the views
--- below give the figures their names.
-CREATE TABLE device_reading (seq INTEGER, device INTEGER, value1 INTEGER, value2 INTEGER, gone INTEGER);
-CREATE TABLE gpu_reading (
-  seq INTEGER, gpu INTEGER, utilization_pct REAL, vram_used_bytes INTEGER,
-  temperature_celsius INTEGER, power_watts REAL, frequency_mhz INTEGER, gone INTEGER
-);
-CREATE VIEW net_reading AS
-  SELECT seq, net.id AS net, name, value1 AS rx_bytes, value2 AS tx_bytes, gone
-  FROM device_reading CROSS JOIN net ON net.id = device;
-CREATE VIEW disk_reading AS
-  SELECT seq, disk.id AS disk, name, value1 AS read_bytes, value2 AS write_bytes, gone
-  FROM device_reading CROSS JOIN disk ON disk.id = device;
-CREATE VIEW mount_reading AS
-  SELECT seq, mount.id AS mount, mount_point, value1 AS available_bytes, value2 AS used_bytes, gone
-  FROM device_reading CROSS JOIN mount ON mount.id = device;
-
--- Like the devices: what it is, and what it showed where that differs from the snapshot before.
 -- Steps of the job and their tasks; task is NULL for the step as a whole.
-CREATE TABLE step (id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, step TEXT, task INTEGER);
-CREATE TABLE step_value (
-  seq INTEGER, step INTEGER, ended INTEGER, cpu_usage_us INTEGER, cpu_user_us INTEGER, cpu_system_us INTEGER,
-  mem_current_kib, mem_peak_kib, anon_kib, file_kib, shmem_kib,
-  page_faults INTEGER, major_faults INTEGER, events_oom_kill INTEGER, pids INTEGER,
-  io_read_bytes INTEGER, io_write_bytes INTEGER, gone INTEGER
-);
+CREATE TABLE step (id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, task INTEGER, step TEXT);
 -- Those processes of the job that used most. start_ticks: after boot, of 10 ms.
 CREATE TABLE process (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
-  pid INTEGER, start_ticks INTEGER, comm TEXT, step TEXT, task INTEGER
+  pid INTEGER, start_ticks INTEGER, task INTEGER, step TEXT, comm TEXT
 );
-CREATE TABLE process_value (
-  seq INTEGER, process INTEGER, user_ticks INTEGER, system_ticks INTEGER, rss_kib, pss_kib,
-  threads INTEGER, read_bytes INTEGER, write_bytes INTEGER, gone INTEGER
-);
--- These share one table of readings; their ids differ from one another.
 CREATE TABLE gpu_process (id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, uuid TEXT, pid INTEGER);
 CREATE TABLE fabric (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
-  device TEXT, port INTEGER, link TEXT, state TEXT, rate_mbps INTEGER
+  port INTEGER, device TEXT, link TEXT, state TEXT, rate_mbps INTEGER
 );
 CREATE TABLE remote_fs (id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, kind TEXT, source TEXT, mount_point TEXT);
 CREATE TABLE energy (
-  id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, source TEXT, domain TEXT, kind TEXT, socket INTEGER
+  id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, source TEXT, kind TEXT, domain TEXT, socket INTEGER
 );
 CREATE TABLE perf (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, "group" TEXT, socket INTEGER, cpu INTEGER, event TEXT
 );
-CREATE TABLE counter_value (seq INTEGER, device INTEGER, value1, value2, value3, value4, gone INTEGER);
 
+-- What each of them showed at a snapshot, a row for each that was there.
+CREATE TABLE net_value (
+  seq INTEGER, net INTEGER, rx_bytes INTEGER, tx_bytes INTEGER, PRIMARY KEY (seq, net)
+) WITHOUT ROWID;
+CREATE TABLE disk_value (
+  seq INTEGER, disk INTEGER, read_bytes INTEGER, write_bytes INTEGER, PRIMARY KEY (seq, disk)
+) WITHOUT ROWID;
+CREATE TABLE mount_value (
+  seq INTEGER, mount INTEGER, available_bytes INTEGER, used_bytes INTEGER, PRIMARY KEY (seq, mount)
+) WITHOUT ROWID;
+CREATE TABLE gpu_value (
+  seq INTEGER, gpu INTEGER, utilization_pct REAL, vram_used_bytes INTEGER,
+  temperature_celsius INTEGER, power_watts REAL, frequency_mhz INTEGER, PRIMARY KEY (seq, gpu)
+) WITHOUT ROWID;
+CREATE TABLE step_value (
+  seq INTEGER, step INTEGER, ended INTEGER, cpu_usage_us INTEGER, cpu_user_us INTEGER, cpu_system_us INTEGER,
+  mem_current_kib, mem_peak_kib, anon_kib, file_kib, shmem_kib,
+  page_faults INTEGER, major_faults INTEGER, events_oom_kill INTEGER, pids INTEGER,
+  io_read_bytes INTEGER, io_write_bytes INTEGER, PRIMARY KEY (seq, step)
+) WITHOUT ROWID;
+CREATE TABLE process_value (
+  seq INTEGER, process INTEGER, user_ticks INTEGER, system_ticks INTEGER, rss_kib, pss_kib,
+  threads INTEGER, read_bytes INTEGER, write_bytes INTEGER, PRIMARY KEY (seq, process)
+) WITHOUT ROWID;
+CREATE TABLE gpu_process_value (
+  seq INTEGER, gpu_process INTEGER, vram_used_bytes INTEGER, utilization_pct REAL, vram_peak_bytes INTEGER,
+  PRIMARY KEY (seq, gpu_process)
+) WITHOUT ROWID;
+CREATE TABLE fabric_value (
+  seq INTEGER, fabric INTEGER, rx_bytes INTEGER, tx_bytes INTEGER, rx_packets INTEGER, tx_packets INTEGER,
+  PRIMARY KEY (seq, fabric)
+) WITHOUT ROWID;
+CREATE TABLE remote_fs_value (
+  seq INTEGER, remote_fs INTEGER, read_bytes INTEGER, write_bytes INTEGER, ops INTEGER, PRIMARY KEY (seq, remote_fs)
+) WITHOUT ROWID;
+CREATE TABLE energy_value (
+  seq INTEGER, energy INTEGER, energy_uj INTEGER, power_watts REAL, PRIMARY KEY (seq, energy)
+) WITHOUT ROWID;
+CREATE TABLE perf_value (
+  seq INTEGER, perf INTEGER, value INTEGER, time_enabled_ns INTEGER, time_running_ns INTEGER, PRIMARY KEY (seq, perf)
+) WITHOUT ROWID;
+
+-- The same with what each is.
+CREATE VIEW net_reading AS
+  SELECT seq, net, name, rx_bytes, tx_bytes FROM net_value JOIN net ON id = net;
+CREATE VIEW disk_reading AS
+  SELECT seq, disk, name, read_bytes, write_bytes FROM disk_value JOIN disk ON id = disk;
+CREATE VIEW mount_reading AS
+  SELECT seq, mount, mount_point, available_bytes, used_bytes FROM mount_value JOIN mount ON id = mount;
+CREATE VIEW gpu_reading AS
+  SELECT seq, gpu, uuid, name, utilization_pct, vram_used_bytes, temperature_celsius, power_watts, frequency_mhz
+  FROM gpu_value JOIN gpu ON id = gpu;
 CREATE VIEW step_reading AS
-  SELECT seq, d.id AS id, d.step AS step, task, ended,
+  SELECT seq, id, d.step AS step, task, ended,
     cpu_usage_us, cpu_user_us, cpu_system_us, mem_current_kib, mem_peak_kib, anon_kib, file_kib, shmem_kib,
-    page_faults, major_faults, events_oom_kill AS oom_kills, pids, io_read_bytes, io_write_bytes, gone
-  FROM step_value AS v CROSS JOIN step AS d ON d.id = v.step;
+    page_faults, major_faults, events_oom_kill AS oom_kills, pids, io_read_bytes, io_write_bytes
+  FROM step_value AS v JOIN step AS d ON id = v.step;
 CREATE VIEW process_reading AS
-  SELECT seq, process, pid, comm, step, task, user_ticks AS cpu_user_ticks, system_ticks AS cpu_system_ticks, rss_kib, pss_kib, threads,
-    read_bytes, write_bytes, gone
-  FROM process_value CROSS JOIN process AS d ON d.id = process;
+  SELECT seq, process, pid, comm, step, task, user_ticks AS cpu_user_ticks, system_ticks AS cpu_system_ticks,
+    rss_kib, pss_kib, threads, read_bytes, write_bytes
+  FROM process_value JOIN process ON id = process;
 CREATE VIEW gpu_process_reading AS
-  SELECT seq, d.id AS gpu_process, uuid AS gpu_uuid, pid, value1 AS vram_used_bytes, value2 AS utilization_pct,
-    value3 AS vram_peak_bytes, gone
-  FROM counter_value CROSS JOIN gpu_process AS d ON d.id = device;
+  SELECT seq, gpu_process, uuid AS gpu_uuid, pid, vram_used_bytes, utilization_pct, vram_peak_bytes
+  FROM gpu_process_value JOIN gpu_process ON id = gpu_process;
 CREATE VIEW fabric_reading AS
-  SELECT seq, d.id AS fabric, d.device AS device, port, value1 AS rx_bytes, value2 AS tx_bytes,
-    value3 AS rx_packets, value4 AS tx_packets, gone
-  FROM counter_value AS v CROSS JOIN fabric AS d ON d.id = v.device;
+  SELECT seq, fabric, device, port, rx_bytes, tx_bytes, rx_packets, tx_packets
+  FROM fabric_value JOIN fabric ON id = fabric;
 CREATE VIEW remote_fs_reading AS
-  SELECT seq, d.id AS remote_fs, kind, source, mount_point, value1 AS read_bytes, value2 AS write_bytes,
-    value3 AS ops, gone
-  FROM counter_value CROSS JOIN remote_fs AS d ON d.id = device;
+  SELECT seq, remote_fs, kind, source, mount_point, read_bytes, write_bytes, ops
+  FROM remote_fs_value JOIN remote_fs ON id = remote_fs;
 CREATE VIEW energy_reading AS
-  SELECT seq, d.id AS energy, source, domain, kind, socket, value1 AS energy_uj, value2 AS power_watts, gone
-  FROM counter_value CROSS JOIN energy AS d ON d.id = device;
+  SELECT seq, energy, source, domain, kind, socket, energy_uj, power_watts
+  FROM energy_value JOIN energy ON id = energy;
 CREATE VIEW perf_reading AS
-  SELECT seq, d.id AS perf, "group", socket, cpu, event, value1 AS value, value2 AS enabled_ns,
-    value3 AS running_ns, gone
-  FROM counter_value CROSS JOIN perf AS d ON d.id = device;
+  SELECT seq, perf, "group", socket, cpu, event, value, time_enabled_ns AS enabled_ns, time_running_ns AS running_ns
+  FROM perf_value JOIN perf ON id = perf;
 
 -- What each came to: its last figures and the highest of its gauges.
 CREATE VIEW step_total AS
@@ -244,47 +230,38 @@ CREATE TABLE batch (
 CREATE VIEW sample AS
 WITH
 reading AS (
-  SELECT s.*,
-    s.node_cpu_user_ticks + s.node_cpu_nice_ticks + s.node_cpu_system_ticks + s.node_cpu_irq_ticks
-      + s.node_cpu_softirq_ticks + s.node_cpu_steal_ticks AS busy,
-    s.node_cpu_idle_ticks + s.node_cpu_iowait_ticks AS idle,
-    s.tree_cpu_user_ticks + s.tree_cpu_system_ticks AS tree,
+  SELECT *,
+    printf('%020d', seq) AS at,
+    node_cpu_user_ticks + node_cpu_nice_ticks + node_cpu_system_ticks + node_cpu_irq_ticks
+      + node_cpu_softirq_ticks + node_cpu_steal_ticks AS busy,
+    node_cpu_idle_ticks + node_cpu_iowait_ticks AS idle,
+    tree_cpu_user_ticks + tree_cpu_system_ticks AS tree,
     -- a job that is pending has used nothing yet
-    iif(s.job_phase = 1, 0, s.job_cpu_usage_us) AS cpu,
-    iif(s.job_phase = 1, 0, s.job_cpu_user_us) AS user,
-    iif(s.job_phase = 1, 0, s.job_cpu_system_us) AS system,
-    -- what each row adds to the last value that was read: the sum of the rows before is that value
-    d.node_cpu_user_ticks + d.node_cpu_nice_ticks + d.node_cpu_system_ticks + d.node_cpu_irq_ticks
-      + d.node_cpu_softirq_ticks + d.node_cpu_steal_ticks AS busy_add,
-    d.node_cpu_idle_ticks + d.node_cpu_iowait_ticks AS idle_add,
-    t.tree_cpu_user_ticks + t.tree_cpu_system_ticks AS tree_add,
-    d.job_cpu_usage_us AS cpu_add, d.job_cpu_user_us AS user_add, d.job_cpu_system_us AS system_add,
-    d.job_io_read_bytes AS io_read_add, d.job_io_write_bytes AS io_write_add,
-    d.job_proc_read_bytes AS proc_read_add, d.job_proc_write_bytes AS proc_write_add,
-    d.node_net_rx_bytes AS rx_add, d.node_net_tx_bytes AS tx_add,
-    d.node_disk_read_bytes AS read_add, d.node_disk_write_bytes AS write_add
-  FROM snapshot AS s JOIN snapshot_delta AS d ON d.seq = s.seq LEFT JOIN tree_delta AS t ON t.seq = s.seq
+    iif(job_phase = 1, 0, job_cpu_usage_us) AS cpu,
+    iif(job_phase = 1, 0, job_cpu_user_us) AS user,
+    iif(job_phase = 1, 0, job_cpu_system_us) AS system,
+    -- what was counted while the job was pending is in no row: the next difference begins at zero
+    iif(job_phase = 1, NULL, job_io_read_bytes) AS io_read, iif(job_phase = 1, NULL, job_io_write_bytes) AS io_write,
+    iif(job_phase = 1, NULL, job_proc_read_bytes) AS proc_read, iif(job_phase = 1, NULL, job_proc_write_bytes) AS proc_write
+  FROM snapshot
 ),
--- The last value before each row, so that a difference spans the rows without a value.
+-- The last value before each row, so that a difference spans the rows without a value: the highest
+-- of the texts that begin with a row's number, and end with its value.
 last AS (
   SELECT *,
-    sum(busy_add) OVER before AS busy_was, sum(idle_add) OVER before AS idle_was, sum(tree_add) OVER before AS tree_was,
-    coalesce(sum(cpu_add) OVER before, zero) AS cpu_was, coalesce(sum(user_add) OVER before, zero) AS user_was,
-    coalesce(sum(system_add) OVER before, zero) AS system_was,
+    substr(max(at || busy) OVER before, 21) AS busy_was, substr(max(at || idle) OVER before, 21) AS idle_was,
+    substr(max(at || tree) OVER before, 21) AS tree_was, substr(max(at || cpu) OVER before, 21) AS cpu_was,
+    substr(max(at || user) OVER before, 21) AS user_was, substr(max(at || system) OVER before, 21) AS system_was,
     max(iif(cpu IS NULL, NULL, boot_us)) OVER before AS cpu_boot_us,
     max(iif(tree IS NULL, NULL, boot_us)) OVER before AS tree_boot_us,
-    -- what was counted while the job was pending is in no row: the next difference begins at zero
-    iif(count(io_read_add) FILTER (WHERE job_phase <> 1) OVER before, sum(io_read_add) OVER before, NULL) AS io_read_was,
-    iif(count(io_write_add) FILTER (WHERE job_phase <> 1) OVER before, sum(io_write_add) OVER before, NULL) AS io_write_was,
-    iif(count(proc_read_add) FILTER (WHERE job_phase <> 1) OVER before, sum(proc_read_add) OVER before, NULL) AS proc_read_was,
-    iif(count(proc_write_add) FILTER (WHERE job_phase <> 1) OVER before, sum(proc_write_add) OVER before, NULL) AS proc_write_was,
-    sum(rx_add) OVER before AS rx_was, sum(tx_add) OVER before AS tx_was,
-    sum(read_add) OVER before AS read_was, sum(write_add) OVER before AS write_was
-  FROM (
+    substr(max(at || io_read) OVER before, 21) AS io_read_was, substr(max(at || io_write) OVER before, 21) AS io_write_was,
+    substr(max(at || proc_read) OVER before, 21) AS proc_read_was, substr(max(at || proc_write) OVER before, 21) AS proc_write_was,
+    substr(max(at || node_net_rx_bytes) OVER before, 21) AS rx_was, substr(max(at || node_net_tx_bytes) OVER before, 21) AS tx_was,
+    substr(max(at || node_disk_read_bytes) OVER before, 21) AS read_was,
+    substr(max(at || node_disk_write_bytes) OVER before, 21) AS write_was,
     -- the counters of a job that was pending began at zero
-    SELECT *, iif(max(job_phase = 1) OVER before, 0, NULL) AS zero FROM reading
-    WINDOW before AS (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-  )
+    iif(max(job_phase = 1) OVER before, 0, NULL) AS zero
+  FROM reading
   WINDOW before AS (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 pair AS (
@@ -295,8 +272,8 @@ pair AS (
     cpu - cpu_was AS cpu_d, tree - tree_was AS tree_d,
     -- each divided first, so that the rows add up to the total
     user / 1000 - user_was / 1000 AS user_d, system / 1000 - system_was / 1000 AS system_d,
-    job_io_read_bytes - coalesce(io_read_was, zero) AS io_read_c, job_proc_read_bytes - coalesce(proc_read_was, zero) AS io_read_p,
-    job_io_write_bytes - coalesce(io_write_was, zero) AS io_write_c, job_proc_write_bytes - coalesce(proc_write_was, zero) AS io_write_p,
+    io_read - coalesce(io_read_was, zero) AS io_read_c, proc_read - coalesce(proc_read_was, zero) AS io_read_p,
+    io_write - coalesce(io_write_was, zero) AS io_write_c, proc_write - coalesce(proc_write_was, zero) AS io_write_p,
     job_cpu_stall_some_us - lag(job_cpu_stall_some_us) OVER w AS cpu_stall_d,
     job_mem_stall_some_us - lag(job_mem_stall_some_us) OVER w AS mem_stall_d,
     job_io_stall_some_us - lag(job_io_stall_some_us) OVER w AS io_stall_d,
@@ -310,10 +287,8 @@ rate AS (
   SELECT *, iif(secs > 0, secs, NULL) AS s,
     (boot_us - cpu_boot_us) / 1e6 AS cpu_s, (boot_us - tree_boot_us) / 1e6 AS tree_s,
     -- the io controller's figure, else what the job's processes counted
-    CASE WHEN job_phase = 1 THEN NULL
-      WHEN io_read_was IS NOT NULL OR io_read_c >= 0 AND proc_read_was IS NULL THEN io_read_c ELSE io_read_p END AS io_read_d,
-    CASE WHEN job_phase = 1 THEN NULL
-      WHEN io_write_was IS NOT NULL OR io_write_c >= 0 AND proc_write_was IS NULL THEN io_write_c ELSE io_write_p END AS io_write_d
+    CASE WHEN io_read_was IS NOT NULL OR io_read_c >= 0 AND proc_read_was IS NULL THEN io_read_c ELSE io_read_p END AS io_read_d,
+    CASE WHEN io_write_was IS NOT NULL OR io_write_c >= 0 AND proc_write_was IS NULL THEN io_write_c ELSE io_write_p END AS io_write_d
   FROM pair
 )
 SELECT seq,

@@ -42,62 +42,30 @@ func vacuum(c *conn) error {
 	}
 }
 
-// coarser lists the factors by which the distance of snapshots can grow further, if the file
-// of an ended run is still too large with stretches of about 128 rows.
-var coarser = []int64{2, 4, 8}
+// keptAtLeast is how many snapshots of a stretch are left, if the file of an ended run is still too large with stretchKept of
+// them.
+const keptAtLeast = stretchKept / 8
 
 func (r *Reader) thin(limit int64) (dropped int64, err error) {
-	t, err := newThinner(r.db, r.path)
+	t, err := newThinner(r.db)
 	if err != nil {
 		return 0, err
 	}
-	stuck := map[stretch]bool{}
 	for {
-		pairs, err := plan(r.db, stuck)
-		if err != nil {
-			return dropped, err
-		}
-		if len(pairs) == 0 {
-			break
-		}
-		n, small, err := t.thinAll(pairs, limit, stuck)
-		dropped += n
-		if small || err != nil {
-			return dropped, err
-		}
-	}
-	for _, t.coarse = range coarser {
-		starts, err := stretches(r.db)
-		if err != nil {
-			return dropped, err
-		}
-		var list []stretch
-		for i := range len(starts) - 1 {
-			list = append(list, stretch{starts[i], starts[i+1]})
-		}
-		n, small, err := t.thinAll(list, limit, stuck)
-		dropped += n
-		if small || err != nil {
-			return dropped, err
-		}
-	}
-	return dropped, nil
-}
-
-// thinAll thins one stretch after the other until the size of the content is at most limit;
-// small reports whether it is. Stretches that cannot be thinned are added to stuck.
-func (t *thinner) thinAll(list []stretch, limit int64, stuck map[stretch]bool) (dropped int64, small bool, err error) {
-	for _, s := range list {
-		used, _, err := usage(t.r.db)
+		used, _, err := usage(r.db)
 		if err != nil || used <= limit {
-			return dropped, err == nil, err
+			return dropped, err
 		}
-		n, err := t.thinStretch(s, "spool.quota_node")
-		if err != nil {
-			return dropped, false, err
-		}
-		stuck[s] = n == 0
+		n, found, err := t.thinNext("spool.quota_node")
 		dropped += n
+		if err != nil {
+			return dropped, err
+		}
+		if !found {
+			t.kept /= 2
+		}
+		if t.kept < keptAtLeast {
+			return dropped, nil
+		}
 	}
-	return dropped, false, nil
 }

@@ -1,5 +1,6 @@
-// Package codec encodes the per-core counters of snapshots for the column core_ticks.
-package codec
+// Package coreticks encodes the counters of the logical CPUs of a snapshot: in the table core_ticks of a spool file by
+// themselves, in a record as differences from the row before.
+package coreticks
 
 import (
 	"encoding/binary"
@@ -40,23 +41,23 @@ func Store(dst []rt.CPUReading, cores []Core) []rt.CPUReading {
 	return dst
 }
 
-// Append encodes a row of core_ticks, usually in less than 2 bytes per core.
+// Append encodes cur. With the cores of a previous row it usually takes less than 2 bytes per core, without them 7.
 //
 // A full row is the byte 0 and, for each core, three varints: the number of cores that are
-// left out before it, its busy ticks and its total ticks. Any other row holds differences
-// from the previous row: the varint 1+T, where T is the number of ticks that most cores
+// left out before it, its busy ticks, and the zigzag difference of its total ticks from the total of the core
+// before it. Any other row holds differences from the previous row: the varint 1+T, where T is the number of ticks that most cores
 // advanced, and for each core the varint of 4 times its busy ticks plus 0, 1 or 2 if it
 // advanced T, T+1 or T-1 ticks, or plus 3 if it advanced T+d ticks; then the zigzag varint
 // of d follows.
 func Append(dst []byte, prev, cur []Core) []byte {
 	if !sameCores(prev, cur) {
 		dst = append(dst, 0)
-		next := 0
+		next, total := 0, uint64(0)
 		for _, c := range cur {
 			dst = binary.AppendUvarint(dst, uint64(c.CPU-next))
 			dst = binary.AppendUvarint(dst, c.Busy)
-			dst = binary.AppendUvarint(dst, c.Total)
-			next = c.CPU + 1
+			dst = binary.AppendVarint(dst, int64(c.Total-total))
+			next, total = c.CPU+1, c.Total
 		}
 		return dst
 	}
@@ -128,10 +129,11 @@ func Decode(cores []Core, row []byte) ([]Core, error) {
 	first := r.next()
 	if first == 0 {
 		cores = cores[:0]
-		next := uint64(0)
+		next, total := uint64(0), uint64(0)
 		for r.more() {
 			cpu := next + r.next()
-			busy, total := r.next(), r.next()
+			busy := r.next()
+			total += unzigzag(r.next())
 			if cpu >= maxCPU || cpu < next {
 				return cores, ErrCores
 			}

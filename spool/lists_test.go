@@ -75,8 +75,8 @@ func TestManyProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i, l := range w.enc.dev.lists {
-		if n := l.size(); n > maxKnown+10 {
+	for i, l := range w.out.lists {
+		if n := l.begin().known; n > maxKnown+10 {
 			t.Errorf("%d identities of list %d are remembered", n, i)
 		}
 	}

@@ -84,16 +84,27 @@ func encode(field any) driver.Value {
 	case *rt.Opt[bool]:
 		return optValue(*p)
 	case inKiB:
-		n, ok := p.Get()
-		if !ok {
-			return nil
-		}
-		return toUnit(int64(n), kib)
+		return kibOf(p)
 	case *bool:
 		if !*p {
 			return nil
 		}
 		return int64(1)
+	case micros:
+		return *p.int64 / 1000
+	case microsOrNone:
+		if *p.int64 == 0 {
+			return nil
+		}
+		return *p.int64 / 1000
+	case tick:
+		t, ok := p.of.Get()
+		if !ok {
+			return nil
+		}
+		return int64(*p.at(&t))
+	case *uint8:
+		return int64(*p)
 	case *uint64:
 		return int64(*p)
 	case *int64:
@@ -113,6 +124,21 @@ func encode(field any) driver.Value {
 		return jsonValue(len(*p), *p)
 	}
 	return nil
+}
+
+// kibOf converts a figure to KiB. One that is not a multiple of 1 KiB is a fraction, which a float64
+// holds exactly. rt.Unlimited is -1 in any unit.
+func kibOf(p inKiB) driver.Value {
+	n, ok := p.Get()
+	switch {
+	case !ok:
+		return nil
+	case n == rt.Unlimited:
+		return int64(-1)
+	case n%kib == 0:
+		return int64(n / kib)
+	}
+	return float64(n) / kib
 }
 
 // textValue returns NULL for an empty text, which means not reported.
@@ -195,7 +221,24 @@ func decodeInt(v int64, field any) bool {
 	case *rt.Opt[bool]:
 		p.Set(v != 0)
 	case inKiB:
-		p.Set(uint64(v * kib))
+		if v == -1 {
+			p.Set(rt.Unlimited)
+		} else {
+			p.Set(uint64(v * kib))
+		}
+	case micros:
+		*p.int64 = v * 1000
+	case microsOrNone:
+		*p.int64 = v * 1000
+	case tick:
+		t := p.of.Or(rt.CPUTimes{})
+		*p.at(&t) = uint64(v)
+		p.of.Set(t)
+	case *uint8:
+		if v < 0 || v > math.MaxUint8 {
+			return false
+		}
+		*p = uint8(v)
 	case *uint64:
 		*p = uint64(v)
 	case *int64:
