@@ -7,7 +7,7 @@ import (
 	"github.com/resource-tracker/rt/format/resourcetracker"
 )
 
-// columns are those of a dialect of the API.
+// columns are the columns of one dialect of the API.
 type columns struct {
 	header string // the first line, with its end
 	// appendRow appends the row of the interval between two snapshots, with its end.

@@ -10,8 +10,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Spooled is a run to deliver. The run has ended, but for a Stream and with DrainOptions.Live it may
-// still be tracked. A change is durable when its method returns. Its errors are those of package spool.
+// Spooled is a run to deliver. The run has ended, but for a Stream and with DrainOptions.Live the
+// tracker may still write it. A change is durable when its method returns. Errors come from package
+// spool.
 type Spooled interface {
 	// Run and Host are what a registration sends.
 	Run() rt.Run

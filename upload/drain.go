@@ -27,8 +27,8 @@ type DrainOptions struct {
 	Scope       rt.Scope      // of the rows of runs that are not registered yet; rt.ScopeJob
 	Tries       int           // requests per step, at most; 5
 	Live        bool          // also upload the committed rows of runs that are still tracked; these runs are not closed
-	// Begin is called once with the number of runs to deliver, and Done for each of them, one call at a time; err is nil
-	// for a delivered one. Both may be nil.
+	// Begin is called once with the number of runs to deliver. Done is called for each run, one
+	// call at a time; err is nil for a delivered run. Both may be nil.
 	Begin func(runs int)
 	Done  func(run string, err error)
 }

@@ -91,8 +91,8 @@ func TestDrainDeliversTheOldestFirstAndLeavesTheRestAlone(t *testing.T) {
 	}
 }
 
-// A run with a file that its owner keeps locked is retried after all others, which do not wait
-// for it, and no request is sent for it.
+// A run whose file stays locked is retried after all other runs. They do not wait, and no request
+// is sent for the locked run.
 func TestLockedRunsAreTriedLast(t *testing.T) {
 	for locks, wantErr := range map[int]error{1: nil, 2: upload.ErrTemporary} {
 		d := dirOf(newRun(1, 5), newRun(2, 5), newRun(3, 5))

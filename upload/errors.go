@@ -90,8 +90,8 @@ func NoAnswer(op string, err error) *Error {
 	return e
 }
 
-// BadStatus returns the Error of an answer with a status that means failure; text is from
-// the answer, of limited length and without secrets (see Excerpt).
+// BadStatus returns the Error of an answer whose status means failure. text comes from Excerpt:
+// limited in length and without secrets.
 func BadStatus(op string, resp *http.Response, text string) *Error {
 	e := &Error{Op: op, Kind: statusKind(resp.StatusCode), Status: resp.StatusCode}
 	e.Undone = resp.Header.Get(HeaderUndone) != ""
@@ -137,7 +137,7 @@ func retryAfter(v string, now time.Time) time.Duration {
 const maxExcerpt = 512
 
 // Excerpt returns a part of an answer for an error message: one line of at most 512 bytes of
-// printable text, in which each secret is redacted.
+// printable text. Secrets are redacted.
 func Excerpt(body []byte, secrets ...string) string {
 	s := strings.ToValidUTF8(string(body), "?")
 	for _, secret := range secrets {

@@ -21,8 +21,8 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// killer breaks off a drain at its n-th call of anything outside: from then on
-// every call fails, as for a process that is no more.
+// killer breaks off a drain at its n-th call of anything outside. From then on every call fails, as
+// for a dead process.
 type killer struct {
 	mu    sync.Mutex
 	calls int
@@ -252,11 +252,10 @@ func snapshot(seq int64) rt.Snapshot {
 	return s
 }
 
-// fakeClient is a receiver's API in memory, and its object store. It is strict: it does not know
-// a run that it has not registered, refuses to close a run twice, and then hides it. If it takes
-// records, it accepts a repeated finish with the same rows, refuses a finish that names another record
-// than the stored one, and accepts one that names none. It refuses a finish that names an object that it
-// lacks.
+// fakeClient is a receiver's API in memory, and its object store. It knows only registered runs,
+// refuses to close a run twice, and hides a closed run. If it takes records, it accepts a repeated
+// finish with the same rows and no record or the stored record, and refuses another record. It
+// refuses a finish that names a missing object.
 type fakeClient struct {
 	mu         sync.Mutex
 	killer     *killer
@@ -276,7 +275,7 @@ type fakeClient struct {
 	slow       time.Duration
 }
 
-// request is one request, of which do is the effect.
+// request is one request; do is its effect.
 func (c *fakeClient) request(ctx context.Context, what string, do func() error) error {
 	return c.killer.step(func() error {
 		n, err := c.enter(ctx, what)

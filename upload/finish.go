@@ -27,8 +27,8 @@ func (r *delivery) closeRun(ctx context.Context) error {
 	if err := r.collectRows(ctx); err != nil {
 		return err
 	}
-	// Ask before the finish whether the receiver still knows the run: after a finish, a 404 may
-	// also mean that the receiver has closed the run.
+	// Ask before the finish whether the receiver still knows the run. After a finish, a 404 may
+	// also mean that the receiver closed the run.
 	isUnheard := r.cred.AccessKey == "" // this process has no answer about the run yet
 	if isUnheard && !finishSent(r.reg) {
 		if err := r.refreshCredentials(ctx); err != nil {
@@ -49,9 +49,9 @@ func (r *delivery) closeRun(ctx context.Context) error {
 	return err
 }
 
-// mayLackObjects reports whether a receiver refused a finish because it may lack objects: it was restored
-// from a backup, and an earlier attempt has uploaded them after that backup. A receiver that takes no
-// records may refuse a repeated finish because it has closed the run.
+// mayLackObjects reports whether a receiver may have refused a finish for missing objects. A
+// receiver that was restored from a backup lacks the objects of later uploads. A receiver that
+// takes no records may refuse a repeated finish because the run is closed.
 func (r *delivery) mayLackObjects(err error) bool {
 	mayBeClosed := finishSent(r.reg) && !r.reg.Record
 	return isOwn(err, http.StatusUnprocessableEntity) && r.skipped > 0 && !r.resend && !mayBeClosed
@@ -199,8 +199,8 @@ func lacksRecord(f Finish, err error) bool {
 	return f.RecordSHA256 != "" && hasStatus(err, http.StatusUnprocessableEntity)
 }
 
-// Status returns the state in which the run ended, in the terms of section 9.2.3: finished for exit
-// code 0, for SIGTERM, and if nothing shows a failure; otherwise failed.
+// Status returns the state in which the run ended, as section 9.2.3 names it. It is finished for
+// exit code 0, for SIGTERM, and if nothing shows a failure; otherwise failed.
 func Status(run *rt.Run) string {
 	switch run.Outcome {
 	case rt.OutcomeOOM, rt.OutcomeTimeout, rt.OutcomeLost:

@@ -23,9 +23,10 @@ func (f *fakeRun) has(status string) bool {
 }
 
 // The receiver does the finish, but its answer is lost. Then a gateway answers 404 to everything.
-// Then the API works again, and hides the closed run. No row is sent twice.
-// A receiver that was restored from a backup gets the objects again that it has confirmed after the backup, also
-// if a finish was sent without an answer. A finish that it refuses all the same ends each drain after one upload.
+// Then the API works again, and hides the closed run. No row is sent twice. A receiver that was
+// restored from a backup gets the objects again that it confirmed after the backup. This holds also
+// after a finish without an answer. If it refuses the finish again, each drain ends after one
+// upload.
 func TestRestoredReceiverGetsItsObjectsAgain(t *testing.T) {
 	for _, isSent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -220,7 +221,7 @@ func TestOnlyTheAPIForgetsARun(t *testing.T) {
 }
 
 // A receiver loses its store after the uploads. The next drain has no answer about the run yet, so
-// it requests credentials before the finish, and the answer shows that the run is lost.
+// it requests credentials before the finish. The answer shows that the run is lost.
 func TestARunThatTheReceiverForgotBeforeItsFinishStartsAgain(t *testing.T) {
 	for _, answer := range []error{fault(upload.Temporary, 429, 0), own(404), own(410)} {
 		synctest.Test(t, func(t *testing.T) {

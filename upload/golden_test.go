@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// The bytes of sealed batches are those of earlier versions: a run of which the first
-// batches were uploaded by an older version continues with the same rows.
+// The bytes of sealed batches equal the bytes of other versions. So a run whose first batches come
+// from another version continues with the same rows.
 func TestTheBytesOfBatchesStay(t *testing.T) {
 	const golden = `job
 1 2-34 30 745 6c2d07ba3a2fcf9eedbde451cb3512a28874e1309b715dff544486fc0fc94427

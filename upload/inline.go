@@ -18,10 +18,10 @@ const inlineKey = "inline"
 // with one per second.
 const inlineRows = 3600
 
-// collectRows puts the rows into the object store, where the finish refers to them, or into the
-// finish itself if nothing was uploaded and the run is short (section 9.2.3). Batches that
-// were sealed for the store may be in it although no answer has confirmed it: they are
-// uploaded again, and sent inline only if that fails.
+// collectRows puts the rows into the object store for the finish to name. If nothing was uploaded
+// and the run is short, the rows go into the finish itself (section 9.2.3). Batches that were
+// sealed for the store may be there without a confirmation: collectRows uploads them again, and
+// sends them inline only if that fails.
 func (r *delivery) collectRows(ctx context.Context) error {
 	sealed, err := r.spooled.Batches()
 	if err != nil {

@@ -18,8 +18,8 @@ func (d liveDir) Runs(ctx context.Context) ([]upload.Entry, error) {
 	return list, err
 }
 
-// TestLiveRuns: a run that is tracked is left alone, or uploaded as far as it is and
-// not finished; what comes later follows what was sent.
+// TestLiveRuns: a tracked run is left alone, or uploaded up to its last row and not finished. Later
+// rows follow the sent rows.
 func TestLiveRuns(t *testing.T) {
 	whole := newRun(1, 30)
 	run := &fakeRun{run: whole.run, snaps: whole.snaps[:15]}

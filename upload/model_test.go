@@ -40,8 +40,8 @@ var answers = []struct {
 	{"503", func() error { return fault(upload.Temporary, 503, 0) }, false},
 }
 
-// states are the states of a run in docs/guarantees.md, each reached by a drain that fails at a
-// request, before or after the receiver has acted. In the state lost, which no answer shows, the
+// states are the states of a run in docs/guarantees.md. A drain reaches each state by a failure at
+// a request, before or after the receiver acts. In the state lost, which no answer shows, the
 // receiver has lost the run.
 var states = []struct {
 	name, fails string
@@ -78,9 +78,9 @@ func (p path) String() string {
 		states[p.state].name, p.request, answers[p.answer].name, p.stays, p.at, p.late, p.closedAs, p.takes)
 }
 
-// TestModelOfDelivery checks the table of docs/guarantees.md: each state, with each class of answer
-// to each request, and a crash before and after each write and each request. Later drains to a
-// strict receiver without faults deliver the run once, and report each problem.
+// TestModelOfDelivery checks the table of docs/guarantees.md: each state with each class of answer
+// to each request. It also tries a crash before and after each write and each request. Later drains
+// to a strict receiver without faults deliver the run once, and report each problem.
 func TestModelOfDelivery(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // each drain makes the buffers of a worker
 	first, paths := random.Below(t, crashStep()), 0

@@ -35,8 +35,8 @@ func (b recordBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// sendRecord stores the record of the run at the receiver, in the place of an earlier one, and
-// returns its SHA-256, also if it cannot be stored.
+// sendRecord replaces the record of the run at the receiver. It returns the record's SHA-256, also
+// if the receiver cannot store the record.
 func (r *delivery) sendRecord(ctx context.Context) (sum string, err error) {
 	body := &r.buf.record
 	body.Reset()
@@ -90,9 +90,9 @@ func (r *delivery) attachRecord(ctx context.Context, f *Finish) error {
 	return err
 }
 
-// isRecordLost reports whether no attempt can deliver the record: it is too large, its file is
-// damaged, the receiver refuses its content, the receiver or a proxy refuses its size, or the receiver has
-// a newer record of the run. The rows of the run do not need it.
+// isRecordLost reports whether no attempt can deliver the record. Its file is damaged, or the
+// record is too large, or the receiver or a proxy refuses it, or the receiver has a newer one. The
+// run's rows do not need the record.
 func isRecordLost(err error) bool {
 	isRefused := hasStatus(err, http.StatusRequestEntityTooLarge, http.StatusConflict, http.StatusUnprocessableEntity)
 	return errors.Is(err, errRecordTooLarge) || isDamaged(err) || isRefused || isContentRefused(err)

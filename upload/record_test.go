@@ -90,8 +90,8 @@ func TestRecordIsDamagedOnItsWay(t *testing.T) {
 	}
 }
 
-// A record that the receiver or a proxy refuses does not keep the rows on the node: the run is delivered
-// without it, with an event and a message. That holds for a repeated finish too.
+// A record that the receiver or a proxy refuses does not keep the rows on the node. The run is
+// delivered without its record, with an event and a message. That holds for a repeated finish too.
 func TestRecordIsRefused(t *testing.T) {
 	for status, code := range map[int]string{http.StatusBadRequest: "InvalidRequest", http.StatusConflict: "OperationAborted", http.StatusRequestEntityTooLarge: ""} {
 		for _, repeated := range []bool{false, true} {
@@ -207,8 +207,8 @@ func TestFiguresTooLarge(t *testing.T) {
 	}
 }
 
-// A receiver of records that hides closed runs: the record of a repeated finish cannot be sent, and
-// the answer to the finish decides, as without records.
+// A receiver of records hides closed runs. The record of a repeated finish cannot be sent, and the
+// answer to the finish decides, as without records.
 func TestRecordOfAHiddenRun(t *testing.T) {
 	for _, status := range []int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity} {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // register registers the run, unless it is registered. It saves the intent before it sends the
 // request. There is no idempotency key: if the response is lost, the receiver may keep a run that
-// is never finished, and the next attempt counts as a possible duplicate. register also saves the
+// never finishes. So the next attempt counts as a possible duplicate. register also saves the
 // scope, which never changes again, so that all batches have the same figures.
 func (r *delivery) register(ctx context.Context) error {
 	reg, known, err := r.spooled.Registration()

@@ -21,9 +21,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/requests.txtar again")
 
-// A receiver that does not take records gets the same requests as before there were records, also if it
-// announces other extensions, another version, or speaks the other dialect. A receiver that takes them
-// also gets the record, and the finish names it.
+// A receiver without records gets the same requests whether it announces other extensions,
+// announces another version, or speaks the other dialect. A receiver of records also gets the
+// record, and the finish names it.
 func TestRequests(t *testing.T) {
 	const golden = "testdata/requests.txtar"
 	want, err := txtar.ParseFile(golden)

@@ -10,9 +10,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// endpoint is one of the two servers of Drain. It does all retries: requests are sent again
-// after a growing pause with jitter, and after several failures in a row without any answer
-// the endpoint counts as down.
+// endpoint is one of the two servers of Drain. It does all retries: it repeats a request after a
+// growing pause with jitter. After several failures in a row without any answer it counts as down.
 type endpoint struct {
 	name  string
 	tries uint            // requests per call, at most
@@ -71,9 +70,8 @@ func (e *endpoint) countFailures(ctx context.Context, err error) {
 	}
 }
 
-// pause is exponential with jitter, from half a second to half a minute, added to
-// Retry-After: 10,000 nodes with a Retry-After of 60 seconds must not retry in the same
-// instant.
+// pause is exponential with jitter, from half a second to half a minute. It is added to
+// Retry-After, so that 10,000 nodes with the same Retry-After do not retry in the same instant.
 type pause struct {
 	exp     *backoff.ExponentialBackOff
 	atLeast time.Duration

@@ -74,7 +74,7 @@ func (r *rows) advance(ctx context.Context, to int64, visit func(prev, cur *rt.S
 	return ctx.Err()
 }
 
-// skipTo reads up to snapshot `to`, the rows of which have been uploaded.
+// skipTo reads up to snapshot `to`, whose rows are uploaded.
 func (r *rows) skipTo(ctx context.Context, to int64) error {
 	err := r.advance(ctx, to, func(_, _ *rt.Snapshot) (bool, error) { return true, nil })
 	if err == nil && r.seq != to {

@@ -9,9 +9,8 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// A site changes drain.scope between two uploads of a run that is tracked: the run
-// stays with the scope that it was registered with, to its last batch and wherever
-// it is registered again, and what is sent again has the same bytes.
+// A site changes drain.scope between two uploads of a tracked run. The run keeps the scope of its
+// first registration, also when it is registered again. What is sent again has the same bytes.
 func TestARunKeepsItsScope(t *testing.T) {
 	whole := newRun(1, 40)
 	want := map[rt.Scope][]string{} // the bodies of a run with an unchanged scope

@@ -9,9 +9,9 @@ import (
 // warnAfter is the number of failures in a row after which a stream warns (section 9.2.2).
 const warnAfter = 3
 
-// Stream delivers one run while its tracker writes it, in the same steps and with the same
-// ledger as Drain, so a later Drain can continue the delivery. Rows that cannot be sent stay in
-// the spool. Only one goroutine at a time may use a Stream.
+// Stream delivers one run while its tracker writes it. The steps and the ledger are Drain's, so a
+// later Drain can continue the delivery. Rows that cannot be sent stay in the spool. Only one
+// goroutine at a time may use a Stream.
 type Stream struct{ r *delivery }
 
 // NewStream returns a Stream. It uses the options BatchRows, Tries and Scope.
@@ -33,9 +33,8 @@ func (s *Stream) Sync(ctx context.Context, run Spooled) error {
 	return s.r.doRegistered(ctx, s.r.uploadBatches)
 }
 
-// Finish delivers the rest of the run, which has ended, and closes it at the receiver: inline
-// if nothing was uploaded and the run is short. After an error the run waits in the spool
-// for the next Drain.
+// Finish delivers the rest of the ended run and closes it at the receiver. A short run without
+// uploads is sent inline. After an error the run waits in the spool for the next Drain.
 func (s *Stream) Finish(ctx context.Context, run Spooled) error {
 	s.r.setSpooled(run)
 	s.r.mayInline = true

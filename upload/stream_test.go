@@ -37,8 +37,8 @@ func text(t *testing.T, packed []byte) string {
 	return b.String()
 }
 
-// T-STR-03: the finish names the URIs of all batches that were uploaded, in order
-// and once each, also where uploads failed in between; their rows are all rows.
+// T-STR-03: the finish names the URIs of all uploaded batches, in order and once each, also after
+// failed uploads. Their rows are all rows.
 func TestT_STR_03(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeClient{fault: func(what string, n int) error {
@@ -188,7 +188,7 @@ func TestUploadedOrLongRunsGoThroughTheStore(t *testing.T) {
 	}
 }
 
-// ticking is a run of which there is a snapshot more every ten seconds.
+// ticking is a run that gets one more snapshot every ten seconds.
 type ticking struct {
 	*fakeRun
 	began time.Time
@@ -198,9 +198,9 @@ func (r ticking) LastSeq() (int64, error) {
 	return 1 + int64(time.Since(r.began)/(10*time.Second)), nil
 }
 
-// Section 9.2.2: a failed upload is retried, three failures in a row are reported
-// once, and all that waited is sent when the store is back. A receiver that is missing at
-// the start is reported at once, and the registration is retried.
+// Section 9.2.2: a failed upload is retried, and three failures in a row are reported once. When
+// the store is back, all waiting rows are sent. A receiver that is missing at the start is reported
+// at once, and the registration is retried.
 func TestStreamKeepsWhatItCannotSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -26,7 +26,8 @@ type Summary struct {
 	Bytes int64 `json:"bytes"` // uploaded by this drain, compressed
 
 	// PossibleDuplicates counts the runs that were registered again, after a request without an
-	// answer or because the receiver no longer knew the run: it may hold a second run that never ends.
+	// answer or because the receiver forgot the run. The receiver may hold a second run that never
+	// ends.
 	PossibleDuplicates int `json:"possible_duplicates"`
 	// FinishUnconfirmed counts the runs that are delivered although no answer confirmed their
 	// finish: the receiver refused to close them a second time.

@@ -189,8 +189,8 @@ func (d *deaf) Finish(ctx context.Context, f upload.Finish) error {
 	return err
 }
 
-// Accounting may know how a run ended only after its finish was sent and the answer
-// lost: the run is finished as it is known then.
+// Accounting may learn the end of a run after its finish was sent and the answer was lost. The
+// repeated finish has that end.
 func TestTheEndIsKnownBetterTheSecondTime(t *testing.T) {
 	s := newSite(t, upload.DialectSpec)
 	s.meddle = func(w http.ResponseWriter, r *http.Request, _ http.Handler) { s.lenient.ServeHTTP(w, r) }
@@ -232,8 +232,8 @@ func (k killed) Put(ctx context.Context, uri string, c upload.Credentials, body 
 	return k.step(func() error { return k.store.Put(context.WithoutCancel(ctx), uri, c, body) })
 }
 
-// A drain that is killed at any of its calls, before or after the call took effect,
-// is made up for by the next one: each run finished once, every row there once.
+// A drain is killed at each of its calls, before or after the call takes effect. The next drain
+// makes up for it: each run finished once, every row there once.
 func TestKilledAtEveryStep(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for at, alive := 1+random.Below(t, crashStep()), false; !alive; at += crashStep() {

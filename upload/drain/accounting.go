@@ -14,9 +14,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Accounting completes ended runs from Slurm's accounting: in one drain, one call for how
-// all of them ended, one for their names, and then calls for what they have used. If sacct fails, the runs
-// are delivered as they are.
+// Accounting completes ended runs from Slurm's accounting. A drain asks once how all runs ended,
+// once for the names, and then for the resources that the jobs used. If sacct fails, the drain
+// delivers the runs as they are.
 type Accounting struct {
 	Sacct    string // path of the program; empty: accounting is not used
 	Deadline time.Duration

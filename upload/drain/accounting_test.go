@@ -145,8 +145,8 @@ func runAt(t *testing.T, path string) rt.Run {
 	return r.Run()
 }
 
-// TestAccountingCompletesRuns: what the Epilog does not know comes from sacct, in one call for
-// all jobs, also those of dead trackers, one call for their names and one for what they used.
+// TestAccountingCompletesRuns: what the Epilog does not know comes from sacct, also for dead
+// trackers. All jobs share one call for the outcomes, one for the names and one for the use.
 func TestAccountingCompletesRuns(t *testing.T) {
 	start := time.Unix(1795168800, 0)
 	at := func(job int) time.Time { return start.Add(time.Duration(job) * time.Minute) }

@@ -30,8 +30,8 @@ type Directory struct {
 	Again time.Time
 }
 
-// locked shows the directory to upload.Drain. It holds the directory's lock from the
-// moment that it lists the runs: not while the drain waits for its start.
+// locked shows the directory to upload.Drain. Runs takes its lock, so that a drain that waits for
+// its start holds no lock.
 type locked struct {
 	*Directory
 	endpoint  string       // of the receiver
@@ -217,10 +217,10 @@ func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter up
 	return d, errors.Join(err, removeErr, l.unlock())
 }
 
-// Plan returns what a drain would do with a file at this moment: "deliver", "close and
-// deliver", "upload", "remove", "leave", or "" for nothing at all. live is whether it
-// uploads runs that are still tracked. record is whether the drain would send the complete record:
-// "yes", "no", "if taken" before the receiver has answered the registration, or "" if it sends nothing.
+// Plan returns what a drain would do with a file at this moment: "deliver", "close and deliver",
+// "upload", "remove", "leave", or "" for nothing. live is whether the drain uploads runs that are
+// still tracked. record is whether the drain would send the complete record: "yes", "no", or "" if
+// the drain sends nothing. It is "if taken" before the receiver answers the registration.
 func (dir *Directory) Plan(e *spool.Entry, live bool) (action, record string) {
 	action = dir.action(e, live)
 	switch action {

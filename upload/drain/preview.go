@@ -17,7 +17,7 @@ type Preview struct {
 }
 
 // Preview returns what a drain would send of a run, or nil if the file is not readable. It changes
-// nothing. For the dialect "auto" the registration is that of the first attempt.
+// nothing. For the dialect "auto" the registration is the first attempt's.
 func (dir *Directory) Preview(e *spool.Entry, dialect string) *Preview {
 	if e.Err != nil {
 		return nil

@@ -26,16 +26,16 @@ const (
 
 func (d Disclosure) hides() bool { return d == Pseudonym || d == None }
 
-// Privacy decides which names leave a node when a run is delivered. The zero value sends all of them.
+// Privacy decides which names leave a node when a run is delivered. With the zero value all leave.
 //
-// If one kind of names is hidden, a field leaves only if this package knows that it has no other names: numbers, ids,
-// states, facts of the machine, and the names below as their Disclosure says. A text that a user or another program has
-// written does not leave. Directories are hidden with users, and the name of a job or a directory if it has a hidden
-// name in it.
+// If one kind of names is hidden, a field leaves only if this package knows that it has no other
+// names. Such fields are numbers, ids, states, facts of the machine, and the names below as their
+// Disclosure says. A text that a user or another program wrote does not leave. Directories are
+// hidden with users, and so is the name of a job or a directory that contains a hidden name.
 //
-// Names of hosts, clusters, accounts, partitions and QOS and the ids of jobs and runs always leave,
-// except for an account, a partition or a QOS that has the name of the user. One that contains this name, such as
-// alice-lab, is of many users and leaves: it must be the same in the runs of all of them.
+// Names of hosts, clusters, accounts, partitions and QOS and the ids of jobs and runs always leave.
+// The exception is an account, a partition or a QOS with the name of the user. An account that
+// contains this name, such as alice-lab, has many users and leaves the same in all their runs.
 type Privacy struct {
 	Users       Disclosure // names of users and their groups; their numbers leave only if this is Plain
 	Jobs        Disclosure // names of jobs
@@ -70,8 +70,8 @@ func (p *Privacy) Hides() bool {
 	return p.Users.hides() || p.Jobs.hides() || p.Directories.hides() || p.Commands.hides()
 }
 
-// kind is a kind of names. It begins a pseudonym, and makes the pseudonyms of one kind differ from
-// those of another.
+// kind is a kind of names. It begins a pseudonym, so that one name has another pseudonym in each
+// kind.
 type kind string
 
 const (
@@ -117,8 +117,8 @@ func (p *Privacy) disclose(how Disclosure, k kind, name string) string {
 	return name
 }
 
-// Disguise is a Privacy applied to one run: it hides what does not leave of the run itself and of
-// all that was recorded about it. A new Disguise of the same run gives the same texts.
+// Disguise is a Privacy applied to one run and to all that was recorded about the run. A new
+// Disguise of the same run gives the same texts.
 type Disguise struct {
 	*Privacy
 	user  string         // name of the user, which an account can have too
@@ -170,8 +170,8 @@ const (
 	tagJobName = "slurm_job_name"
 )
 
-// hideMetadata returns the metadata that leaves: the name of the job, the external id, and what comes from other
-// fields of the run, as these leave. What a user has set does not leave.
+// hideMetadata returns the metadata that leaves: the name of the job, the external id, and what
+// comes from other fields of the hidden run. What a user sets does not leave.
 func (d *Disguise) hideMetadata(run *rt.Run, hidden rt.Run) rt.Metadata {
 	was, now := *run, hidden
 	was.Meta, now.Meta = rt.Metadata{}, rt.Metadata{}

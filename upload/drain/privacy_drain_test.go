@@ -71,8 +71,8 @@ func (w *witness) serve(out http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(out, "{}")
 }
 
-// privateRun puts a run into the spool, of which everything has the names of fullRun; it is tracked
-// until the function that is returned is called.
+// privateRun puts a run into the spool whose every text has the names of fullRun. The run is
+// tracked until end is called.
 func privateRun(t *testing.T, dir string, job uint64, start time.Time) (path string, end func()) {
 	t.Helper()
 	run := rt.Run{
@@ -210,7 +210,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// namedRun puts an ended run into the spool, of which the run and all that it has read have names.
+// namedRun puts an ended run into the spool. The run and all its readings have names.
 func namedRun(t *testing.T, dir string) (path string) {
 	t.Helper()
 	run, list := runtest.Job()

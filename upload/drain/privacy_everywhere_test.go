@@ -57,8 +57,8 @@ var markedTexts = []string{
 	"qzxwv comment",
 }
 
-// markedRun makes a run of which each text has names. If onlyTags is set, its fields have none, as those of
-// a run of which sacct knows nothing.
+// markedRun makes a run whose every text has names. If onlyTags is set, only the tags have names,
+// as for a run that sacct does not know.
 func markedRun(onlyTags bool, start time.Time) rt.Run {
 	run := rt.Run{
 		Identity: rt.Identity{Cluster: "lab", JobID: rt.Some[uint64](1), Step: "0", Node: "n1", BootID: "another", Start: start},
@@ -87,7 +87,7 @@ func markedRun(onlyTags bool, start time.Time) rt.Run {
 	return run
 }
 
-// markedSpool puts a run into a spool, of which all tables have names.
+// markedSpool puts a run into a spool. All tables of the run have names.
 func markedSpool(t *testing.T, dir string, onlyTags bool) {
 	t.Helper()
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)

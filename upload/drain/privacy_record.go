@@ -39,8 +39,8 @@ var plainTables = []string{"net", "disk", "gpu", "gpu_process", "fabric", "energ
 // plainColumns are the columns of other tables that leave as they are.
 var plainColumns = []string{"process.step", "mount.disk", "mount.fs_type", "remote_fs.kind"}
 
-// Text returns a text of the spool file of the run as it leaves: the value of a column of a table
-// other than run, host, event and record. A text of an unknown table does not leave.
+// Text returns what leaves of a text in the spool file. The text is in a column of a table other
+// than run, host, event and record. A text of an unknown table does not leave.
 func (d *Disguise) Text(table, column, value string) string {
 	isPlain := !d.Hides() || slices.Contains(plainTables, table) || slices.Contains(plainColumns, table+"."+column)
 	switch {
@@ -72,8 +72,8 @@ func (d *Disguise) mountPath(path string) string {
 	return fmt.Sprintf("%s%d", gone, d.paths[path])
 }
 
-// eventKinds are the kinds of the events of a tracker. The names of these events are those of sensors and the like, which
-// the report looks for, or paths.
+// eventKinds are the kinds of the events of a tracker. The names of these events are paths, or
+// names of sensors and the like that the report looks for.
 var eventKinds = []string{"sensor", "gap", "spool", "tracker", "job", "drain"}
 
 // plainDetails lists the events with a detail that leaves: figures that the report parses, and texts of rt itself.
@@ -115,8 +115,8 @@ func (d *Disguise) Event(e *rt.Event) {
 	}
 }
 
-// Registration returns the registration of the run, a JSON text, as it leaves: facts of the host and its cloud, the
-// number of the process, and the metadata of the run as it leaves.
+// Registration returns the registration as it leaves, a JSON text. It has facts of the host and its
+// cloud, the number of the process, and the metadata.
 func (d *Disguise) Registration(text []byte) ([]byte, error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -138,7 +138,7 @@ func (d *Disguise) Registration(text []byte) ([]byte, error) {
 	return json.Marshal(kept)
 }
 
-// Summary returns the summary of the run, a JSON text, as it leaves; nil if it is not that of a drain.
+// Summary returns the JSON text of a drain's summary as it leaves, or nil for any other summary.
 func (d *Disguise) Summary(text []byte) []byte {
 	var f report.DeliveredFigures
 	if json.Unmarshal(text, &f) != nil {

@@ -179,7 +179,7 @@ func TestEveryFieldHasAClass(t *testing.T) {
 	}
 }
 
-// The tags are those of the run's other fields, whatever package slurm makes of them.
+// The tags match the run's other fields, whatever package slurm makes of them.
 func TestTagsOfARun(t *testing.T) {
 	run := fullRun(t)
 	slurm.Update(&run, func(run *rt.Run) { run.WorkDir = "/home/alice/secret/" + strings.Repeat("long/", 300) }) // the tag is cut
@@ -440,8 +440,8 @@ func TestEventOfARecord(t *testing.T) {
 	}
 }
 
-// The names of accounts, partitions and QOS leave also if a job or a group has the same name, but not that of a
-// user.
+// The name of an account, a partition or a QOS leaves, also if a job or a group has the same name.
+// A user's name does not leave.
 func TestPublicLabels(t *testing.T) {
 	run := rt.Run{Identity: rt.Identity{Cluster: "lab"}, Allocation: rt.Allocation{
 		Scheduler: "slurm", User: "alice", Group: "physics", Account: "physics", Partition: "debug-x", QOS: "debug",
@@ -461,8 +461,8 @@ func TestPublicLabels(t *testing.T) {
 	}
 }
 
-// An account with a part that is the name of one of its users is the same in the runs of all of them, so that its
-// coordinators see all of its jobs.
+// An account whose name contains the name of one user is the same in the runs of all users. So its
+// coordinators see all jobs of the account.
 func TestAccountsOfManyUsers(t *testing.T) {
 	for _, user := range []string{"alice", "bob", `LAB\Alice`} {
 		for _, how := range []Disclosure{Pseudonym, None} {

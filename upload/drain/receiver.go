@@ -1,6 +1,5 @@
-// Package drain sends runs for resource-tracker and rt-spool: the clients of a
-// receiver, the stream of a run that is recorded, and
-// the drain of a spool directory, with what sacct adds to its runs.
+// Package drain sends runs for resource-tracker and rt-spool. It has the clients of a receiver, the
+// stream of a recorded run, and the drain of a spool directory with data from sacct.
 package drain
 
 import (

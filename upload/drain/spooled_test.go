@@ -92,9 +92,9 @@ func recordAt(t *testing.T, file string) []byte {
 	return out.Bytes()
 }
 
-// The record is that of the spool file, the same at each attempt and after the delivery, although the
-// ledger has events of the delivery. If accounting corrects the run after a finish without an answer, the
-// receiver gets the corrected record before the repeated finish.
+// The record equals the spool file's record, at each attempt and after the delivery, although the
+// ledger has events of the delivery. If accounting corrects the run after a finish without an
+// answer, the receiver gets the corrected record before the repeated finish.
 func TestDrainSendsTheRecord(t *testing.T) {
 	c, client, putter := newRecordReceiver(t)
 	run, list := runtest.Job()

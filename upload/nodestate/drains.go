@@ -19,7 +19,7 @@ import (
 // drainsFile is the name of the file in the spool in which the drains record what they did.
 const drainsFile = ".drains.json"
 
-// drains is what the drains of a spool have done. The zero value is that of a spool without one.
+// drains is what the drains of a spool have done. The zero value is for a spool without a drain.
 type drains struct {
 	// The identity of the node, for when the spool has no run of it. It counts on Host only, because
 	// a spool may be copied to another machine.

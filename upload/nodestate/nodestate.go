@@ -1,5 +1,5 @@
-// Package nodestate reads the state of a node for those who operate it: what waits in its spool, its
-// drains, its trackers and its hooks. It is the source of the metrics and of the report to a site service.
+// Package nodestate reads the state of a node for its operators: the waiting runs, the drains, the
+// trackers and the hooks. It is the source of the metrics and of the report to a site service.
 package nodestate
 
 import (
@@ -39,8 +39,8 @@ func (s Node) Read(now time.Time) (site.NodeState, error) {
 	return n, errors.Join(errs...)
 }
 
-// readRuns reads what waits in the spool. It also identifies the node, by the newest run since its boot
-// that is not delivered or was delivered a moment ago: a spool can be a copy of that of another machine.
+// readRuns reads what waits in the spool. It also identifies the node by the newest run since the
+// boot that waits or was delivered a moment ago. The spool may be a copy from another machine.
 func (s Node) readRuns(n *site.NodeState) error {
 	boot, err := host.BootID("/proc")
 	if err != nil {

@@ -27,7 +27,7 @@ type Config struct {
 	// Endpoint is the base URL of a store other than AWS. With one, addresses are
 	// path-style and no region is looked up. Empty for AWS.
 	Endpoint string
-	// Region of the buckets; empty: that of the credentials, else that of the bucket.
+	// Region of the buckets. If empty, the credentials name the region, or else the bucket does.
 	Region string
 }
 

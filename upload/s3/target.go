@@ -70,9 +70,9 @@ func ParseURI(uri string) (bucket, key string, err error) {
 	return bucket, key, nil
 }
 
-// validBucket checks a bucket, which becomes part of a host name: 3 to 63 lower-case
-// letters, digits, dots and hyphens; Ceph and MinIO are as strict. Older buckets with
-// capitals or underscores are accepted: they cannot be reached by host name.
+// validBucket checks a bucket, which becomes part of a host name, as Ceph and MinIO do: 3 to 63
+// lower-case letters, digits, dots and hyphens. It accepts older buckets with capitals or
+// underscores, because no host name reaches them.
 func validBucket(b string) bool {
 	isName := b != "" && len(b) <= 255 && b[0] != '.' && b[0] != '-'
 	return isName && strings.Trim(b, "-_."+digits+lower+strings.ToUpper(lower)) == ""

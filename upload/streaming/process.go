@@ -40,10 +40,10 @@ const leaveTimeout = time.Second
 // killTimeout is the patience with a process that hangs.
 const killTimeout = time.Second
 
-// Start starts rt-spool in the background. The process inherits lock, the lock of the run, so that no drain takes
-// the run before Leave, even if this program dies while the process runs. Start closes lock in this program. warn
-// gets the warnings of the process, and one if it cannot be started or exits before the run is sent. start calls
-// exec.Cmd.Start.
+// Start starts rt-spool in the background. The process inherits lock, the lock of the run. So no
+// drain takes the run before Leave, even if this program dies first. Start closes lock in this
+// program. warn gets the warnings of the process, and one if the process cannot start or exits too
+// early. start calls exec.Cmd.Start.
 func Start(o Order, endpoint string, lock *os.File, start func(*exec.Cmd) error, warn func(error)) *Process {
 	ctx, kill := context.WithCancel(context.Background())
 	p := &Process{order: o, endpoint: endpoint, lock: lock, warn: warn, patience: killTimeout, kill: kill, left: make(chan struct{}, 1), ended: make(chan struct{})}

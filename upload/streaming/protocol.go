@@ -1,7 +1,7 @@
 // Package streaming lets rt-spool send a run while resource-tracker records it, so that
-// resource-tracker links no network code. Process is the side of resource-tracker: it starts
-// `rt-spool stream`, writes an Order and commands to its standard input, and reads messages from its
-// standard output. Tracker is the side of rt-spool. The token stays in the environment.
+// resource-tracker links no network code. Process is the side of resource-tracker. It starts
+// `rt-spool stream`, writes an Order and commands to the standard input, and reads messages from
+// the standard output. Tracker is the side of rt-spool. The token stays in the environment.
 package streaming
 
 import (
