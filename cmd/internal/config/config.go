@@ -16,7 +16,7 @@ import (
 const DefaultPath = "/etc/rt/rt.toml"
 
 // Config is rt.toml. The tags of a key are its name, its default, the limits of a number or
-// duration, and whether it is a path that may be empty.
+// duration, whether it is a path that may be empty, and the words of which it is one (/ is an absolute path).
 type Config struct {
 	Spool    Spool    `toml:"spool"`
 	Tracker  Tracker  `toml:"tracker"`
@@ -70,35 +70,35 @@ type Hooks struct {
 
 // Log is the log of hooks and trackers.
 type Log struct {
-	Target string `toml:"target" default:"syslog"` // "syslog" or the path of a file
+	Target string `toml:"target" default:"syslog" words:"syslog /"` // "syslog" or the path of a file
 }
 
 // Sentinel is the receiver of runs.
 type Sentinel struct {
 	Endpoint   string `toml:"endpoint"`                                                    // base URL of the API; empty: nothing is sent
 	TokenFile  string `toml:"token_file" default:"/etc/rt/sentinel-token" path:"optional"` // file with the API token on its first line
-	Dialect    string `toml:"dialect" default:"auto"`                                      // "spec", "live" or "auto"
+	Dialect    string `toml:"dialect" default:"auto" words:"spec live auto"`               // "spec", "live" or "auto"
 	S3Endpoint string `toml:"s3_endpoint"`                                                 // base URL of an S3-compatible store; empty: Amazon's
 	S3Region   string `toml:"s3_region"`                                                   // empty: the store's answer
 	CAFile     string `toml:"ca_file" path:"optional"`                                     // PEM certificates trusted in addition to the system's
 	AllowHTTP  bool   `toml:"allow_http"`                                                  // no warning when the token is sent in clear text
 
 	// What leaves for this receiver, in the place of the keys of Privacy; empty: as those.
-	PrivacyUsers       string `toml:"privacy_users"`
-	PrivacyJobs        string `toml:"privacy_jobs"`
-	PrivacyDirectories string `toml:"privacy_directories"`
-	PrivacyCommands    string `toml:"privacy_commands"`
+	PrivacyUsers       string `toml:"privacy_users" words:"plain pseudonym none"`
+	PrivacyJobs        string `toml:"privacy_jobs" words:"plain pseudonym none"`
+	PrivacyDirectories string `toml:"privacy_directories" words:"plain pseudonym none"`
+	PrivacyCommands    string `toml:"privacy_commands" words:"plain none"`
 }
 
 // Drain is the delivery of the spooled runs.
 type Drain struct {
-	Scope       string   `toml:"scope" default:"job"`                      // figures in a job's rows: of the "job" or of the "node"
+	Scope       string   `toml:"scope" default:"job" words:"job node"`     // figures in a job's rows: of the "job" or of the "node"
 	Concurrency int      `toml:"concurrency" default:"4" in:"1 64"`        // runs delivered at the same time
 	Deadline    Duration `toml:"deadline" default:"30m" in:"1s 168h"`      // after this a drain stops; the next one continues
 	Jitter      Duration `toml:"jitter" in:"0s 24h"`                       // limit of the random wait before a drain starts
 	BatchRows   int      `toml:"batch_rows" default:"3600" in:"1 1000000"` // limit of the rows of one uploaded file
 
-	Sacct         string   `toml:"sacct" default:"auto"`                     // "auto", "off" or the path of sacct
+	Sacct         string   `toml:"sacct" default:"auto" words:"auto off /"`  // "auto", "off" or the path of sacct
 	SacctDeadline Duration `toml:"sacct_deadline" default:"10s" in:"1s 10m"` // limit of its running time
 	SacctWait     Duration `toml:"sacct_wait" default:"30s" in:"0s 24h"`     // limit of an ended run's wait for its record
 }
@@ -116,14 +116,14 @@ type Serve struct {
 	TLSCert   string `toml:"tls_cert" path:"optional"`                                  // PEM file; empty: plain HTTP
 	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file
 
-	Munge          string `toml:"munge" default:"off"`              // who reads: "off", "on" or the path of munged's socket
-	ReadTokenFile  string `toml:"read_token_file" path:"optional"`  // file with the tokens of readers, one per line
-	PrivacyKeyFile string `toml:"privacy_key_file" path:"optional"` // file with the key of the nodes' pseudonyms; empty: none
+	Munge          string `toml:"munge" default:"off" words:"off on /"` // who reads: "off", "on" or the path of munged's socket
+	ReadTokenFile  string `toml:"read_token_file" path:"optional"`      // file with the tokens of readers, one per line
+	PrivacyKeyFile string `toml:"privacy_key_file" path:"optional"`     // file with the key of the nodes' pseudonyms; empty: none
 
-	ProxyHeader  string   `toml:"proxy_header"`          // header in which a proxy names the user; empty: none
-	ProxyFrom    []string `toml:"proxy_from" default:""` // addresses and networks of the proxy, or "unix"
-	Operators    []string `toml:"operators" default:""`  // users, and groups with @, that read all runs
-	Coordinators string   `toml:"coordinators"`          // "sacctmgr", or the path of a file; empty: none
+	ProxyHeader  string   `toml:"proxy_header"`                    // header in which a proxy names the user; empty: none
+	ProxyFrom    []string `toml:"proxy_from" default:""`           // addresses and networks of the proxy, or "unix"
+	Operators    []string `toml:"operators" default:""`            // users, and groups with @, that read all runs
+	Coordinators string   `toml:"coordinators" words:"sacctmgr /"` // "sacctmgr", or the path of a file; empty: none
 
 	MaxObject      int      `toml:"max_object_mib" default:"64" in:"1 256"`    // MiB of one uploaded file, compressed
 	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time, a quarter of them for one token; others wait
@@ -150,9 +150,9 @@ type Site struct {
 
 // Energy is the energy that the node measures, and what is computed from it.
 type Energy struct {
-	Source    string  `toml:"source" default:"auto"`            // "auto" or "off": whether trackers read it
-	IdleWatts float64 `toml:"idle_watts" in:"0 1000000"`        // power of the node without a job; 0: the least measured
-	CO2e      float64 `toml:"co2e_grams_per_kwh" in:"0 100000"` // of the site's electricity; 0: unknown
+	Source    string  `toml:"source" default:"auto" words:"auto off"` // "auto" or "off": whether trackers read it
+	IdleWatts float64 `toml:"idle_watts" in:"0 1000000"`              // power of the node without a job; 0: the least measured
+	CO2e      float64 `toml:"co2e_grams_per_kwh" in:"0 100000"`       // of the site's electricity; 0: unknown
 }
 
 // Perf are the hardware and software counters of a job.

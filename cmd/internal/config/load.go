@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -116,16 +117,14 @@ func (e *keyError) in(name string, data []byte) error {
 // check returns a value that is out of its range, nil if there is none. keys are those of c.
 func (c *Config) check(keys []key) *keyError {
 	for _, k := range keys {
-		for _, problem := range [...]string{k.checkPath(), k.checkRange(), k.checkSize()} {
+		for _, problem := range [...]string{k.checkPath(), k.checkWord(), k.checkRange(), k.checkSize()} {
 			if problem != "" {
 				return &keyError{k.name(), problem}
 			}
 		}
 	}
-	for _, check := range [...]func() *keyError{c.checkWords, c.checkPrivacy} {
-		if bad := check(); bad != nil {
-			return bad
-		}
+	if bad := c.checkTexts(); bad != nil {
+		return bad
 	}
 	return c.checkPowerAPI()
 }
@@ -181,50 +180,48 @@ func (k *key) checkSize() string {
 	return ""
 }
 
-func (c *Config) checkWords() *keyError {
-	if c.Log.Target != "syslog" && !filepath.IsAbs(c.Log.Target) {
-		return &keyError{"log.target", fmt.Sprintf("%q is neither \"syslog\" nor an absolute path", c.Log.Target)}
+// checkWord checks a text that is one of some words, or an absolute path. A text without a default may be empty.
+func (k *key) checkWord() string {
+	words := strings.Fields(k.tag.Get("words"))
+	text := k.value.String()
+	_, isRequired := k.tag.Lookup("default")
+	isUnset := text == "" && !isRequired
+	if len(words) == 0 || isUnset || slices.Contains(words, text) {
+		return ""
 	}
+	last := len(words) - 1
+	if words[last] == "/" && filepath.IsAbs(text) {
+		return ""
+	}
+	for i, w := range words {
+		words[i] = strconv.Quote(w)
+	}
+	words[last] = strings.Replace(words[last], `"/"`, "an absolute path", 1)
+	return fmt.Sprintf("%q is not %s or %s", text, strings.Join(words[:last], ", "), words[last])
+}
+
+// checkTexts checks the texts that have a form of their own.
+func (c *Config) checkTexts() *keyError {
 	if _, _, err := parseAccess(c.Spool.Access); err != nil {
 		return &keyError{"spool.access", err.Error()}
-	}
-	if w := c.Sentinel.Dialect; w != "spec" && w != "live" && w != "auto" {
-		return &keyError{"sentinel.dialect", fmt.Sprintf("%q is none of \"spec\", \"live\" and \"auto\"", w)}
-	}
-	if w := c.Drain.Scope; w != "job" && w != "node" {
-		return &keyError{"drain.scope", fmt.Sprintf("%q is neither \"job\" nor \"node\"", w)}
-	}
-	if w := c.Drain.Sacct; w != "auto" && w != "off" && !filepath.IsAbs(w) {
-		return &keyError{"drain.sacct", fmt.Sprintf("%q is neither \"auto\" nor \"off\" nor an absolute path", w)}
 	}
 	for _, url := range [...][2]string{{"sentinel.endpoint", c.Sentinel.Endpoint}, {"sentinel.s3_endpoint", c.Sentinel.S3Endpoint}, {"serve.objects_endpoint", c.Serve.Endpoint}, {"site.url", c.Site.URL}} {
 		if url[1] != "" && !strings.HasPrefix(url[1], "https://") && !strings.HasPrefix(url[1], "http://") {
 			return &keyError{url[0], fmt.Sprintf("%q does not begin with https:// or http://", url[1])}
 		}
 	}
-	if w := c.Serve.Database; w != "" && !isPostgres(w) {
+	s := &c.Serve
+	switch {
+	case s.Database != "" && !isPostgres(s.Database):
 		return &keyError{"serve.database", "does not begin with postgres:// or postgresql://"} // it may have a password
-	}
-	if w := c.Serve.Objects; w != "" && !strings.HasPrefix(w, "s3://") {
-		return &keyError{"serve.objects", fmt.Sprintf("%q does not begin with s3://", w)}
-	}
-	if c.Serve.TLSCert != "" && c.Serve.TLSKey == "" {
+	case s.Objects != "" && !strings.HasPrefix(s.Objects, "s3://"):
+		return &keyError{"serve.objects", fmt.Sprintf("%q does not begin with s3://", s.Objects)}
+	case s.TLSCert != "" && s.TLSKey == "":
 		return &keyError{"serve.tls_cert", "needs serve.tls_key too"}
-	}
-	if c.Serve.TLSKey != "" && c.Serve.TLSCert == "" {
+	case s.TLSKey != "" && s.TLSCert == "":
 		return &keyError{"serve.tls_key", "needs serve.tls_cert too"}
-	}
-	if w := c.Serve.Munge; w != "on" && w != "off" && !filepath.IsAbs(w) {
-		return &keyError{"serve.munge", fmt.Sprintf("%q is neither \"on\" nor \"off\" nor the absolute path of a socket", w)}
-	}
-	if w := c.Serve.Coordinators; w != "" && w != "sacctmgr" && !filepath.IsAbs(w) {
-		return &keyError{"serve.coordinators", fmt.Sprintf("%q is neither \"sacctmgr\" nor an absolute path", w)}
-	}
-	if c.Spool.User == "" {
+	case c.Spool.User == "":
 		return &keyError{"spool.user", "must name a user"}
-	}
-	if w := c.Energy.Source; w != "auto" && w != "off" {
-		return &keyError{"energy.source", fmt.Sprintf("%q is neither \"auto\" nor \"off\"", w)}
 	}
 	return nil
 }
