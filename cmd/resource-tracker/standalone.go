@@ -14,7 +14,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
-	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // standalone samples until a signal, and then returns nil (T-EOR-01).
@@ -66,14 +66,8 @@ func warn(err error) { printMessage(fmt.Sprintf("resource-tracker: warning: %v\n
 // printMessage writes to standard error, which may be a full pipe: it waits a second at most.
 func printMessage(message string) {
 	message = printable.Lines(message) + "\n"
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		defer recovery.Handle(func(error) {}) // there is no other place to report it
-		_, _ = os.Stderr.WriteString(message)
-	}()
-	select {
-	case <-written:
-	case <-time.After(time.Second):
-	}
+	_ = wait.AtMost(time.Second, func() error { // there is no other place to report it
+		_, err := os.Stderr.WriteString(message)
+		return err
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/tracker"
@@ -144,18 +145,12 @@ func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run 
 
 // finish ends the run. It gives up after recordTimeout.
 func finish(t *tracking, exit rt.Exit) {
-	done := make(chan error, 1)
-	go func() {
-		defer recovery.Handle(func(err error) { done <- err })
-		done <- t.end(exit)
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			warn(err)
-		}
-	case <-time.After(recordTimeout):
-		warn(fmt.Errorf("closing the record took longer than %s: it is left as it is", recordTimeout))
+	err := wait.AtMost(recordTimeout, func() error { return t.end(exit) })
+	if errors.Is(err, wait.ErrLate) {
+		err = fmt.Errorf("closing the record took longer than %s: it is left as it is", recordTimeout)
+	}
+	if err != nil {
+		warn(err)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/slurm/launch"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/tracker"
@@ -204,7 +204,7 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		return nil
 	}
 	// A process that hangs in the kernel can block a reader of its environment for ever.
-	waitAtMost(&helpers, settle)
+	_ = wait.AtMost(settle, func() error { helpers.Wait(); return nil })
 	t.end(stopped)
 	return nil
 }
@@ -345,18 +345,4 @@ func (t *jobTracker) start(all *sync.WaitGroup, doing string, f func()) {
 		defer t.recoverFrom(doing)
 		f()
 	})
-}
-
-// waitAtMost waits until all have returned, but not longer than most.
-func waitAtMost(all *sync.WaitGroup, most time.Duration) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer recovery.Handle(func(error) {}) // the wait ends after a panic too
-		all.Wait()
-	}()
-	select {
-	case <-done:
-	case <-time.After(most):
-	}
 }

@@ -13,12 +13,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/logging"
+	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/slurm/environ"
 	slurmhook "github.com/resource-tracker/rt/slurm/launch"
 )
@@ -91,12 +91,9 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	env := environ.NewEnv(opts.Environ)
 
 	var s settings
-	read := func() (err error) { s, err = opts.settings(); return err }
-	err := limited(readTime, read, func() {
+	err := wait.AtMost(readTime, func() (err error) { s, err = opts.settings(); return err })
+	if errors.Is(err, wait.ErrLate) {
 		opts.report(env, logging.Syslog, fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime))
-		opts.Exit(0)
-	})
-	if errors.Is(err, errLate) {
 		return
 	}
 	if s.isBroken && opts.isReported {
@@ -110,7 +107,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	left := limit - time.Since(begin)
 	end.Reset(left + 3*opts.LogTime)
 	h := new(slurmhook.Hook)
-	err = limited(left, func() error {
+	err = wait.AtMost(left, func() error {
 		if disabled(s.cfg.Hooks.DisableFile) {
 			return nil
 		}
@@ -118,56 +115,21 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 			return err
 		}
 		return do(h, env, time.Now().UTC()) // local time would load the time zone
-	}, func() {
-		opts.giveUp(env, s.cfg.Log.Target, h, limit)
-		opts.Exit(0)
 	})
-	if !errors.Is(err, errLate) {
-		opts.report(env, s.cfg.Log.Target, err)
+	if errors.Is(err, wait.ErrLate) {
+		err = opts.giveUp(h, limit)
 	}
+	opts.report(env, s.cfg.Log.Target, err)
 }
 
-// giveUp counts and logs that the hook's work has taken longer than the limit.
-func (o Options) giveUp(env environ.Env, target string, h *slurmhook.Hook, limit time.Duration) {
+// giveUp counts that the hook's work has taken longer than the limit, and returns the error.
+func (o Options) giveUp(h *slurmhook.Hook, limit time.Duration) error {
 	late := fmt.Errorf("gave up after %s", limit)
-	_, err := within(o.LogTime, func() (struct{}, error) { return struct{}{}, h.GaveUp(late) })
-	if errors.Is(err, errLate) {
-		err = late
+	err := wait.AtMost(o.LogTime, func() error { return h.GaveUp(late) })
+	if errors.Is(err, wait.ErrLate) {
+		return late
 	}
-	o.report(env, target, err)
-}
-
-// limited calls f. A panic of f becomes a defect, because slurmd drains the node of a hook that panics. If f takes
-// longer than limit, limited calls late in another goroutine, which ends the process; if it does not, limited returns
-// errLate after both. It is f that stays in this goroutine, because to start one costs a fortieth of a Prolog's time.
-func limited(limit time.Duration, f func() error, late func()) error {
-	const pause = 100 * time.Millisecond // for an f that ends at once after the whole machine has stopped for a time
-	var isDecided atomic.Bool            // f is in time, or it is late
-	ended := make(chan struct{})
-	timer := time.AfterFunc(limit-pause, func() {
-		time.Sleep(pause)
-		if isDecided.CompareAndSwap(false, true) {
-			late()
-			close(ended)
-		}
-	})
-	err := guarded(f)
-	timer.Stop()
-	if isDecided.CompareAndSwap(false, true) {
-		return err
-	}
-	<-ended
-	return errLate
-}
-
-// guarded returns the error of f. A panic of f is a defect.
-func guarded(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = defect{p}
-		}
-	}()
-	return f()
+	return err
 }
 
 // report logs the error of the hook's work to target, which is log.target or its default. env names the job.
@@ -175,18 +137,15 @@ func (o Options) report(env environ.Env, target string, err error) {
 	if err == nil {
 		return
 	}
-	if p, ok := errors.AsType[defect](err); ok {
-		err = fmt.Errorf("this is a defect of %s, please report it: %v", o.Program, p.value)
-	}
 	// A message that cannot be written in time is lost, so that the job does not wait.
-	_, _ = within(o.LogTime, func() (struct{}, error) {
+	_ = wait.AtMost(o.LogTime, func() error {
 		log := o.logger(target, jobOf(env))
 		if errors.Is(err, slurmhook.ErrTracked) || errors.Is(err, slurmhook.ErrLate) {
 			log.Warn(err.Error())
 		} else {
 			log.Error(err.Error())
 		}
-		return struct{}{}, nil
+		return nil
 	})
 }
 
@@ -290,39 +249,4 @@ func trackerUser(passwd, name string) *slurmhook.User {
 		return nil
 	}
 	return &slurmhook.User{UID: uint32(uid), GID: uint32(gid)}
-}
-
-// errLate means that the limit of within has passed.
-var errLate = errors.New("took too long")
-
-// defect is a panic.
-type defect struct{ value any }
-
-func (d defect) Error() string { return fmt.Sprint("panic: ", d.value) }
-
-// within returns the result of f, or errLate after the limit: f then keeps running. A panic
-// of f becomes a defect, because slurmd drains the node of a hook that panics.
-func within[T any](limit time.Duration, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	results := make(chan result, 1)
-	go func() {
-		var r result
-		defer func() {
-			if p := recover(); p != nil {
-				r.err = defect{p}
-			}
-			results <- r
-		}()
-		r.value, r.err = f()
-	}()
-	select {
-	case r := <-results:
-		return r.value, r.err
-	case <-time.After(limit):
-		var none T
-		return none, errLate
-	}
 }

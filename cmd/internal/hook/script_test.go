@@ -97,7 +97,7 @@ func TestPanic(t *testing.T) {
 	opts := Options{Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"}, Slack: slack, LogTime: time.Minute, Exit: func(int) {}}
 	run(opts, func(*slurmhook.Hook, environ.Env, time.Time) error { panic("oops") }, func(config.Hooks) time.Duration { return time.Hour })
 	text, err := os.ReadFile(log)
-	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "error: job 12@n1: this is a defect of rt-prolog, please report it: oops") {
+	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "error: job 12@n1: internal error, please report it: oops") {
 		t.Errorf("log %q, %v", text, err)
 	}
 }
