@@ -183,7 +183,7 @@ func (j *Job) neededCores() (need rt.Opt[float64]) {
 func (a *adviser) coresFrom(one *Advice, c *coresOf, p *prediction, left uint64) uint64 {
 	n, need := a.job.Nodes, uint64(p.highest)
 	show := func(v float64) string { return fmt.Sprintf("%.0f needed", v) }
-	used := number(n.UsedPct, "%.0f %%")
+	used := Number(n.UsedPct, "%.0f %%")
 	of, request := plural(int(c.have), "core"), fmt.Sprintf("--cpus-per-task=%d", need)
 	if c.tasks > 1 {
 		of += " for each task"
@@ -206,7 +206,7 @@ func (a *adviser) coresFrom(one *Advice, c *coresOf, p *prediction, left uint64)
 	case isBusy:
 		one.Verdict, one.Text = WellSized, used
 	case isOne:
-		one.Verdict, one.Text = Least, fmt.Sprintf("1%s is the least; %s of it was used", onlyIf(len(a.job.Runs) > 1, " on each node"), number(n.UsedPct, "%.1f %%"))
+		one.Verdict, one.Text = Least, fmt.Sprintf("1%s is the least; %s of it was used", onlyIf(len(a.job.Runs) > 1, " on each node"), Number(n.UsedPct, "%.1f %%"))
 	case c.have > 1 && allBusy > 0:
 		one.Verdict, one.Text = WellSized, fmt.Sprintf("%s, and all cores%s were busy at once for at least %s", used, onlyIf(len(a.job.Runs) > 1, " of a node"), Clock(rt.Some(allBusy)))
 	case c.have == 1: // for each task

@@ -82,7 +82,7 @@ func (a *adviser) gpus() {
 		return
 	default:
 		busy := a.job.gpusBusyPct()
-		one.Text = fmt.Sprintf("%s, busy %s of the time", plural(g.Count, "GPU"), number(busy, "%.0f %%"))
+		one.Text = fmt.Sprintf("%s, busy %s of the time", plural(g.Count, "GPU"), Number(busy, "%.0f %%"))
 		if busy.Or(0) < 50 {
 			one.Verdict = NotKnown
 		}

@@ -86,7 +86,7 @@ func (a *adviser) memory(cores uint64) {
 	case !a.job.peak().Valid():
 		one.Text = "the kernel recorded no peak, and a reading can miss the highest use"
 	case !hasLimit:
-		one.Text = fmt.Sprintf("the peak was %s; the job had no limit of its own", size(m.PeakBytes))
+		one.Text = fmt.Sprintf("the peak was %s; the job had no limit of its own", Size(m.PeakBytes))
 	default:
 		a.memoryFrom(&one, a.predict(a.peaks(), minRAMSpace), s, limit, cores)
 	}
@@ -95,13 +95,13 @@ func (a *adviser) memory(cores uint64) {
 
 func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores uint64) {
 	m := &s.Memory
-	show := func(v float64) string { return size(rt.Some(uint64(v))) }
-	one.Explain = append(p.explain("peak of a node", show), "the peak includes file cache, so the job needs at most the peak; the limit is "+size(m.LimitBytes))
+	show := func(v float64) string { return Size(rt.Some(uint64(v))) }
+	one.Explain = append(p.explain("peak of a node", show), "the peak includes file cache, so the job needs at most the peak; the limit is "+Size(m.LimitBytes))
 	p.promise(one)
 	killed := a.killedAt()
 	if killed > 0 {
 		one.RiskPct.Clear()
-		one.Explain = append(one.Explain, fmt.Sprintf("an earlier run was killed for memory at its limit of %s: this is only a lower bound of what it needed, so there is no promise", size(rt.Some(killed))))
+		one.Explain = append(one.Explain, fmt.Sprintf("an earlier run was killed for memory at its limit of %s: this is only a lower bound of what it needed, so there is no promise", Size(rt.Some(killed))))
 	}
 	if p.bound > p.highest {
 		one.Explain = append(one.Explain, fmt.Sprintf("a run that did not finish had a peak of %s; the request is that peak plus the margin, without a promise", show(p.bound)))
@@ -110,13 +110,13 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 	isLess := limit > minRAMSpace && float64(want) < worthwhile*float64(s.requested(limit))
 	needs := m.AnonymousBytes.Or(0) + m.SharedBytes.Or(0)
 	peak := onlyIf(!a.isArray, "the peak was ") + onlyIf(a.isArray, "the highest peak was ") + show(p.own) + onlyIf(len(a.job.Runs) > 1, " on one node")
-	peakOf := peak + " of " + size(m.LimitBytes)
+	peakOf := peak + " of " + Size(m.LimitBytes)
 	isOutgrown := p.own >= worthwhile*float64(limit) && max(p.highest, p.bound) > float64(limit)
 	switch {
 	case p.rising:
 		one.Text = peak + ", and it rises from run to run: earlier runs do not bound the next one"
 	case killed >= want:
-		one.Text = fmt.Sprintf("%s, but an earlier run was killed at %s", peak, size(rt.Some(killed)))
+		one.Text = fmt.Sprintf("%s, but an earlier run was killed at %s", peak, Size(rt.Some(killed)))
 	case isLess:
 		one.Verdict, one.Request = Less, a.job.memoryRequest(want, cores)
 		one.Text = peakOf + p.sample(show)
@@ -124,13 +124,13 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 		one.Verdict, one.Request = More, a.job.memoryRequest(want, cores)
 		one.Text = peakOf + ", nearly all" + p.sample(show)
 	case m.PeakPct.Or(0) >= 90 && needs < limit/2:
-		one.Text = fmt.Sprintf("file cache filled the limit of %s, and the kernel can free it; without file cache the readings are at most %s", size(m.LimitBytes), size(rt.Some(needs)))
+		one.Text = fmt.Sprintf("file cache filled the limit of %s, and the kernel can free it; without file cache the readings are at most %s", Size(m.LimitBytes), Size(rt.Some(needs)))
 	case isOutgrown:
 		one.Verdict, one.Request = More, a.job.memoryRequest(want, cores)
 		one.Text = peakOf + p.sample(show)
 	default:
 		one.Verdict = WellSized
-		one.Text = fmt.Sprintf("%s, %.0f %% of %s%s", peak, p.own/float64(limit)*100, size(m.LimitBytes), onlyIf(p.runs() > 1, p.sample(show)))
+		one.Text = fmt.Sprintf("%s, %.0f %% of %s%s", peak, p.own/float64(limit)*100, Size(m.LimitBytes), onlyIf(p.runs() > 1, p.sample(show)))
 		if cores > 0 && cores < a.job.fewestCores() {
 			one.Text += fmt.Sprintf("; if you use --mem-per-cpu and %s, request %s per CPU", plural(int(cores), "CPU"), memoryArg((limit+cores-1)/cores))
 		}
@@ -199,10 +199,10 @@ func (a *adviser) killed() {
 		a.add(one)
 		return
 	}
-	why := fmt.Sprintf("processes were killed at the limit of %s%s", size(s.Memory.LimitBytes), s.killedText())
+	why := fmt.Sprintf("processes were killed at the limit of %s%s", Size(s.Memory.LimitBytes), s.killedText())
 	if earlier := a.killedAt(); earlier > limit {
 		limit = earlier
-		why += fmt.Sprintf(", and in an earlier run at the limit of %s", size(rt.Some(limit)))
+		why += fmt.Sprintf(", and in an earlier run at the limit of %s", Size(rt.Some(limit)))
 	}
 	want := roundMemory(float64(limit) * 2)
 	one.Text = why + "; how much the job needs is not known: this is twice the limit"
@@ -217,7 +217,7 @@ func (a *adviser) killed() {
 // wholeNode limits an advice after a kill to the memory of the node.
 func (s *Summary) wholeNode(one *Advice, why string, limit uint64) {
 	const nearly = 0.9 // slurmd keeps a part of the node's memory for the system
-	all := size(s.Node.MemoryBytes)
+	all := Size(s.Node.MemoryBytes)
 	if float64(limit) >= nearly*float64(s.Node.MemoryBytes.Or(0)) {
 		one.Request = ""
 		one.Text = why + fmt.Sprintf("; that is nearly all memory of the node (%s): use a node with more, or more nodes", all)
@@ -236,7 +236,7 @@ func (s *Summary) killedText() string {
 	largest := ""
 	isExplained := len(k.Biggest) > 0 && 2*k.Biggest[0].RSSBytes.Or(0) >= k.BeforeBytes.Or(0) // else the reading of the processes is older
 	if isExplained {
-		largest = "largest process " + Plain(k.Biggest[0].Comm) + " with " + size(k.Biggest[0].RSSBytes) + onlyIf(k.BiggestAgeSecs.Valid(), " "+Clock(k.BiggestAgeSecs)+" earlier")
+		largest = "largest process " + Plain(k.Biggest[0].Comm) + " with " + Size(k.Biggest[0].RSSBytes) + onlyIf(k.BiggestAgeSecs.Valid(), " "+Clock(k.BiggestAgeSecs)+" earlier")
 	}
 	text := present(", ", largest, onlyIf(k.GrowthBytesPerSec.Or(0) > 0, "memory grew by "+bytes(k.GrowthBytesPerSec)+" a second"))
 	return onlyIf(text != "", " ("+text+")")

@@ -286,7 +286,7 @@ func (p *page) jobEnergy(s *Summary) {
 	case e == nil:
 		return
 	case e.ActiveJoules.Valid():
-		price := number(e.KWh, "%.4f kWh") + onlyIf(e.CO2eGrams.Valid(), number(e.CO2eGrams, ", %.1f g CO2e"))
+		price := Number(e.KWh, "%.4f kWh") + onlyIf(e.CO2eGrams.Valid(), Number(e.CO2eGrams, ", %.1f g CO2e"))
 		p.list("Job energy", fmt.Sprintf("%s by %s to %s with all idle, GPUs %s; %s", Joules(e.ActiveJoules),
 			strings.Replace(e.Method, "cpu", "CPU", 1), Joules(e.HighJoules), e.gpus(), price))
 	default:

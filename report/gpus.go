@@ -60,17 +60,17 @@ func (g *GPU) BusyText() string {
 	busy := g.busy()
 	switch {
 	case busy.Valid() && g.BusyOf == busyOfReadings && !g.isOfOthers():
-		return number(busy, "%.0f %%") + " in " + plural(g.BusyReadings, "reading")
+		return Number(busy, "%.0f %%") + " in " + plural(g.BusyReadings, "reading")
 	case !busy.Valid() && g.IsMIG:
 		return "not measured with MIG"
 	}
-	return number(busy, "%.0f %%")
+	return Number(busy, "%.0f %%")
 }
 
 // VRAMText formats the peak of the memory that the job used.
 func (g *GPU) VRAMText() string {
 	peak, mark := g.vramPeak()
-	return mark.Of(size(peak))
+	return mark.Of(Size(peak))
 }
 
 const (
@@ -227,12 +227,12 @@ func (p *page) gpus(s *Summary) {
 		g := &s.GPUs[i]
 		about := fmt.Sprintf("busy %s", g.BusyText())
 		if !g.isOfOthers() && g.MaxBusyPct.Valid() {
-			about += number(g.MaxBusyPct, " (max %.0f %%)")
+			about += Number(g.MaxBusyPct, " (max %.0f %%)")
 		}
-		about += ", memory " + g.VRAMText() + " of " + size(g.VRAMTotalBytes) + onlyIf(g.vramPct().Valid(), number(g.vramPct(), " (%.0f %%)"))
+		about += ", memory " + g.VRAMText() + " of " + Size(g.VRAMTotalBytes) + onlyIf(g.vramPct().Valid(), Number(g.vramPct(), " (%.0f %%)"))
 		switch {
 		case !g.isOfOthers():
-			about += onlyIf(g.MeanWatts.Valid(), number(g.MeanWatts, ", %.0f W"))
+			about += onlyIf(g.MeanWatts.Valid(), Number(g.MeanWatts, ", %.0f W"))
 		case g.InJob.Valid():
 			about = "not allocated; the job's processes: " + about
 		default:

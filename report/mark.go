@@ -72,7 +72,7 @@ type PeakMemory struct {
 }
 
 // Text formats the peak with its mark.
-func (p PeakMemory) Text() string { return p.PeakMark.Of(size(p.PeakBytes)) }
+func (p PeakMemory) Text() string { return p.PeakMark.Of(Size(p.PeakBytes)) }
 
 // highestOf is the peak of memory if only readings are known.
 func highestOf(memory rt.Opt[uint64]) PeakMemory {

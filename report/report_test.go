@@ -450,8 +450,8 @@ func TestUnits(t *testing.T) {
 		0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 1536: "1.50 KiB", 10 << 20: "10.0 MiB", 999 << 20: "999 MiB",
 		1000 << 20: "1000 MiB", 1<<30 - 1: "1.00 GiB", 5 << 40: "5.00 TiB", math.MaxUint64: "16384 PiB",
 	} {
-		if got := size(u(v)); got != want {
-			t.Errorf("size(%d) = %s, want %s", v, got, want)
+		if got := Size(u(v)); got != want {
+			t.Errorf("Size(%d) = %s, want %s", v, got, want)
 		}
 	}
 	for v, want := range map[float64]string{0: "0.00 s", 0.2: "0.20 s", 59.4: "59.40 s", 61: "00:01:01", 3661: "01:01:01", 90061: "1-01:01:01", 10834912: "125-09:41:52"} {
@@ -464,7 +464,7 @@ func TestUnits(t *testing.T) {
 			t.Errorf("Joules(%v) = %s, want %s", v, got, want)
 		}
 	}
-	if size(rt.None[uint64]()) != "-" || Clock(rt.None[float64]()) != "-" || Joules(rt.None[float64]()) != "-" {
+	if Size(rt.None[uint64]()) != "-" || Clock(rt.None[float64]()) != "-" || Joules(rt.None[float64]()) != "-" {
 		t.Error("an absent value is not a dash")
 	}
 }

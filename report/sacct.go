@@ -194,7 +194,7 @@ func (p *page) differences(list []Difference, o TextOptions) {
 			all = append(all, one)
 			continue
 		}
-		off := onlyIf(d.OffPct.Valid(), ", "+unsignedZero.Replace(number(d.OffPct, "%+.1f %%")))
+		off := onlyIf(d.OffPct.Valid(), ", "+unsignedZero.Replace(Number(d.OffPct, "%+.1f %%")))
 		p.list(onlyIf(i == 0, "sacct"), fmt.Sprintf("%s (ours %s%s): %s", one, show(rt.Some(d.Ours)), off, d.Reason))
 	}
 	if len(all) > 0 {

@@ -89,15 +89,15 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 	case c.CoresOf == "node":
 		of = " of the node's " + Clock(c.AllocatedSecs)
 	}
-	p.fit("CPU time", c.Used.Text()+present(", ", of+onlyIf(c.Cores.Valid(), " ("+cores(c.Cores)+")"), onlyIf(c.UsedPct.Valid(), number(c.UsedPct, "%.1f %%"))))
-	p.fit("", fmt.Sprintf("%s cores on average, %s in the busiest interval", number(c.MeanCores, "%.2f"), number(c.PeakCores, "%.2f")))
+	p.fit("CPU time", c.Used.Text()+present(", ", of+onlyIf(c.Cores.Valid(), " ("+cores(c.Cores)+")"), onlyIf(c.UsedPct.Valid(), Number(c.UsedPct, "%.1f %%"))))
+	p.fit("", fmt.Sprintf("%s cores on average, %s in the busiest interval", Number(c.MeanCores, "%.2f"), Number(c.PeakCores, "%.2f")))
 	p.line("", "user %s, system %s", Clock(c.UserSecs), Clock(c.SystemSecs))
 	top := Peak(s.Series.Cores)
 	p.spark(s.Series.Cores, top, fmt.Sprintf("0-%s", Significant(top)), o.ASCII)
 	w := &s.Pressure
 	more := present("; ",
 		onlyIf(w.CPUPct.Valid() || w.MemoryPct.Valid() || w.IOPct.Valid(), fmt.Sprintf("waited: CPU %s, memory %s, I/O %s",
-			number(w.CPUPct, "%.1f %%"), number(w.MemoryPct, "%.1f %%"), number(w.IOPct, "%.1f %%"))),
+			Number(w.CPUPct, "%.1f %%"), Number(w.MemoryPct, "%.1f %%"), Number(w.IOPct, "%.1f %%"))),
 		onlyIf(c.StepdSecs.Valid(), "+ slurmstepd "+Clock(c.StepdSecs)),
 		onlyIf(c.AllowedCPUs != "", "CPU numbers "+Plain(c.AllowedCPUs)+", NUMA node numbers "+Plain(cmp.Or(c.AllowedMems, "-"))))
 	if more != "" {
@@ -117,7 +117,7 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	if !m.PeakBytes.Valid() {
 		p.line("Memory", "-%s", because(m.Reason))
 		if m.AnonymousBytes.Valid() { // of a run that another program has recorded
-			p.line("  anonymous", "%-9s max; can cause an OOM kill", size(m.AnonymousBytes))
+			p.line("  anonymous", "%-9s max; can cause an OOM kill", Size(m.AnonymousBytes))
 		}
 		p.largestProcess(m)
 		return
@@ -129,9 +129,9 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		peakOf = " (the whole container)"
 	}
 	what := onlyIf(!isAtMost, "peak") + onlyIf(isAtMost, "highest reading")
-	p.list("Memory", fmt.Sprintf("%s %s%s of %s %s%s, %s%s", what, m.PeakMemory.Text(), charged, size(m.LimitBytes), of, s.perCore(), number(m.PeakPct, "%.1f %%"), peakOf))
+	p.list("Memory", fmt.Sprintf("%s %s%s of %s %s%s, %s%s", what, m.PeakMemory.Text(), charged, Size(m.LimitBytes), of, s.perCore(), Number(m.PeakPct, "%.1f %%"), peakOf))
 	if isAtMost {
-		p.list("", "it counts shared pages in each process"+onlyIf(m.PSSBytes.Valid(), "; where they count once, the highest reading is "+size(m.PSSBytes)))
+		p.list("", "it counts shared pages in each process"+onlyIf(m.PSSBytes.Valid(), "; where they count once, the highest reading is "+Size(m.PSSBytes)))
 	}
 	if m.TreePeak.PeakBytes.Valid() {
 		p.line("  tree", "%s in the readings", m.TreePeak.Text())
@@ -139,12 +139,12 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	p.largestProcess(m)
 	if m.AnonymousBytes.Valid() || m.SharedBytes.Valid() {
 		if m.AnonymousBytes.Valid() {
-			p.line("  anonymous", "%-9s max; can cause an OOM kill", size(m.AnonymousBytes))
+			p.line("  anonymous", "%-9s max; can cause an OOM kill", Size(m.AnonymousBytes))
 		} else {
 			p.line("  anonymous", "-%s", because(m.PartsReason))
 		}
-		p.line("  shared", "%-9s max; can cause an OOM kill", size(m.SharedBytes))
-		p.line("  file cache", "%-9s max; freed when memory is short", size(m.FileBytes))
+		p.line("  shared", "%-9s max; can cause an OOM kill", Size(m.SharedBytes))
+		p.line("  file cache", "%-9s max; freed when memory is short", Size(m.FileBytes))
 	} else {
 		p.line("  parts", "-%s", because(m.PartsReason))
 	}
@@ -167,7 +167,7 @@ func (s *Summary) perCore() string {
 // largestProcess writes the memory of a process that had more than any reading shows.
 func (p *page) largestProcess(m *Memory) {
 	if m.LargestProcessBytes.Or(0) > m.PeakBytes.Or(0) && m.PeakOf == "readings" {
-		p.line("", "largest process %s, as the kernel reported at its end", size(m.LargestProcessBytes))
+		p.line("", "largest process %s, as the kernel reported at its end", Size(m.LargestProcessBytes))
 	}
 }
 
@@ -175,7 +175,7 @@ func (p *page) rest(s *Summary) {
 	if s.IO.Reason != "" {
 		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
 	} else {
-		p.fit("Disk I/O", fmt.Sprintf("read %s, written %s%s", s.IO.Mark.Of(size(s.IO.ReadBytes)), s.IO.Mark.Of(size(s.IO.WriteBytes)), onlyIf(s.IO.Of == "processes", " (/proc/PID/io)")))
+		p.fit("Disk I/O", fmt.Sprintf("read %s, written %s%s", s.IO.Mark.Of(Size(s.IO.ReadBytes)), s.IO.Mark.Of(Size(s.IO.WriteBytes)), onlyIf(s.IO.Of == "processes", " (/proc/PID/io)")))
 	}
 	if s.Processes.Reason != "" {
 		p.line("Processes", "-%s", because(s.Processes.Reason))
@@ -197,7 +197,7 @@ func (p *page) quality(s *Summary, o TextOptions) {
 		taken = fmt.Sprintf("%d of %d", s.Record.Readings, s.Record.Expected)
 	}
 	t := &s.Record.Tracker
-	cost := onlyIf(t.CPUSecs.Valid(), "; the tracker used "+Clock(t.CPUSecs)+", "+size(t.MaxRSSBytes))
+	cost := onlyIf(t.CPUSecs.Valid(), "; the tracker used "+Clock(t.CPUSecs)+", "+Size(t.MaxRSSBytes))
 	p.fit("Readings", fmt.Sprintf("%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost))
 	if n := len(s.Record.Budget); n > 0 {
 		p.list("  budget", Plain(s.Record.Budget[n-1]))

@@ -12,7 +12,7 @@ import (
 func writeArrayOneLine(w io.Writer, a *Array) error {
 	parts := []string{a.outcomesText()}
 	percent := func(label string, d *Distribution) string {
-		return onlyIf(d.N > 0, fmt.Sprintf("%s median %s, max %s", label, d.Mark.Of(number(d.P50, "%.0f %%")), d.Mark.Of(number(d.Max, "%.0f %%"))))
+		return onlyIf(d.N > 0, fmt.Sprintf("%s median %s, max %s", label, d.Mark.Of(Number(d.P50, "%.0f %%")), d.Mark.Of(Number(d.Max, "%.0f %%"))))
 	}
 	parts = append(parts, onlyIf(a.Elapsed.N > 0, fmt.Sprintf("elapsed median %s, max %s", Clock(a.Elapsed.P50), Clock(a.Elapsed.Max))), percent("CPU", &a.UsedPct), percent("memory", &a.PeakPct))
 	line := "Array " + a.Job + onlyIf(a.Name != "", " "+a.Name) + onlyIf(a.TaskIDs != "", ", task ids "+a.TaskIDs) + ": " + present("; ", parts...) + requests(a.Advice)

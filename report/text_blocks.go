@@ -13,13 +13,13 @@ func (p *page) oom(s *Summary, o TextOptions) {
 	for i := range s.OOM[:min(shown, len(s.OOM))] {
 		k := &s.OOM[i]
 		where := onlyIf(k.Step != "", " in step "+Plain(k.Step)+onlyIf(k.Task.Valid(), ", task "+count(k.Task)))
-		p.list("  killed", fmt.Sprintf("%s at %s%s, limit %s, the kernel's peak %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, size(k.LimitBytes), size(s.Memory.PeakBytes)))
+		p.list("  killed", fmt.Sprintf("%s at %s%s, limit %s, the kernel's peak %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, Size(k.LimitBytes), Size(s.Memory.PeakBytes)))
 		growth := onlyIf(k.GrowthBytesPerSec.Or(0) > 0, ", growing by "+bytes(k.GrowthBytesPerSec)+" a second")
 		if k.BeforeBytes.Valid() {
-			p.fit("  reading", fmt.Sprintf("%s, %s earlier%s", size(k.BeforeBytes), Clock(k.BeforeAgeSecs), growth))
+			p.fit("  reading", fmt.Sprintf("%s, %s earlier%s", Size(k.BeforeBytes), Clock(k.BeforeAgeSecs), growth))
 		}
 		if len(k.Biggest) > 0 {
-			p.fit("  largest", joined(k.Biggest, func(b *Process) string { return size(b.RSSBytes) })+onlyIf(k.BiggestAgeSecs.Valid(), ", "+Clock(k.BiggestAgeSecs)+" earlier"))
+			p.fit("  largest", joined(k.Biggest, func(b *Process) string { return Size(b.RSSBytes) })+onlyIf(k.BiggestAgeSecs.Valid(), ", "+Clock(k.BiggestAgeSecs)+" earlier"))
 		}
 	}
 	if more := len(s.OOM) - shown; more > 0 {
@@ -41,7 +41,7 @@ func (p *page) topProcesses(top []Process) {
 	if len(top) == 0 {
 		return
 	}
-	both := func(q *Process) string { return Clock(q.UsedSecs) + " " + size(q.RSSBytes) }
+	both := func(q *Process) string { return Clock(q.UsedSecs) + " " + Size(q.RSSBytes) }
 	n := min(len(top), 3)
 	for n > 1 && len([]rune(joined(top[:n], both))) > p.room()-labelWidth {
 		n--
@@ -93,7 +93,7 @@ func (p *page) tasks(st *Step) {
 		return
 	}
 	of := func(t Task) string {
-		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, t.UsedMark.Sign(Clock(t.UsedSecs)), t.PeakMark.Sign(size(t.PeakBytes)))
+		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, t.UsedMark.Sign(Clock(t.UsedSecs)), t.PeakMark.Sign(Size(t.PeakBytes)))
 	}
 	for i := 0; i < len(st.Tasks) && len(st.Tasks) <= few; i += 2 {
 		line := of(st.Tasks[i])
@@ -106,8 +106,8 @@ func (p *page) tasks(st *Step) {
 		p.line("", "  busiest %s", of(busiest))
 		p.line("", "  largest %s", of(fullest))
 	}
-	p.line("", "  max/mean: CPU %s (task %d), memory %s (task %d)", number(st.CPUImbalance, "%.2f"), busiest.Task,
-		number(st.MemoryImbalance, "%.2f"), fullest.Task)
+	p.line("", "  max/mean: CPU %s (task %d), memory %s (task %d)", Number(st.CPUImbalance, "%.2f"), busiest.Task,
+		Number(st.MemoryImbalance, "%.2f"), fullest.Task)
 }
 
 // node writes the block of the whole node, which includes other jobs.
@@ -115,9 +115,9 @@ func (p *page) node(s *Summary) {
 	n := &s.Node
 	if s.Scope != ScopeNode {
 		isMapped := s.Scope == ScopeTree && s.Memory.PeakBytes.Or(0) > n.MaxMemoryBytes.Or(0) // the tree maps files
-		parts := present(", ", number(n.MeanCores, "%.2f")+" of "+count(n.CPUs)+" cores busy",
-			onlyIf(n.MeanLoad.Valid(), "load "+number(n.MeanLoad, "%.2f")+" (max "+number(n.MaxLoad, "%.2f")+")"),
-			onlyIf(n.MaxMemoryBytes.Valid(), "memory "+size(n.MaxMemoryBytes)+onlyIf(isMapped, " and caches "+size(n.MaxCacheBytes))))
+		parts := present(", ", Number(n.MeanCores, "%.2f")+" of "+count(n.CPUs)+" cores busy",
+			onlyIf(n.MeanLoad.Valid(), "load "+Number(n.MeanLoad, "%.2f")+" (max "+Number(n.MaxLoad, "%.2f")+")"),
+			onlyIf(n.MaxMemoryBytes.Valid(), "memory "+Size(n.MaxMemoryBytes)+onlyIf(isMapped, " and caches "+Size(n.MaxCacheBytes))))
 		short := s.Record.Readings > 1 && s.Record.Last.Sub(s.Record.First) < shortest
 		known := n.MeanCores.Valid() || n.MeanLoad.Valid() || n.MaxMemoryBytes.Valid()
 		if known && !short {
@@ -127,13 +127,13 @@ func (p *page) node(s *Summary) {
 	if s.Network.Reason != "" {
 		p.line("  network", "-%s", because(s.Network.Reason))
 	} else {
-		p.line("  network", "received %s, sent %s (whole node)", size(s.Network.RecvBytes), size(s.Network.SentBytes))
+		p.line("  network", "received %s, sent %s (whole node)", Size(s.Network.RecvBytes), Size(s.Network.SentBytes))
 	}
 	for _, f := range n.Fabrics {
-		p.line("  fabric", "%s port %d: received %s, sent %s (whole node)", Plain(f.Device), f.Port, size(f.RecvBytes), size(f.SentBytes))
+		p.line("  fabric", "%s port %d: received %s, sent %s (whole node)", Plain(f.Device), f.Port, Size(f.RecvBytes), Size(f.SentBytes))
 	}
 	for _, f := range n.RemoteFS {
-		p.line("  "+Plain(f.Kind), "%s: read %s, written %s, %s calls (whole node)", Plain(cmp.Or(f.MountPoint, f.Source)), size(f.ReadBytes), size(f.WriteBytes), count(f.Ops))
+		p.line("  "+Plain(f.Kind), "%s: read %s, written %s, %s calls (whole node)", Plain(cmp.Or(f.MountPoint, f.Source)), Size(f.ReadBytes), Size(f.WriteBytes), count(f.Ops))
 	}
 }
 
@@ -145,9 +145,9 @@ func (p *page) energy(s *Summary) {
 		figure := "n/a"
 		switch {
 		case e.Joules.Valid():
-			figure = fmt.Sprintf("%s (%s)", Joules(e.Joules), number(e.Watts, "%.1f W"))
+			figure = fmt.Sprintf("%s (%s)", Joules(e.Joules), Number(e.Watts, "%.1f W"))
 		case e.Watts.Valid():
-			figure = number(e.Watts, "%.1f W")
+			figure = Number(e.Watts, "%.1f W")
 		}
 		parts = append(parts, Plain(e.Domain)+" "+figure)
 	}
@@ -168,11 +168,11 @@ func (p *page) sensors(s *Summary) {
 		figure := ""
 		switch {
 		case of.MeanWatts.Valid():
-			figure = number(of.MeanWatts, ", mean %.1f W")
+			figure = Number(of.MeanWatts, ", mean %.1f W")
 		case of.Joules.Valid():
 			figure = ", " + Joules(of.Joules)
 		case of.MeanPct.Valid():
-			figure = number(of.MeanPct, ", mean %.1f %% of the CPUs")
+			figure = Number(of.MeanPct, ", mean %.1f %% of the CPUs")
 		}
 		p.line(onlyIf(i == 0, "Reports of"), "%s about %s: %d %s%s", Plain(of.Sensor), Plain(of.Target), of.Reports, Plain(of.Kind), figure)
 	}

@@ -227,10 +227,10 @@ func (p *page) bars(j *Job, o TextOptions) {
 	}
 	worst := j.worst()
 	if v, ok := worst.Memory.PeakPct.Get(); ok {
-		p.bar("Memory", v, fmt.Sprintf("%s of %s%s%s", worst.Memory.PeakMark.Sign(size(worst.Memory.PeakBytes)), size(worst.Memory.LimitBytes), onlyIf(worst.Memory.LimitOf == "node", ofNode)+onlyIf(worst.Memory.LimitOf == "container", " (container)"), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
+		p.bar("Memory", v, fmt.Sprintf("%s of %s%s%s", worst.Memory.PeakMark.Sign(Size(worst.Memory.PeakBytes)), Size(worst.Memory.LimitBytes), onlyIf(worst.Memory.LimitOf == "node", ofNode)+onlyIf(worst.Memory.LimitOf == "container", " (container)"), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
 	}
 	if v, ok := j.GPUs.BusyPct.Get(); ok {
-		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), number(j.GPUs.WorstVRAMPct, "; memory at least %.0f %%"))
+		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), Number(j.GPUs.WorstVRAMPct, "; memory at least %.0f %%"))
 		p.bar("GPU", v, plural(j.GPUs.Count, "GPU")+", busy"+vram, o)
 	}
 	if v, ok := j.TimePct.Get(); ok {
@@ -294,14 +294,14 @@ func (p *page) nodes(j *Job, o TextOptions) {
 	all := func(of func(NodeShare) rt.Opt[uint64]) string {
 		return bytes(sumOf(n.Nodes, func(s NodeShare) rt.Opt[float64] { return scaled(of(s), 1) }))
 	}
-	p.list("Nodes", fmt.Sprintf("CPU max/mean %s; memory worst %s, mean %s of the limit, together %s of %s; OOM kills %s", number(n.CPUImbalance, "%.2f"),
-		number(n.WorstPct, "%.1f %%"), number(n.MeanPct, "%.1f %%"), all(func(s NodeShare) rt.Opt[uint64] { return s.PeakBytes }),
+	p.list("Nodes", fmt.Sprintf("CPU max/mean %s; memory worst %s, mean %s of the limit, together %s of %s; OOM kills %s", Number(n.CPUImbalance, "%.2f"),
+		Number(n.WorstPct, "%.1f %%"), Number(n.MeanPct, "%.1f %%"), all(func(s NodeShare) rt.Opt[uint64] { return s.PeakBytes }),
 		all(func(s NodeShare) rt.Opt[uint64] { return s.LimitBytes }), count(n.OOMKills)))
 	const shown = 8
 	for i := range n.Nodes[:min(shown, len(n.Nodes))] { // the fullest memory first
 		s := &n.Nodes[i]
-		p.line("  "+Plain(s.Node), "CPU %s, %s; memory %s of %s, %s%s", s.Used.Text(), number(s.UsedPct, "%.1f %%"),
-			s.PeakMemory.Text(), size(s.LimitBytes), number(s.PeakPct, "%.1f %%"), onlyIf(!s.Complete, ", not complete"))
+		p.line("  "+Plain(s.Node), "CPU %s, %s; memory %s of %s, %s%s", s.Used.Text(), Number(s.UsedPct, "%.1f %%"),
+			s.PeakMemory.Text(), Size(s.LimitBytes), Number(s.PeakPct, "%.1f %%"), onlyIf(!s.Complete, ", not complete"))
 	}
 	if more := len(n.Nodes) - shown; more > 0 {
 		p.line("", "and %s with a lower peak", plural(more, "node"))
@@ -323,6 +323,6 @@ func (p *page) jobSteps(j *Job) {
 		s := &list[i]
 		p.line(onlyIf(i == 0, "Steps"), "%-8s %s CPU, peak %s%s%s%s", Plain(s.Step), s.Used.Text(), s.PeakMemory.Text(),
 			onlyIf(s.PeakNode != "", " on "+Plain(s.PeakNode)), onlyIf(s.Tasks > 1, "; "+plural(s.Tasks, "task")),
-			onlyIf(s.CPUImbalance.Valid(), number(s.CPUImbalance, ", max/mean: CPU %.2f")+number(s.MemoryImbalance, ", memory %.2f")))
+			onlyIf(s.CPUImbalance.Valid(), Number(s.CPUImbalance, ", max/mean: CPU %.2f")+Number(s.MemoryImbalance, ", memory %.2f")))
 	}
 }

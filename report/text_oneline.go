@@ -49,7 +49,7 @@ func (j *Job) rows() []row {
 	used, allocated := j.Nodes.allocationText()
 	all := []row{
 		{"CPU", j.Nodes.UsedMark.Of(used), allocated, j.Nodes.UsedPct, j.Nodes.UsedMark},
-		{"memory" + on, worst.Memory.PeakMemory.Text(), size(worst.Memory.LimitBytes), worst.Memory.PeakPct, worst.Memory.PeakMark},
+		{"memory" + on, worst.Memory.PeakMemory.Text(), Size(worst.Memory.LimitBytes), worst.Memory.PeakPct, worst.Memory.PeakMark},
 		{"GPU", "busy", plural(j.GPUs.Count, "GPU"), j.GPUs.BusyPct, Exact},
 		{"time", Clock(j.ElapsedSecs), Clock(j.LimitSecs), j.TimePct, Exact},
 	}
@@ -70,7 +70,7 @@ func WriteOneLine(w io.Writer, j *Job, o TextOptions) error {
 		if r.what == "CPU" {
 			of = cores(j.Nodes.Cores)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s of %s", r.what, r.mark.Of(number(r.pct, "%.0f %%")), of))
+		parts = append(parts, fmt.Sprintf("%s %s of %s", r.what, r.mark.Of(Number(r.pct, "%.0f %%")), of))
 	}
 	parts = append(parts, j.missingText())
 	line := title(j.Runs[0]) + onlyIf(j.Name != "", " "+j.Name) + ": " + present(", ", parts...)
@@ -110,14 +110,14 @@ func WriteMarkdown(w io.Writer, j *Job, o TextOptions) error {
 	if rows := j.rows(); len(rows) > 0 {
 		b.WriteString("| | used | of | % |\n|---|---:|---:|---:|\n")
 		for _, r := range rows {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", markdown(r.what), r.used, r.of, markdown(r.mark.Sign(number(r.pct, "%.1f"))))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", markdown(r.what), r.used, r.of, markdown(r.mark.Sign(Number(r.pct, "%.1f"))))
 		}
 		b.WriteString("\n")
 	}
 	if len(j.Runs) > 1 {
 		b.WriteString("| node | CPU time | CPU % | memory | of | memory % |\n|---|---:|---:|---:|---:|---:|\n")
 		for _, n := range j.Nodes.Nodes {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", markdown(n.Node), n.Used.Text(), markdown(n.UsedMark.Sign(number(n.UsedPct, "%.1f"))), n.PeakMemory.Text(), size(n.LimitBytes), markdown(n.PeakMark.Sign(number(n.PeakPct, "%.1f"))))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", markdown(n.Node), n.Used.Text(), markdown(n.UsedMark.Sign(Number(n.UsedPct, "%.1f"))), n.PeakMemory.Text(), Size(n.LimitBytes), markdown(n.PeakMark.Sign(Number(n.PeakPct, "%.1f"))))
 		}
 		b.WriteString("\n")
 	}

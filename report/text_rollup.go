@@ -28,7 +28,7 @@ type arrayRow struct {
 func (r *arrayRow) name() string { return r.label + onlyIf(r.of.Mark != Exact, " "+r.of.Mark.Sign("")) }
 
 func (a *Array) rows() []arrayRow {
-	percent := func(v rt.Opt[float64]) string { return number(v, "%.1f %%") }
+	percent := func(v rt.Opt[float64]) string { return Number(v, "%.1f %%") }
 	return []arrayRow{
 		{"Elapsed", &a.Elapsed, Clock}, {"CPU time", &a.Used, Clock}, {"  of alloc.", &a.UsedPct, percent},
 		{"Memory", &a.Peak, bytes}, {"  of limit", &a.PeakPct, percent},

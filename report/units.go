@@ -7,9 +7,9 @@ import (
 	"github.com/resource-tracker/rt/internal/printable"
 )
 
-// size formats bytes with three significant digits in binary units. 1000 MiB stay 1000 MiB, because a
+// Size formats bytes with three significant digits in binary units. 1000 MiB stay 1000 MiB, because a
 // request of --mem=1000M reads so.
-func size(o rt.Opt[uint64]) string {
+func Size(o rt.Opt[uint64]) string {
 	v, ok := o.Get()
 	switch {
 	case !ok:
@@ -38,17 +38,18 @@ func Significant(f float64) string {
 	return fmt.Sprintf("%.0f", f)
 }
 
-func number[T any](o rt.Opt[T], format string) string {
+// Number formats a figure, "-" if it is absent.
+func Number[T any](o rt.Opt[T], format string) string {
 	if v, ok := o.Get(); ok {
 		return fmt.Sprintf(format, v)
 	}
 	return "-"
 }
 
-func count(o rt.Opt[uint64]) string { return number(o, "%d") }
+func count(o rt.Opt[uint64]) string { return Number(o, "%d") }
 
-// bytes is size for a number with a fraction.
-func bytes(o rt.Opt[float64]) string { return size(whole(o)) }
+// bytes is Size for a number with a fraction.
+func bytes(o rt.Opt[float64]) string { return Size(whole(o)) }
 
 // Clock formats seconds as Slurm does, D-HH:MM:SS, rounded down; below a minute with a fraction,
 // 9.00 s.

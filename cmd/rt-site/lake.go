@@ -246,7 +246,7 @@ func decodeRecord(ctx context.Context, temp string, add sitereport.Add, record i
 		return nil, errors.Join(damaged(err), os.RemoveAll(dir))
 	}
 	return &lake.DecodedRun{
-		Run: r.Run(), Report: s, Snapshots: sitereport.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}),
+		Run: r.Run(), Report: s, Snapshots: spool.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}),
 		Close: func() error { return errors.Join(r.Close(), os.RemoveAll(dir)) },
 	}, nil
 }

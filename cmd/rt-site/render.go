@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +76,11 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 		page.Links = append(page.Links, html.Link(link))
 	}
 	for _, run := range job.Runs {
-		shown, err := renderRun(ctx, run, !job.NoPlots)
+		path := run.Path
+		if job.NoPlots {
+			path = ""
+		}
+		shown, err := html.ReadRun(ctx, path, run.Summary, time.UTC)
 		if err != nil {
 			return fmt.Errorf("the run on node %s: %w", run.Summary.Run.Node, err)
 		}
@@ -95,23 +98,4 @@ func figuresOfOthers(energy config.Energy) sitereport.Add {
 		s.ShareEnergy(energy.IdleWatts, energy.CO2e)
 		return damaged(errors.Join(failed[:]...))
 	}
-}
-
-// renderRun writes the text of a run, and reads its plots.
-func renderRun(ctx context.Context, run sitereport.LoadedRun, hasPlots bool) (shown html.Run, err error) {
-	var text bytes.Buffer
-	if err := rtreport.WriteDetails(&text, run.Summary, rtreport.TextOptions{Verbose: true, Zone: time.UTC}); err != nil {
-		return shown, err
-	}
-	shown = html.Run{Summary: run.Summary, Text: text.String()}
-	if !hasPlots || run.Path == "" {
-		return shown, nil
-	}
-	r, err := spool.Open(run.Path)
-	if err != nil {
-		return shown, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	shown.Series, err = html.Collect(run.Summary, sitereport.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}))
-	return shown, err
 }

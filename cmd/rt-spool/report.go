@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -114,7 +113,7 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	var damage, failed error
 	note := func(err error) {
 		switch {
-		case !isDamage(err):
+		case !spool.IsDamage(err):
 			failed = errors.Join(failed, err)
 		case damage == nil:
 			damage = err
@@ -122,7 +121,7 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	}
 	events, err := r.Events()
 	note(err)
-	s, err := report.Summarize(r.Run(), events, undamaged(r.Snapshots(c.Context, 1, 0), note))
+	s, err := report.Summarize(r.Run(), events, spool.Undamaged(r.Snapshots(c.Context, 1, 0), note))
 	if err != nil {
 		return nil, errors.Join(err, damage, failed)
 	}
@@ -146,27 +145,6 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 		s.MarkAtLeast()
 	}
 	return s, damage
-}
-
-// isDamage reports whether err is about the content of a spool file.
-func isDamage(err error) bool {
-	return errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrLimit)
-}
-
-// undamaged returns the snapshots before the first one that cannot be read, and passes the error to
-// note.
-func undamaged(snapshots iter.Seq2[*rt.Snapshot, error], note func(error)) iter.Seq2[*rt.Snapshot, error] {
-	return func(yield func(*rt.Snapshot, error) bool) {
-		for s, err := range snapshots {
-			if isDamage(err) {
-				note(err)
-				return
-			}
-			if !yield(s, err) {
-				return
-			}
-		}
-	}
 }
 
 // utf8Locale reports whether the terminal has block characters.

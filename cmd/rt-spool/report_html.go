@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/html"
 	siteruns "github.com/resource-tracker/rt/site/runs"
-	"github.com/resource-tracker/rt/spool"
 )
 
 // writeHTML writes the page of the runs. found.Entries and summaries have the same order.
@@ -25,7 +22,7 @@ func writeHTML(c *cli.Context, found *siteruns.FoundJob, summaries []*report.Sum
 		return err
 	}
 	for i, s := range summaries {
-		run, err := pageRun(c, found.Entries[i].Path, s)
+		run, err := html.ReadRun(c.Context, found.Entries[i].Path, s, time.Local)
 		if err != nil {
 			return err
 		}
@@ -52,23 +49,4 @@ func checkPage(c *cli.Context, n int) error {
 		return rtcli.Usage("report --html shows at most %d runs, and the job has %d: select one task of an array or a --node; report --array summarizes all", mostPageRuns, n)
 	}
 	return nil
-}
-
-// pageRun reads the lines of a run's plots. If the file is damaged, they end before the damage,
-// which is in the summary.
-func pageRun(c *cli.Context, file string, s *report.Summary) (run html.Run, err error) {
-	r, err := spool.Open(file)
-	if err != nil {
-		return run, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	var text bytes.Buffer
-	if err := report.WriteDetails(&text, s, report.TextOptions{Verbose: true, Zone: time.Local}); err != nil {
-		return run, err
-	}
-	series, err := html.Collect(s, undamaged(r.Snapshots(c.Context, 1, 0), func(error) {}))
-	if err != nil {
-		return run, err
-	}
-	return html.Run{Summary: s, Series: series, Text: text.String()}, nil
 }

@@ -273,7 +273,7 @@ func TestBrowserPeakAndEmpty(t *testing.T) {
 	run.Summary.IO.ReadBytes, run.Summary.IO.WriteBytes = rt.Some[uint64](0), rt.Some[uint64](0)
 	c := chromium.Start(t)
 	path := show(t, c, run)
-	want := "the kernel's peak " + size(run.Summary.Memory.PeakBytes)
+	want := "the kernel's peak " + report.Size(run.Summary.Memory.PeakBytes)
 	if legend := c.Text(`document.querySelector("#plot-memory .legend").textContent`); !strings.Contains(legend, want) || !strings.Contains(legend, "limit 32.0 GiB") {
 		t.Errorf("the legend is %q: want %q and the limit", legend, want)
 	}

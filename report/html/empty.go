@@ -55,7 +55,7 @@ func whyZero(key string, s *report.Summary) string {
 	hasIO := s.IO.ReadBytes.Or(0) > 0 || s.IO.WriteBytes.Or(0) > 0
 	switch {
 	case key == ioFigure && hasIO:
-		return fmt.Sprintf("No I/O after the first reading; in all: read %s, written %s", size(s.IO.ReadBytes), size(s.IO.WriteBytes))
+		return fmt.Sprintf("No I/O after the first reading; in all: read %s, written %s", report.Size(s.IO.ReadBytes), report.Size(s.IO.WriteBytes))
 	case key == ioFigure:
 		return "No I/O: nothing was read from a disk or written to one"
 	}

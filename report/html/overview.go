@@ -189,13 +189,13 @@ func barsOf(jobs []*report.Job) []bar {
 		if m.LimitOf == "node" {
 			where += nodeShare
 		}
-		bars = append(bars, bar{"Memory", m.PeakPct.Or(0), fmt.Sprintf("%s of %s%s", m.PeakMemory.Text(), size(m.LimitBytes), where)})
+		bars = append(bars, bar{"Memory", m.PeakPct.Or(0), fmt.Sprintf("%s of %s%s", m.PeakMemory.Text(), report.Size(m.LimitBytes), where)})
 	}
 	if gpus > 0 {
 		bars = append(bars, bar{"GPU", busy / gpus, fmt.Sprintf("busy, mean of %.0f", gpus)})
 	}
 	if slowest != nil {
-		bars = append(bars, bar{"Time", slowest.TimePct.Or(0), fmt.Sprintf("%s of the limit of %s", seconds(slowest.ElapsedSecs), seconds(slowest.LimitSecs))})
+		bars = append(bars, bar{"Time", slowest.TimePct.Or(0), fmt.Sprintf("%s of the limit of %s", report.Clock(slowest.ElapsedSecs), report.Clock(slowest.LimitSecs))})
 	}
 	return bars
 }
@@ -227,3 +227,5 @@ func adviceOf(jobs []*report.Job) []string {
 	}
 	return texts
 }
+
+func duration(secs float64) string { return report.Clock(rt.Some(secs)) }

@@ -1,13 +1,18 @@
 package html
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/spool"
 )
 
 // absent marks a value that was not read.
@@ -152,4 +157,24 @@ func (c *collector) steps(s *rt.Snapshot) {
 		}
 		l.To = at
 	}
+}
+
+// ReadRun returns a run with the text of its report and, unless path is empty, the plots of its spool file. If the file
+// is damaged, they end before the damage, which is in the summary.
+func ReadRun(ctx context.Context, path string, s *report.Summary, zone *time.Location) (run Run, err error) {
+	var text bytes.Buffer
+	if err := report.WriteDetails(&text, s, report.TextOptions{Verbose: true, Zone: zone}); err != nil {
+		return run, err
+	}
+	run = Run{Summary: s, Text: text.String()}
+	if path == "" {
+		return run, nil
+	}
+	r, err := spool.Open(path)
+	if err != nil {
+		return run, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	run.Series, err = Collect(s, spool.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}))
+	return run, err
 }

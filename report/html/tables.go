@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/report"
 )
@@ -31,8 +32,8 @@ func runsTable(job *Job) table {
 	for i := range job.Runs {
 		s := job.Runs[i].Summary
 		t.Rows = append(t.Rows, []string{
-			names[i], job.outcomeOf(s), seconds(s.ElapsedSecs), s.CPU.Used.Text(), s.CPU.UsedMark.Sign(percent(s.CPU.UsedPct)), number(s.CPU.MeanCores, "%.2f"),
-			s.Memory.PeakMemory.Text(), size(s.Memory.LimitBytes), s.Memory.PeakMark.Sign(percent(s.Memory.PeakPct)), s.IO.Mark.Of(size(s.IO.ReadBytes)), s.IO.Mark.Of(size(s.IO.WriteBytes)),
+			names[i], job.outcomeOf(s), report.Clock(s.ElapsedSecs), s.CPU.Used.Text(), s.CPU.UsedMark.Sign(percent(s.CPU.UsedPct)), report.Number(s.CPU.MeanCores, "%.2f"),
+			s.Memory.PeakMemory.Text(), report.Size(s.Memory.LimitBytes), s.Memory.PeakMark.Sign(percent(s.Memory.PeakPct)), s.IO.Mark.Of(report.Size(s.IO.ReadBytes)), s.IO.Mark.Of(report.Size(s.IO.WriteBytes)),
 			fmt.Sprint(s.Record.Readings), fmt.Sprint(s.Record.Missed),
 		})
 	}
@@ -58,8 +59,8 @@ func stepsTable(job *Job) table {
 	for i := range job.Runs {
 		for _, step := range job.Runs[i].Summary.Steps {
 			add := func(task string, f *report.Figures) {
-				t.Rows = append(t.Rows, []string{names[i], printable.Text(step.Step), task, f.Used.Text(), f.PeakMemory.Text(), size(f.AnonBytes),
-					size(f.ReadBytes), size(f.WriteBytes), number(f.MajorFaults, "%d"), number(f.OOMKills, "%d")})
+				t.Rows = append(t.Rows, []string{names[i], printable.Text(step.Step), task, f.Used.Text(), f.PeakMemory.Text(), report.Size(f.AnonBytes),
+					report.Size(f.ReadBytes), report.Size(f.WriteBytes), report.Number(f.MajorFaults, "%d"), report.Number(f.OOMKills, "%d")})
 			}
 			add("", &step.Figures)
 			for k := range step.Tasks {
@@ -84,7 +85,7 @@ func gpusTable(job *Job) table {
 	for i := range job.Runs {
 		for _, g := range job.Runs[i].Summary.GPUs {
 			t.Rows = append(t.Rows, []string{names[i], printable.Text(cmp.Or(g.Host, g.UUID)), printable.Text(g.Name), g.BusyText(), percent(g.MaxBusyPct),
-				g.VRAMText(), size(g.VRAMTotalBytes), number(g.MeanWatts, "%.0f W")})
+				g.VRAMText(), report.Size(g.VRAMTotalBytes), report.Number(g.MeanWatts, "%.0f W")})
 		}
 	}
 	return t.bounded()
@@ -97,10 +98,10 @@ func killsTable(job *Job) table {
 		for _, k := range job.Runs[i].Summary.OOM {
 			var largest []string
 			for _, p := range k.Biggest {
-				largest = append(largest, fmt.Sprintf("%s[%d] %s", printable.Text(p.Comm), p.PID, size(p.RSSBytes)))
+				largest = append(largest, fmt.Sprintf("%s[%d] %s", printable.Text(p.Comm), p.PID, report.Size(p.RSSBytes)))
 			}
 			t.Rows = append(t.Rows, []string{names[i], moment(k.Time, job.Zone), printable.Text(k.Step), strings.Join(largest, ", "), fmt.Sprint(k.Kills),
-				size(k.LimitBytes), size(k.BeforeBytes)})
+				report.Size(k.LimitBytes), report.Size(k.BeforeBytes)})
 		}
 	}
 	return t
@@ -111,7 +112,7 @@ func processesTable(job *Job) table {
 	names := runNames(job)
 	for i := range job.Runs {
 		for _, p := range job.Runs[i].Summary.Processes.Top {
-			t.Rows = append(t.Rows, []string{names[i], printable.Text(p.Comm), fmt.Sprint(p.PID), seconds(p.UsedSecs), size(p.RSSBytes)})
+			t.Rows = append(t.Rows, []string{names[i], printable.Text(p.Comm), fmt.Sprint(p.PID), report.Clock(p.UsedSecs), report.Size(p.RSSBytes)})
 		}
 	}
 	return t.bounded()
@@ -122,11 +123,11 @@ func energyTable(job *Job) table {
 	names := runNames(job)
 	for i := range job.Runs {
 		if e := job.Runs[i].Summary.JobEnergy; e != nil && e.ActiveJoules.Valid() {
-			t.Rows = append(t.Rows, []string{names[i], "share of the job, at least", report.Joules(e.ActiveJoules), number(e.MeanWatts, "%.1f W")},
+			t.Rows = append(t.Rows, []string{names[i], "share of the job, at least", report.Joules(e.ActiveJoules), report.Number(e.MeanWatts, "%.1f W")},
 				[]string{names[i], "share of the job with all idle energy, at most", report.Joules(e.HighJoules), "-"})
 		}
 		for _, e := range job.Runs[i].Summary.Energy {
-			t.Rows = append(t.Rows, []string{names[i], printable.Text(e.Domain), report.Joules(e.Joules), number(e.Watts, "%.1f W")})
+			t.Rows = append(t.Rows, []string{names[i], printable.Text(e.Domain), report.Joules(e.Joules), report.Number(e.Watts, "%.1f W")})
 		}
 	}
 	return t.bounded()
@@ -187,3 +188,5 @@ func missingTable(job *Job) table {
 	}
 	return t.bounded()
 }
+
+func percent(o rt.Opt[float64]) string { return report.Number(o, "%.0f %%") }

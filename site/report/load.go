@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -191,7 +190,7 @@ func Decode(ctx context.Context, dir string, limits *spool.ImportLimits, record 
 		return nil, nil, err
 	}
 	var damage error
-	s, err = report.Summarize(r.Run(), events, Undamaged(r.Snapshots(ctx, 1, 0), func(err error) { damage = cmp.Or(damage, err) }))
+	s, err = report.Summarize(r.Run(), events, spool.Undamaged(r.Snapshots(ctx, 1, 0), func(err error) { damage = cmp.Or(damage, err) }))
 	if err != nil {
 		return nil, nil, errors.Join(err, damage)
 	}
@@ -216,20 +215,4 @@ func DecodeInMemory(ctx context.Context, record io.Reader) (m *spool.InMemory, s
 	}
 	s, err = report.Summarize(m.Run(), events, m.Snapshots(ctx))
 	return m, s, err
-}
-
-// Undamaged returns the snapshots before the first one that cannot be read, and passes that error to note.
-func Undamaged(snapshots iter.Seq2[*rt.Snapshot, error], note func(error)) iter.Seq2[*rt.Snapshot, error] {
-	return func(yield func(*rt.Snapshot, error) bool) {
-		for s, err := range snapshots {
-			isDamage := errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrLimit)
-			if isDamage {
-				note(err)
-				return
-			}
-			if !yield(s, err) {
-				return
-			}
-		}
-	}
 }
