@@ -76,14 +76,14 @@ func showOnce(c *cli.Context, src top.Source, o top.Options) (err error) {
 	var f *top.Frame
 	if c.Bool("json") {
 		var doc any
-		f, doc, err = top.OnceJSON(c.Context, src, o)
+		f, doc, err = top.Document(c.Context, src, o)
 		if err == nil {
 			noteDenied(c, f.Denied)
 			err = rtcli.PrintJSON(c.App.Writer, doc)
 		}
 	} else {
 		columns := cmp.Or(rtcli.TerminalWidth(c.App.Writer), 80)
-		f, err = top.Once(c.Context, src, o, c.App.Writer, columns)
+		f, err = top.Print(c.Context, src, o, c.App.Writer, columns)
 	}
 	if err != nil {
 		return damagedFile(err)

@@ -60,38 +60,30 @@ func (m *model) pressed(k tui.Key) tea.Cmd {
 		m.asks = filterPrompt
 		m.prompt.Open(tui.FilterLabel, m.filter)
 	case k.Is(pauseKey):
-		return m.pause()
+		return m.pauseTime()
 	case k.Is(allKey):
-		m.all = !m.all
-		return m.look()
+		m.o.All = !m.o.All
+		return m.readSource()
 	case k.Is(enterKey):
-		return m.enter()
+		return m.openRow()
 	case k.Is(backKey):
-		return m.back()
+		return m.goBack()
 	case k.Is(nextPageKey):
-		m.turn(m.page + 1)
+		m.turnTo(m.page + 1)
 	case k.Is(prevPageKey):
-		m.turn(m.page - 1)
+		m.turnTo(m.page - 1)
 	case k.Is(pageKeys):
 		if to := int(k[0] - '1'); to < len(m.titles()) {
-			m.turn(to)
+			m.turnTo(to)
 		}
-	case m.sort(k), m.move(k):
-	default:
-		m.shift(k)
-	}
-	return nil
-}
-
-func (m *model) shift(k tui.Key) {
-	p := m.program()
-	switch {
-	case p == nil || m.page != pageMatrix:
+	case m.sortTable(k), m.moveCursor(k):
+	case m.program() == nil || m.page != pageMatrix:
 	case k.Is(leftKey):
 		m.first = max(m.first-1, 0)
 	case k.Is(rightKey):
-		m.first = min(m.first+1, max(len(p.workers)-1, 0))
+		m.first = min(m.first+1, max(len(m.program().workers)-1, 0))
 	}
+	return nil
 }
 
 // inTime moves the moment of a run, and reports whether the key does that.
@@ -102,24 +94,24 @@ func (m *model) inTime(k tui.Key) (tea.Cmd, bool) {
 		m.prompt.Open("go to (90, 1m30s or 12:30:05; esc: stay)", "")
 		return nil, true
 	case k.Is(leftKey):
-		return m.scrub(-time.Second), true
+		return m.moveTime(-time.Second), true
 	case k.Is(rightKey):
-		return m.scrub(time.Second), true
+		return m.moveTime(time.Second), true
 	case k.Is(minuteBack):
-		return m.scrub(-time.Minute), true
+		return m.moveTime(-time.Minute), true
 	case k.Is(minuteOn):
-		return m.scrub(time.Minute), true
+		return m.moveTime(time.Minute), true
 	case k.Is(firstKey):
 		return m.goTo(0), true
 	case k.Is(lastKey):
 		m.pace = following
-		return m.look(), true
+		return m.readSource(), true
 	}
 	return nil, false
 }
 
-// turn goes to a page; the first follows the last.
-func (m *model) turn(to int) {
+// turnTo goes to a page; the first follows the last.
+func (m *model) turnTo(to int) {
 	n := len(m.titles())
 	if n == 0 {
 		return
@@ -129,8 +121,8 @@ func (m *model) turn(to int) {
 	m.keepCursor()
 }
 
-// enter opens the run at the cursor, or the processes of the step at the cursor.
-func (m *model) enter() tea.Cmd {
+// openRow opens the run at the cursor, or the processes of the step at the cursor.
+func (m *model) openRow() tea.Cmd {
 	id := m.cursor[m.view()].id
 	switch {
 	case id == "" || m.program() != nil:
@@ -139,7 +131,7 @@ func (m *model) enter() tea.Cmd {
 		m.open, m.page, m.filter, m.pace, m.at = id, pageJob, "", following, 0
 		m.cursor = map[int]place{listView: m.cursor[listView]}
 		m.frame = &Frame{Time: m.frame.Time, Where: m.frame.Where}
-		return m.look()
+		return m.readSource()
 	case m.page == pageSteps:
 		step, _, _ := strings.Cut(id, "/")
 		m.page, m.filter = pageProcesses, step
@@ -148,25 +140,25 @@ func (m *model) enter() tea.Cmd {
 	return nil
 }
 
-// back drops the filter, goes to the first page, or to the list.
-func (m *model) back() tea.Cmd {
+// goBack drops the filter, goes to the first page, or to the list.
+func (m *model) goBack() tea.Cmd {
 	switch {
 	case m.filter != "":
 		m.filter = ""
 		m.keepCursor()
 	case m.open != "" && m.page != pageJob:
-		m.turn(pageJob)
-	case m.open != "" && !m.single:
+		m.turnTo(pageJob)
+	case m.open != "" && m.o.Open == "":
 		m.open, m.pace, m.frame = "", following, m.list
-		return m.look()
+		return m.readSource()
 	}
 	return nil
 }
 
-// move moves the cursor, and reports whether the key does that.
-func (m *model) move(k tui.Key) bool {
+// moveCursor moves the cursor, and reports whether the key does that.
+func (m *model) moveCursor(k tui.Key) bool {
 	p := m.current()
-	rows := m.rows(&p)
+	rows := p.sorted(m.filter, m.order())
 	c := m.cursor[m.view()]
 	if !c.Move(k, len(rows), max(m.height-len(p.head)-5, 1)) {
 		return false
@@ -175,12 +167,12 @@ func (m *model) move(k tui.Key) bool {
 	return true
 }
 
-// sort selects the next or previous visible column, or reverses the order. It reports
+// sortTable selects the next or previous visible column, or reverses the order. It reports
 // whether the key does that.
-func (m *model) sort(k tui.Key) bool {
+func (m *model) sortTable(k tui.Key) bool {
 	p := m.current()
 	o := m.order()
-	widths := p.layout(p.rows, m.width-2, o)
+	widths := p.layout(p.rows, m.brush.width-2, o)
 	step := 0
 	switch {
 	case k.Is(sortKey):
@@ -205,16 +197,16 @@ func (m *model) sort(k tui.Key) bool {
 	return true
 }
 
-// pause stops at the moment, or continues: with the last reading of a run that is
+// pauseTime stops at the moment, or continues: with the last reading of a run that is
 // tracked, else by playing the run.
-func (m *model) pause() tea.Cmd {
+func (m *model) pauseTime() tea.Cmd {
 	d := m.detail()
 	switch {
 	case m.pace == playing:
 		m.pace = still
-	case m.pace == following && d != nil && !d.Job.Live && m.single:
+	case m.pace == following && d != nil && !d.Job.Live && m.o.Open != "":
 		m.pace, m.at = playing, 0 // it has ended: from its beginning
-		return m.look()
+		return m.readSource()
 	case m.pace == following:
 		m.pace = still
 		if d != nil {
@@ -222,18 +214,18 @@ func (m *model) pause() tea.Cmd {
 		}
 	case d == nil || d.Job.Live:
 		m.pace = following
-		return m.look()
+		return m.readSource()
 	default:
 		m.pace = playing
 		if m.at >= d.Last {
 			m.at = 0
 		}
-		return m.look()
+		return m.readSource()
 	}
 	return nil
 }
 
-func (m *model) scrub(by time.Duration) tea.Cmd {
+func (m *model) moveTime(by time.Duration) tea.Cmd {
 	d := m.detail()
 	if d == nil {
 		return nil
@@ -255,16 +247,21 @@ func (m *model) goTo(at time.Duration) tea.Cmd {
 	if m.pace == following {
 		m.pace = still
 	}
-	return m.look()
+	return m.readSource()
 }
 
-func (m *model) write(k tea.KeyPressMsg) tea.Cmd {
-	answer, text := m.prompt.Type(k), m.prompt.Text()
+func (m *model) typeKey(k tea.KeyPressMsg) tea.Cmd {
+	answer, text, d := m.prompt.Type(k), m.prompt.Text(), m.detail()
 	switch {
 	case answer == tui.Quitting:
 		return tea.Quit
-	case m.asks == timePrompt && answer == tui.Accepted:
-		return m.goToText(text)
+	case m.asks == timePrompt && answer == tui.Accepted && d != nil && strings.TrimSpace(text) != "":
+		at, err := d.momentOf(text, m.o.Zone)
+		if err != nil {
+			m.notice = err.Error()
+			return nil
+		}
+		return m.goTo(at)
 	case m.asks == timePrompt:
 		return nil
 	case answer == tui.Cancelled:
@@ -275,21 +272,15 @@ func (m *model) write(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-func (m *model) goToText(text string) tea.Cmd {
-	d := m.detail()
-	if d == nil || strings.TrimSpace(text) == "" {
-		return nil
+// momentOf parses a moment of the run as the time after its first reading.
+func (d *Detail) momentOf(text string, zone *time.Location) (time.Duration, error) {
+	first := d.First.In(zone)
+	at, err := parseMoment(text, first)
+	isOutside := at < 0 || at > d.Last
+	if err == nil && isOutside {
+		err = fmt.Errorf("%q is not within the run: its readings are of %s from %s", text, span(d.Last.Seconds()), first.Format(time.DateTime))
 	}
-	at, err := parseMoment(text, d.First.In(m.o.Zone))
-	if err != nil {
-		m.notice = err.Error()
-		return nil
-	}
-	if at < 0 || at > d.Last {
-		m.notice = fmt.Sprintf("%s is not within the run: it has %s from %s", text, span(d.Last.Seconds()), d.First.In(m.o.Zone).Format(time.DateTime))
-		return nil
-	}
-	return m.goTo(at)
+	return at, err
 }
 
 // parseMoment parses seconds after the first reading, a duration such as 1m30s, or a time

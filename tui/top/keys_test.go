@@ -71,7 +71,7 @@ func TestKeysOfARun(t *testing.T) {
 		{[]string{"t", "60", "enter", "2"}, []string{`0:01:00 of`, `^> batch`, `0 +0 ended +1.90`}},
 		{[]string{"t", "1m40s", "enter", "7"}, []string{`0:01:40 of`, `job +block devices +n/a +4.0M +n/a`}}, // reading 101 lacks it
 		{[]string{"t", "12:00:30", "enter", "2"}, []string{`0:00:30 of`, `0 +1 running +1.00`}},
-		{[]string{"t", "3m", "enter"}, []string{`^3m is not within the run: it has 0:02:00 from 2026-03-01 12:00:00`, `0:02:00 of`}},
+		{[]string{"t", "3m", "enter"}, []string{`^"3m" is not within the run: its readings are of 0:02:00 from 2026-03-01 12:00:00`, `0:02:00 of`}},
 		{[]string{"t", "x", "enter"}, []string{`^"x" is no moment`}},
 		{[]string{"t", "60", "esc"}, []string{`0:02:00 of`, `no go to`}},
 		{[]string{"?"}, []string{`^rt-spool top: keys`, `^any key: back`}},
@@ -247,9 +247,9 @@ func TestAnySize(t *testing.T) {
 func TestForeignText(t *testing.T) {
 	run := sampleRun(7)
 	run.Meta.JobName, run.User = "\x1b[31mred\r\n", "日本語"
-	f := &Frame{Time: sampleNow, Jobs: []Job{{Run: &run, Path: "x", Live: true}}}
+	f := &Frame{Time: sampleNow, Jobs: []Watched{{Run: &run, Path: "x", Live: true}}}
 	m := newModel(t.Context(), nil, Options{Zone: time.UTC})
-	m.frame, m.width, m.height = f, 120, 24
+	m.frame, m.brush.width, m.height = f, 120, 24
 	s := screenOf(m)
 	if strings.ContainsAny(s, "\x1b\r") || !strings.Contains(s, "?[31mred??") {
 		t.Errorf("%q", s)
@@ -268,13 +268,13 @@ func TestForeignText(t *testing.T) {
 // With colours or without, the text is the same: they add nothing.
 func TestAlarmIsText(t *testing.T) {
 	run := sampleRun(7)
-	j := Job{Run: &run, Path: "x", Live: true}
+	j := Watched{Run: &run, Path: "x", Live: true}
 	j.Memory.Set(95)
 	j.Limit.Set(100)
 	other := j
 	other.Path, other.Memory = "y", rt64(10)
 	m := newModel(t.Context(), nil, Options{Zone: time.UTC})
-	m.frame, m.width, m.height = &Frame{Jobs: []Job{other, j}}, 80, 24
+	m.frame, m.brush.width, m.height = &Frame{Jobs: []Watched{other, j}}, 80, 24
 	expect(t, m, `^! 7 `, `^> 7 `)
 }
 
@@ -328,15 +328,15 @@ func TestPending(t *testing.T) {
 	sampleFile(t, dir, 2, 2, false)
 	src := &Spooled{Dir: "."}
 	m := newModel(t.Context(), src, Options{At: -1}.withDefaults())
-	m.width, m.height = 80, 24
-	f, err := src.Look(t.Context(), Ask{Wait: true})
+	m.brush.width, m.height = 80, 24
+	f, err := src.Read(t.Context(), Wanted{Wait: true})
 	if err != nil || f.Pending != 0 || len(f.Jobs) != 2 || !f.Jobs[0].Live {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	if src.paths[0] != f.Jobs[0].Path {
 		t.Error("the run that is tracked is not read first")
 	}
-	if cmd := m.took(looked{frame: &Frame{Pending: 1, Note: "reading: 1 more runs"}}); cmd == nil {
+	if cmd := m.useAnswer(answered{frame: &Frame{Pending: 1, Note: "reading: 1 more runs"}}); cmd == nil {
 		t.Fatal("what is still to be read is not asked for")
 	} else {
 		expect(t, m, `^reading: 1 more runs`)

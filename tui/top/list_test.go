@@ -26,10 +26,10 @@ func spooled(t *testing.T, dir string, run rt.Run, snapshots []rt.Snapshot) stri
 }
 
 // listed returns the one job of a directory, and its row.
-func listed(t *testing.T, dir string) (Job, string) {
+func listed(t *testing.T, dir string) (Watched, string) {
 	t.Helper()
 	var out strings.Builder
-	f, err := Once(t.Context(), &Spooled{Dir: dir, Now: func() time.Time { return sampleNow }}, Options{At: -1, All: true}, &out, 160)
+	f, err := Print(t.Context(), &Spooled{Dir: dir, Now: func() time.Time { return sampleNow }}, Options{At: -1, All: true}, &out, 160)
 	if err != nil || len(f.Jobs) != 1 {
 		t.Fatalf("%+v, %v", f, err)
 	}
@@ -51,7 +51,7 @@ func TestRunThatBeginsAtZero(t *testing.T) {
 	if j, _ := listed(t, dir); j.MeanCores != rt.Some(1.0) {
 		t.Errorf("the list has a mean of %v cores, want 1", j.MeanCores)
 	}
-	f, err := File(path).Look(t.Context(), Ask{Open: path, At: -1, Wait: true})
+	f, err := File(path).Read(t.Context(), Wanted{Open: path, At: -1, Wait: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestNumbersInTextsAreSortedAsNumbers(t *testing.T) {
 
 // The mark of the sorted column does not cut its title.
 func TestSortedTitleIsWhole(t *testing.T) {
-	p := jobsPage(&Frame{Jobs: []Job{{Run: &rt.Run{}}}}, brush{})
+	p := jobsPage(&Frame{Jobs: []Watched{{Run: &rt.Run{}}}}, brush{})
 	for i, c := range p.columns {
 		o := order{column: i}
 		if line := p.titles(p.layout(p.rows, 1000, o), o); !strings.Contains(line, "*"+c.title) {

@@ -28,27 +28,25 @@ const (
 )
 
 type model struct {
-	ctx           context.Context
-	src           Source
-	o             Options
-	brush         brush
-	width, height int
+	ctx    context.Context
+	src    Source
+	o      Options
+	brush  brush
+	height int
 
 	frame   *Frame
 	list    *Frame // the last one of the list
 	failed  error  // what ends the program
-	trouble error  // of the last Look
-	busy    bool   // a Look is under way
+	trouble error  // of the last Read
+	busy    bool   // a Read is under way
 	again   bool   // and its answer is stale
 
-	open   string        // the run in detail; empty is the list
-	single bool          // there is no list
-	page   int           // index in pages if a run is open, or in programPages
-	first  int           // the first column of the matrix
-	at     time.Duration // the moment, if the pace is not following
-	pace   pace
-	all    bool
-	help   bool
+	open  string        // the run in detail; empty is the list
+	page  int           // index in pages if a run is open, or in programPages
+	first int           // the first column of the matrix
+	at    time.Duration // the moment, if the pace is not following
+	pace  pace
+	help  bool
 
 	cursor map[int]place // by view
 	orders map[int]order
@@ -69,8 +67,8 @@ const listView = -1
 
 func newModel(ctx context.Context, src Source, o Options) *model {
 	m := &model{
-		ctx: ctx, src: src, o: o, brush: brush{ascii: o.ASCII}, all: o.All,
-		open: o.Open, single: o.Open != "", cursor: map[int]place{}, orders: map[int]order{},
+		ctx: ctx, src: src, o: o, brush: brush{ascii: o.ASCII},
+		open: o.Open, cursor: map[int]place{}, orders: map[int]order{},
 	}
 	if m.open != "" && o.At >= 0 {
 		m.pace, m.at = still, o.At
@@ -78,36 +76,36 @@ func newModel(ctx context.Context, src Source, o Options) *model {
 	return m
 }
 
-type looked struct {
-	ask   Ask
-	frame *Frame
-	err   error
+type answered struct {
+	wanted Wanted
+	frame  *Frame
+	err    error
 }
 
 // tick is sent every Options.Every.
 type tick struct{}
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return tea.Batch(m.look(), m.wait()) }
+func (m *model) Init() tea.Cmd { return tea.Batch(m.readSource(), tickAfter(m.o.Every)) }
 
-func (m *model) wait() tea.Cmd {
-	return tea.Tick(m.o.Every, func(time.Time) tea.Msg { return tick{} })
+func tickAfter(d time.Duration) tea.Cmd {
+	return tea.Tick(d, func(time.Time) tea.Msg { return tick{} })
 }
 
-// look reads the source in the background, for the current view.
-func (m *model) look() tea.Cmd {
+// readSource reads the source in the background, for the current view.
+func (m *model) readSource() tea.Cmd {
 	if m.busy {
 		m.again = true
 		return nil
 	}
 	m.busy, m.again = true, false
-	ask := Ask{Open: m.open, At: -1, All: m.all}
+	wanted := Wanted{Open: m.open, At: -1, All: m.o.All}
 	if m.pace != following && m.open != "" {
-		ask.At = m.at
+		wanted.At = m.at
 	}
 	return func() tea.Msg {
-		f, err := m.src.Look(m.ctx, ask)
-		return looked{ask, f, err}
+		f, err := m.src.Read(m.ctx, wanted)
+		return answered{wanted, f, err}
 	}
 }
 
@@ -123,21 +121,21 @@ func (m *model) view() int {
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height, m.brush.width = msg.Width, msg.Height, msg.Width
-	case looked:
-		return m, m.took(msg)
+		m.brush.width, m.height = msg.Width, msg.Height
+	case answered:
+		return m, m.useAnswer(msg)
 	case tick:
-		return m, tea.Batch(m.wait(), m.ticked())
+		return m, tea.Batch(tickAfter(m.o.Every), m.advance())
 	case tea.KeyPressMsg:
 		if m.prompt.IsOpen() {
-			return m, m.write(msg)
+			return m, m.typeKey(msg)
 		}
 		return m, m.pressed(tui.Key(msg.String()))
 	}
 	return m, nil
 }
 
-func (m *model) took(l looked) tea.Cmd {
+func (m *model) useAnswer(l answered) tea.Cmd {
 	m.busy = false
 	switch {
 	case l.err != nil && errors.Is(l.err, context.Canceled):
@@ -147,7 +145,7 @@ func (m *model) took(l looked) tea.Cmd {
 		return tea.Quit
 	case l.err != nil:
 		m.trouble = l.err
-	case l.ask.Open != m.open: // the view has changed since
+	case l.wanted.Open != m.open: // the view has changed since
 	default:
 		m.frame, m.trouble = l.frame, nil
 		if m.open == "" {
@@ -157,12 +155,12 @@ func (m *model) took(l looked) tea.Cmd {
 	}
 	isPending := m.frame != nil && m.frame.Pending > 0 && m.trouble == nil
 	if m.again || isPending {
-		return m.look()
+		return m.readSource()
 	}
 	return nil
 }
 
-func (m *model) ticked() tea.Cmd {
+func (m *model) advance() tea.Cmd {
 	switch m.pace {
 	case following:
 	case playing:
@@ -180,7 +178,7 @@ func (m *model) ticked() tea.Cmd {
 	if m.busy { // a slow source is not read twice at a time
 		return nil
 	}
-	return m.look()
+	return m.readSource()
 }
 
 // detail returns the open run, nil if it is not read yet.
@@ -238,8 +236,6 @@ func (m *model) current() page {
 	return programPages[m.page-len(pages)].make(d.Program, 0, m.brush)
 }
 
-func (m *model) rows(p *page) []row { return p.sorted(m.filter, m.order()) }
-
 func (m *model) order() order {
 	if o, ok := m.orders[m.view()]; ok {
 		return o
@@ -250,7 +246,7 @@ func (m *model) order() order {
 // keepCursor moves the cursor to its row in new rows.
 func (m *model) keepCursor() {
 	p := m.current()
-	rows := m.rows(&p)
+	rows := p.sorted(m.filter, m.order())
 	c := m.cursor[m.view()]
 	for i := range rows {
 		if rows[i].id == c.id && c.id != "" {

@@ -47,7 +47,7 @@ func start(t *testing.T, src Source, o Options, w, h int) *model {
 	t.Helper()
 	m := newModel(context.Background(), src, o.withDefaults())
 	feed(t, m, tea.WindowSizeMsg{Width: w, Height: h})
-	answer(t, m, m.look())
+	answer(t, m, m.readSource())
 	return m
 }
 
@@ -77,7 +77,7 @@ func answer(t *testing.T, m *model, cmd tea.Cmd) {
 // second is what a tick does, without the wait for the next one.
 func second(t *testing.T, m *model) {
 	t.Helper()
-	answer(t, m, m.ticked())
+	answer(t, m, m.advance())
 }
 
 var named = map[string]rune{

@@ -81,7 +81,7 @@ func jobsPage(f *Frame, b brush) page {
 	return p
 }
 
-func jobRow(j *Job, now time.Time, b brush) row {
+func jobRow(j *Watched, now time.Time, b brush) row {
 	alloc := toFloat(j.AllocCPUs)
 	isRunning := j.State == rt.StateRunning
 	memory := j.Memory

@@ -35,7 +35,7 @@ func (m *model) View() tea.View {
 			b.WriteByte('\n')
 		}
 		if l.kind == reversed {
-			l.text = pad(l.text, m.width, false)
+			l.text = pad(l.text, m.brush.width, false)
 		}
 		if l.kind != ordinary {
 			l.text = string(l.kind) + l.text + "\x1b[m"
@@ -49,7 +49,7 @@ func (m *model) View() tea.View {
 func (m *model) screen() []line {
 	var lines []line
 	switch {
-	case m.width == 0 || m.height == 0:
+	case m.brush.width == 0 || m.height == 0:
 		return nil
 	case m.help:
 		lines = helpLines()
@@ -64,7 +64,7 @@ func (m *model) screen() []line {
 	lines = lines[:m.height]
 	lines[m.height-1] = line{ordinary, m.lastLine()}
 	for i := range lines {
-		lines[i].text = tui.Clip(lines[i].text, m.width)
+		lines[i].text = tui.Clip(lines[i].text, m.brush.width)
 	}
 	return lines
 }
@@ -88,7 +88,7 @@ func (m *model) shown() []line {
 		for len(lines) < m.height-below {
 			lines = append(lines, line{})
 		}
-		lines = append(lines[:max(m.height-below, 0)], line{ordinary, m.timeLine(d)})
+		lines = append(lines[:max(m.height-below, 0)], line{ordinary, d.timeLine(m.pace, m.brush.width, m.o.Zone)})
 	}
 	return lines
 }
@@ -132,7 +132,7 @@ func (m *model) tabs() string {
 		}
 		out = append(out, text)
 	}
-	for at := m.page; at > 0 && tui.Width(strings.Join(out, " ")) > m.width; at-- {
+	for at := m.page; at > 0 && tui.Width(strings.Join(out, " ")) > m.brush.width; at-- {
 		out = out[1:]
 	}
 	return strings.Join(out, " ")
@@ -143,7 +143,7 @@ func (m *model) table(p *page, height int) []line {
 	if len(p.columns) == 0 || height < 1 {
 		return nil
 	}
-	rows := m.rows(p)
+	rows := p.sorted(m.filter, m.order())
 	if len(rows) == 0 {
 		text := p.empty
 		if len(p.rows) > 0 {
@@ -151,7 +151,7 @@ func (m *model) table(p *page, height int) []line {
 		}
 		return []line{{ordinary, report.Plain(text)}}
 	}
-	widths := p.layout(rows, m.width-2, m.order())
+	widths := p.layout(rows, m.brush.width-2, m.order())
 	lines := []line{{headLine, "  " + p.titles(widths, m.order())}}
 	height--
 	c := m.cursor[m.view()].within(rows)
@@ -171,20 +171,20 @@ func (m *model) table(p *page, height int) []line {
 }
 
 // timeLine shows the position of the moment in the run.
-func (m *model) timeLine(d *Detail) string {
+func (d *Detail) timeLine(pace pace, width int, zone *time.Location) string {
 	if d.Cur == nil {
 		return "no readings"
 	}
-	how := map[pace]string{following: "newest", still: "PAUSED", playing: "playing"}[m.pace]
-	if m.pace == following && !d.Job.Live {
+	how := [...]string{following: "newest", still: "PAUSED", playing: "playing"}[pace]
+	if pace == following && !d.Job.Live {
 		how = "end"
 	}
 	text := fmt.Sprintf(" %s of %s  %s  reading %d of %d  %s", span(d.At.Seconds()), span(d.Last.Seconds()),
-		d.First.Add(d.At).In(m.o.Zone).Format(time.TimeOnly), d.Index, d.Count, how)
+		d.First.Add(d.At).In(zone).Format(time.TimeOnly), d.Index, d.Count, how)
 	if old := d.At - d.Taken; old >= time.Second {
 		text += fmt.Sprintf(" (%s old)", old.Truncate(time.Second))
 	}
-	n := max(m.width-tui.Width(text)-2, 0)
+	n := max(width-tui.Width(text)-2, 0)
 	at := 0
 	if d.Last > 0 && n > 1 {
 		at = int(float64(d.At) / float64(d.Last) * float64(n-1))
@@ -210,7 +210,7 @@ func (m *model) lastLine() string {
 		return report.Plain(m.frame.Note)
 	case m.filter != "":
 		return fmt.Sprintf("filter %q (esc drops it)  ", report.Plain(m.filter)) + tui.Help(helpKey, tui.Quit)
-	case m.open != "" && m.single:
+	case m.o.Open != "":
 		return tui.Help(runKeys...)
 	case m.open != "":
 		return tui.Help(append([]key.Binding{backKey}, runKeys...)...)

@@ -18,7 +18,7 @@ import (
 // recent is how long ago a run may have ended to be in the list.
 const recent = 24 * time.Hour
 
-// patience is how long a Look reads new files.
+// patience is how long a Read reads new files.
 const patience = 300 * time.Millisecond
 
 // Spooled is the Source of the runs of a spool directory, or of some of its files.
@@ -36,8 +36,8 @@ type Spooled struct {
 	all     bool
 	paths   []string
 	older   int
-	tapes   map[string]*tape
-	open    *tape
+	runs    map[string]*followedRun
+	open    *followedRun
 }
 
 // File returns a Source of one run, in any directory.
@@ -45,18 +45,18 @@ func File(path string) *Spooled {
 	return &Spooled{Dir: path, Find: func() ([]string, error) { return []string{path}, nil }}
 }
 
-// Look implements Source.
-func (s *Spooled) Look(ctx context.Context, ask Ask) (*Frame, error) {
+// Read implements Source.
+func (s *Spooled) Read(ctx context.Context, wanted Wanted) (*Frame, error) {
 	now := time.Now()
 	if s.Now != nil {
 		now = s.Now()
 	}
-	if err := s.list(ask.All, now); err != nil {
+	if err := s.list(wanted.All, now); err != nil {
 		return nil, err
 	}
 	f := &Frame{Time: now, Where: s.Dir, Older: s.older}
-	if ask.Open != "" {
-		d, err := s.detail(ctx, ask, now)
+	if wanted.Open != "" {
+		d, err := s.detail(ctx, wanted, now)
 		if err != nil {
 			return nil, err
 		}
@@ -66,14 +66,14 @@ func (s *Spooled) Look(ctx context.Context, ask Ask) (*Frame, error) {
 	s.open = nil
 	late := time.Now().Add(patience)
 	for _, path := range s.paths {
-		t := s.tapes[path]
-		if t.seen == (fingerprint{}) && !ask.Wait && time.Now().After(late) {
+		t := s.runs[path]
+		if t.seen == (fingerprint{}) && !wanted.Wait && time.Now().After(late) {
 			f.Pending++
 			continue
 		}
 		err := t.err
 		if !t.settled() || !t.looked {
-			err = t.grow(ctx)
+			err = t.readNew(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -105,7 +105,7 @@ func (s *Spooled) list(all bool, now time.Time) error {
 		}
 		changed = append(changed, st.ModTime())
 	}
-	if s.tapes != nil && slices.Equal(changed, s.changed) && all == s.all {
+	if s.runs != nil && slices.Equal(changed, s.changed) && all == s.all {
 		return nil
 	}
 	var paths []string
@@ -118,18 +118,18 @@ func (s *Spooled) list(all bool, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	old := s.tapes
+	old := s.runs
 	s.paths, s.changed, s.all = paths, changed, all
-	s.tapes = make(map[string]*tape, len(paths))
+	s.runs = make(map[string]*followedRun, len(paths))
 	for _, p := range paths {
-		s.tapes[p] = cmp.Or(old[p], s.tape(p))
-		s.tapes[p].looked = false // it may have been delivered since
+		s.runs[p] = cmp.Or(old[p], s.followedRun(p))
+		s.runs[p].looked = false // it may have been delivered since
 	}
 	return nil
 }
 
-func (s *Spooled) tape(path string) *tape {
-	return &tape{path: path, copied: s.IsCopy != nil && s.IsCopy(path)}
+func (s *Spooled) followedRun(path string) *followedRun {
+	return &followedRun{path: path, copied: s.IsCopy != nil && s.IsCopy(path)}
 }
 
 // spoolFile is a file of a run.
@@ -185,21 +185,21 @@ func listDir(dir string) (found []spoolFile, err error) {
 }
 
 // detail returns one run, which is read completely.
-func (s *Spooled) detail(ctx context.Context, ask Ask, now time.Time) (*Detail, error) {
-	if s.open == nil || s.open.path != ask.Open {
-		s.open = s.tape(ask.Open)
+func (s *Spooled) detail(ctx context.Context, wanted Wanted, now time.Time) (*Detail, error) {
+	if s.open == nil || s.open.path != wanted.Open {
+		s.open = s.followedRun(wanted.Open)
 		s.open.whole = true
 	}
-	err := s.open.grow(ctx)
+	err := s.open.readNew(ctx)
 	if err != nil && !(errors.Is(err, fs.ErrNotExist) && len(s.open.points) > 0) {
 		return nil, err
 	}
-	return s.open.detail(ctx, ask.At, now)
+	return s.open.detail(ctx, wanted.At, now)
 }
 
 // sortJobs sorts by start, the running ones first.
-func sortJobs(jobs []Job) {
-	slices.SortStableFunc(jobs, func(a, b Job) int {
+func sortJobs(jobs []Watched) {
+	slices.SortStableFunc(jobs, func(a, b Watched) int {
 		return cmp.Or(cmp.Compare(b2i(a.State != rt.StateRunning), b2i(b.State != rt.StateRunning)), a.Start.Compare(b.Start), strings.Compare(a.Path, b.Path))
 	})
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Telemetry is the Source of a program that broadcasts GemPBA's frames. It connects at
-// the first Look, and again when the connection ends.
+// the first Read, and again when the connection ends.
 type Telemetry struct {
 	Name string // of the address
 	Dial func(context.Context) (net.Conn, error)
@@ -42,8 +42,8 @@ const (
 // badLines is how many consecutive lines may be no telemetry before it disconnects.
 const badLines = 100
 
-// Look implements Source.
-func (t *Telemetry) Look(ctx context.Context, _ Ask) (*Frame, error) {
+// Read implements Source.
+func (t *Telemetry) Read(ctx context.Context, _ Wanted) (*Frame, error) {
 	first := false
 	t.once.Do(func() {
 		first, t.changed = true, make(chan struct{}, 1)
@@ -127,7 +127,7 @@ func (t *Telemetry) connect(ctx context.Context) error {
 		switch {
 		case err == nil:
 			inRow = 0
-			t.take(e)
+			t.addLine(e)
 			continue
 		case errors.Is(err, io.EOF):
 			return fmt.Errorf("%s has closed the connection", t.Name)
@@ -151,14 +151,14 @@ func (t *Telemetry) fail(err error) {
 	t.err = err
 }
 
-func (t *Telemetry) take(e *gempba.Envelope) {
+func (t *Telemetry) addLine(e *gempba.Envelope) {
 	defer t.notify()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.program == nil {
 		t.program = newProgram()
 	}
-	t.program.take(e)
+	t.program.addLine(e)
 	t.err = nil
 	t.lines++
 }
@@ -187,8 +187,8 @@ type worker struct {
 
 type hostFrames = lastTwo[gempba.NodeFrame]
 
-// take adds a line. A line repeats the frames of workers that have sent none since.
-func (p *Program) take(e *gempba.Envelope) {
+// addLine adds a line. A line repeats the frames of workers that have sent none since.
+func (p *Program) addLine(e *gempba.Envelope) {
 	p.newest = e
 	workers := make(map[uint32]*worker, len(e.Workers))
 	for _, f := range e.Workers {
@@ -211,7 +211,7 @@ func (p *Program) take(e *gempba.Envelope) {
 	p.workers, p.hosts = workers, hosts
 }
 
-// snapshot returns a state that never changes: take makes new maps and entries.
+// snapshot returns a state that never changes: addLine makes new maps and entries.
 func (p *Program) snapshot() *Program {
 	c := *p
 	return &c

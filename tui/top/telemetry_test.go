@@ -93,8 +93,8 @@ func TestGoldenTelemetry(t *testing.T) {
 				fmt.Fprintf(c, "%s%s", sampleLine(t, 1), sampleLine(t, 2))
 			})
 			m := newModel(t.Context(), src, Options{At: -1}.withDefaults())
-			m.width, m.height, m.brush.width = size.w, size.h, size.w
-			answer(t, m, m.look())
+			m.brush.width, m.height = size.w, size.h
+			answer(t, m, m.readSource())
 			for i, p := range programPages {
 				press(t, m, string(rune('1'+i)))
 				golden(t, "gempba-"+p.title+"."+size.name+".txt", screenOf(m))
@@ -127,8 +127,8 @@ func TestTelemetryComesBack(t *testing.T) {
 			c.Close()
 		})
 		m := newModel(t.Context(), src, Options{At: -1}.withDefaults())
-		m.width, m.height = 80, 24
-		answer(t, m, m.look())
+		m.brush.width, m.height = 80, 24
+		answer(t, m, m.readSource())
 		synctest.Wait()
 		second(t, m)
 		expect(t, m, `^127.0.0.1:9000 has closed the connection; trying again`, `^>    0 n1`)
@@ -162,7 +162,7 @@ func TestTelemetryOfBadServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				src := telemetry(t, func(conn net.Conn) { c.send(t, conn) })
-				f, err := src.Look(t.Context(), Ask{})
+				f, err := src.Read(t.Context(), Wanted{})
 				if c.want == "" && (err != nil || f.Program == nil) {
 					t.Fatalf("%v, %v", f, err)
 				}
@@ -175,7 +175,7 @@ func TestTelemetryOfBadServers(t *testing.T) {
 	src := &Telemetry{Name: "x", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("refused") }}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if _, err := src.Look(ctx, Ask{}); err == nil || !strings.Contains(err.Error(), "connect to the telemetry: refused") {
+	if _, err := src.Read(ctx, Wanted{}); err == nil || !strings.Contains(err.Error(), "connect to the telemetry: refused") {
 		t.Error(err)
 	}
 }
@@ -184,7 +184,7 @@ func TestOnceOfTelemetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := telemetry(t, func(c net.Conn) { fmt.Fprintf(c, "%s%s", sampleLine(t, 1), sampleLine(t, 2)) })
 		var text bytes.Buffer
-		if _, err := Once(t.Context(), src, Options{}, &text, 80); err != nil {
+		if _, err := Print(t.Context(), src, Options{}, &text, 80); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, "gempba-once.txt", text.String())
@@ -232,7 +232,7 @@ func TestFramesOfARun(t *testing.T) {
 
 func onceJSON(t *testing.T, src Source, o Options) []byte {
 	t.Helper()
-	_, doc, err := OnceJSON(t.Context(), src, o)
+	_, doc, err := Document(t.Context(), src, o)
 	if err != nil {
 		t.Fatal(err)
 	}

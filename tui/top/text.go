@@ -96,6 +96,9 @@ func withUnit(v rt.Opt[float64], format func(float64) string, unit string) strin
 	return shown(v, format) + unit
 }
 
+// cpuTime formats seconds of CPU time, with hundredths below a minute.
+func cpuTime(secs float64) string { return report.Clock(rt.Some(secs)) }
+
 // span formats a time as h:mm:ss, and as d-hh:mm from a day on.
 func span(secs float64) string {
 	d := time.Duration(max(secs, 0) * float64(time.Second)).Truncate(time.Second)
@@ -104,14 +107,6 @@ func span(secs float64) string {
 		return fmt.Sprintf("%d-%02d:%02d", h/24, h%24, m)
 	}
 	return fmt.Sprintf("%d:%02d:%02d", h, m, s)
-}
-
-// cpuTime formats seconds of CPU time, with hundredths below a minute.
-func cpuTime(secs float64) string {
-	if secs < 60 {
-		return fmt.Sprintf("%.2f s", secs)
-	}
-	return span(secs)
 }
 
 // brush draws with the characters of the terminal.

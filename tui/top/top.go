@@ -35,8 +35,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Ask selects what a Source returns.
-type Ask struct {
+// Wanted selects what a Source returns.
+type Wanted struct {
 	Open string        // the file of the open run; empty for the list only
 	At   time.Duration // after its first reading; negative for the last reading
 	All  bool          // as in Options
@@ -46,11 +46,11 @@ type Ask struct {
 // Source reads what is shown. One goroutine at a time calls it, and it never changes what
 // it has returned.
 type Source interface {
-	Look(ctx context.Context, ask Ask) (*Frame, error)
+	Read(ctx context.Context, wanted Wanted) (*Frame, error)
 }
 
 // Run shows a source on the whole terminal until the user quits. It returns the error of
-// the first Look; later ones are shown.
+// the first Read; later ones are shown.
 func Run(ctx context.Context, src Source, o Options, in io.Reader, out *os.File) error {
 	m := newModel(ctx, src, o.withDefaults())
 	return errors.Join(tui.Run(ctx, m, in, out), m.failed)

@@ -22,15 +22,15 @@ const (
 	listWindow = 60
 )
 
-// tape holds the readings of a run. grow opens the file of the run only if it has changed. The file
+// followedRun holds the readings of a run. readNew opens the file of the run only if it has changed. The file
 // is closed after each read.
-type tape struct {
+type followedRun struct {
 	path   string
 	copied bool // from another machine
 	whole  bool // has all readings, and the steps that have ended; otherwise only the last readings
 	seen   fingerprint
 	err    error // of the last attempt to read the file
-	looked bool  // grow was called since the last change of the directory
+	looked bool  // readNew was called since the last change of the directory
 
 	run    rt.Run
 	live   bool
@@ -69,7 +69,7 @@ type fingerprint struct {
 	live          bool
 }
 
-func (t *tape) fingerprint() (f fingerprint, err error) {
+func (t *followedRun) fingerprint() (f fingerprint, err error) {
 	st, err := os.Lstat(t.path)
 	if err != nil {
 		return f, fmt.Errorf("look at the spool file: %w", err)
@@ -83,12 +83,12 @@ func (t *tape) fingerprint() (f fingerprint, err error) {
 }
 
 // settled reports whether the file is complete.
-func (t *tape) settled() bool {
+func (t *followedRun) settled() bool {
 	return t.run.State != rt.StateRunning && t.run.State != ""
 }
 
-// grow reads the new part of the file.
-func (t *tape) grow(ctx context.Context) error {
+// readNew reads the new part of the file.
+func (t *followedRun) readNew(ctx context.Context) error {
 	t.looked = true
 	f, err := t.fingerprint()
 	switch {
@@ -103,7 +103,7 @@ func (t *tape) grow(ctx context.Context) error {
 	return t.err
 }
 
-func (t *tape) readFile(ctx context.Context, live bool) (err error) {
+func (t *followedRun) readFile(ctx context.Context, live bool) (err error) {
 	r, err := spool.Open(t.path)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (t *tape) readFile(ctx context.Context, live bool) (err error) {
 	return t.read(ctx, r)
 }
 
-func (t *tape) read(ctx context.Context, r *spool.Reader) error {
+func (t *followedRun) read(ctx context.Context, r *spool.Reader) error {
 	from := int64(1)
 	switch n := len(t.points); {
 	case n > 0:
@@ -154,7 +154,7 @@ func (t *tape) read(ctx context.Context, r *spool.Reader) error {
 }
 
 // addFrom adds the readings from a number on.
-func (t *tape) addFrom(ctx context.Context, r *spool.Reader, from int64) error {
+func (t *followedRun) addFrom(ctx context.Context, r *spool.Reader, from int64) error {
 	snapshots := r.Scalars(ctx, from, 0)
 	if t.whole {
 		snapshots = r.Snapshots(ctx, from, 0)
@@ -163,12 +163,12 @@ func (t *tape) addFrom(ctx context.Context, r *spool.Reader, from int64) error {
 		if err != nil {
 			return err
 		}
-		t.add(cur)
+		t.addReading(cur)
 	}
 	return nil
 }
 
-func (t *tape) add(cur *rt.Snapshot) {
+func (t *followedRun) addReading(cur *rt.Snapshot) {
 	if !t.first.Valid() {
 		t.first.Set(cur.Boot)
 	}
@@ -199,7 +199,7 @@ func (t *tape) add(cur *rt.Snapshot) {
 }
 
 // since returns the time from the first reading to a reading with this Snapshot.Boot.
-func (t *tape) since(boot int64) time.Duration { return time.Duration(boot - t.first.Or(boot)) }
+func (t *followedRun) since(boot int64) time.Duration { return time.Duration(boot - t.first.Or(boot)) }
 
 func small(v rt.Opt[float64]) float32 {
 	if x, ok := v.Get(); ok {
@@ -226,9 +226,9 @@ func readOf(p *point) float32   { return p.read }
 func writeOf(p *point) float32  { return p.write }
 
 // job returns the run for the list.
-func (t *tape) job(now time.Time) Job {
+func (t *followedRun) job(now time.Time) Watched {
 	run := t.run
-	j := Job{Run: &run, Path: t.path, Live: t.live, Figures: t.last, cores: series(t.points, coresOf), memory: series(t.points, memoryOf)}
+	j := Watched{Run: &run, Path: t.path, Live: t.live, Figures: t.last, cores: series(t.points, coresOf), memory: series(t.points, memoryOf)}
 	j.partial = t.copied && run.State == rt.StateRunning
 	run.AllocCPUs = cmp.Or(run.AllocCPUs, t.cpus)
 	j.ElapsedSec = j.elapsed(now).Seconds()
@@ -237,7 +237,7 @@ func (t *tape) job(now time.Time) Job {
 
 // detail returns the state of the run at an offset from its first reading; the parameter at is the
 // offset. If at is negative, detail returns the state at the default reading, see newest.
-func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*Detail, error) {
+func (t *followedRun) detail(ctx context.Context, at time.Duration, now time.Time) (*Detail, error) {
 	d := &Detail{Job: t.job(now), Count: len(t.points), mine: t.mine}
 	n := len(t.points)
 	if n == 0 {
@@ -274,7 +274,7 @@ func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*De
 
 // newest returns the index of the default reading. For a command that has ended it is the
 // last reading with processes.
-func (t *tape) newest() int {
+func (t *followedRun) newest() int {
 	i := len(t.points) - 1
 	if t.run.JobID.Valid() || !t.settled() {
 		return i
@@ -286,7 +286,7 @@ func (t *tape) newest() int {
 }
 
 // load reads the reading of point i and the one before it.
-func (t *tape) load(ctx context.Context, i int) (err error) {
+func (t *followedRun) load(ctx context.Context, i int) (err error) {
 	seq := t.points[i].seq
 	if t.cur != nil && t.cur.Seq == seq {
 		return nil
@@ -334,13 +334,13 @@ func frames(r *spool.Reader, wall int64) *Program {
 		if p == nil {
 			p = newProgram()
 		}
-		p.take(e)
+		p.addLine(e)
 	}
 	return p
 }
 
 // steps returns the steps of the shown reading and those that ended before it.
-func (t *tape) steps(prev *rt.Snapshot) []step {
+func (t *followedRun) steps(prev *rt.Snapshot) []step {
 	var out []step
 	for i := range t.ended {
 		if e := &t.ended[i]; e.boot < t.cur.Boot {

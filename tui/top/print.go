@@ -14,11 +14,11 @@ import (
 	"github.com/resource-tracker/rt/tui"
 )
 
-// Once writes what Run would show as text of a width: the list, or all pages of the open
+// Print writes what Run would show as text of a width: the list, or all pages of the open
 // run.
-func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) (*Frame, error) {
+func Print(ctx context.Context, src Source, o Options, w io.Writer, columns int) (*Frame, error) {
 	o = o.withDefaults()
-	f, err := src.Look(ctx, o.ask())
+	f, err := src.Read(ctx, o.wanted())
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (p *Program) write(out *strings.Builder, b brush) {
 	}
 }
 
-func (o *Options) ask() Ask { return Ask{Open: o.Open, At: o.At, All: o.All, Wait: true} }
+func (o *Options) wanted() Wanted { return Wanted{Open: o.Open, At: o.At, All: o.All, Wait: true} }
 
 // write writes a page with all of its rows.
 func (p *page) write(out *strings.Builder, columns int) {
@@ -86,11 +86,11 @@ func (p *page) write(out *strings.Builder, columns int) {
 	}
 }
 
-// OnceJSON returns the data of Once as a document for package json: an array of runs, of which the
+// Document returns the data of Print as a document for package json: an array of runs, of which the
 // open one has its pages, or one object for a program.
-func OnceJSON(ctx context.Context, src Source, o Options) (f *Frame, doc any, err error) {
+func Document(ctx context.Context, src Source, o Options) (f *Frame, doc any, err error) {
 	o = o.withDefaults()
-	f, err = src.Look(ctx, o.ask())
+	f, err = src.Read(ctx, o.wanted())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,7 +109,7 @@ func OnceJSON(ctx context.Context, src Source, o Options) (f *Frame, doc any, er
 
 // document is the JSON of a run: its row of the list, and a list for each page.
 type document struct {
-	Job
+	Watched
 	AtSecs   float64                     `json:"at_secs"`         // the moment, after the first reading
 	LastSecs float64                     `json:"last_secs"`       // of the newest reading
 	Reading  int                         `json:"reading"`         // of the shown one, from 1
@@ -120,7 +120,7 @@ type document struct {
 
 func (d *Detail) document() document {
 	doc := document{
-		Job: d.Job, AtSecs: d.At.Seconds(), LastSecs: d.Last.Seconds(), Reading: d.Index, Readings: d.Count,
+		Watched: d.Job, AtSecs: d.At.Seconds(), LastSecs: d.Last.Seconds(), Reading: d.Index, Readings: d.Count,
 		Interval: d.secs(), Pages: map[string][]map[string]any{},
 	}
 	for i := range pages {
@@ -178,15 +178,11 @@ var ErrMoment = errors.New("not a moment of the run")
 // Moment parses a moment of the open run as the time after its first reading.
 func Moment(ctx context.Context, src Source, o Options, text string) (time.Duration, error) {
 	o = o.withDefaults()
-	f, err := src.Look(ctx, Ask{Open: o.Open, At: -1})
+	f, err := src.Read(ctx, Wanted{Open: o.Open, At: -1})
 	if err != nil {
 		return 0, err
 	}
-	at, err := parseMoment(text, f.Open.First.In(o.Zone))
-	isOutside := at < 0 || at > f.Open.Last
-	if err == nil && isOutside {
-		err = fmt.Errorf("%q is not within the run: its readings are of %s", text, span(f.Open.Last.Seconds()))
-	}
+	at, err := f.Open.momentOf(text, o.Zone)
 	if err != nil {
 		err = errkind.With(ErrMoment, err)
 	}

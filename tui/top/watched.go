@@ -13,9 +13,9 @@ import (
 type Frame struct {
 	Time     time.Time // of the reading
 	Where    string    // a directory, a file, an address
-	Jobs     []Job     // the running ones first, oldest first
+	Jobs     []Watched // the running ones first, oldest first
 	Older    int       // runs that are not in Jobs because they are too old
-	Pending  int       // runs that are still to be read by the next Look
+	Pending  int       // runs that are still to be read by the next Read
 	Denied   int       // files that this user may not read
 	Problems []error   // of other files that cannot be read
 	Open     *Detail   // of the open run; nil if there is none
@@ -23,8 +23,8 @@ type Frame struct {
 	Note     string    // an event of the source, for the last line
 }
 
-// Job is one run with its last figures.
-type Job struct {
+// Watched is one run with its last figures.
+type Watched struct {
 	*rt.Run
 	Path string `json:"path"`
 	Live bool   `json:"live"` // its tracker is alive
@@ -55,7 +55,7 @@ type Figures struct {
 }
 
 // label returns the name of the run for users: its job, else the name of its file.
-func (j *Job) label() string {
+func (j *Watched) label() string {
 	if j.JobID.Valid() {
 		return j.Label()
 	}
@@ -63,7 +63,7 @@ func (j *Job) label() string {
 }
 
 // state returns the run's state. A run with a dead tracker is neither running nor ended.
-func (j *Job) state() string {
+func (j *Watched) state() string {
 	switch {
 	case j.State == rt.StateRunning && !j.Live && !j.partial:
 		return "abandoned"
@@ -74,7 +74,7 @@ func (j *Job) state() string {
 }
 
 // elapsed returns the run time of the job on this node.
-func (j *Job) elapsed(now time.Time) time.Duration {
+func (j *Watched) elapsed(now time.Time) time.Duration {
 	switch {
 	case !j.End.IsZero():
 		return j.End.Sub(j.Start)
@@ -86,7 +86,7 @@ func (j *Job) elapsed(now time.Time) time.Duration {
 
 // Detail is one run at one moment.
 type Detail struct {
-	Job   Job
+	Job   Watched
 	Steps []step        // with those that have ended
 	First time.Time     // of the first reading
 	Last  time.Duration // from the first reading to the last
@@ -100,7 +100,7 @@ type Detail struct {
 	Program *Program // broadcast of the job's program; nil if none was recorded
 
 	mine        cpuSet            // the CPUs that the job may use
-	read, write []rt.Opt[float64] // like cores and memory of Job, bytes/s
+	read, write []rt.Opt[float64] // like cores and memory of Watched, bytes/s
 }
 
 // before returns the previous reading, without figures if there is none.
