@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/format/gempba/live"
 	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/upload/streaming"
@@ -121,12 +121,7 @@ func (s *settings) keepsJob() bool {
 // stateDir is the user's default spool; empty without a home of this user. With sudo, root can have the home of
 // another user, who could lead root's files to any place with a link.
 func stateDir() string {
-	var dir string
-	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
-		dir = filepath.Join(state, "rt")
-	} else if home := os.Getenv("HOME"); filepath.IsAbs(home) {
-		dir = filepath.Join(home, ".local/state/rt")
-	}
+	dir := cli.OwnSpool()
 	if dir == "" || isForeign(dir) {
 		return ""
 	}
@@ -222,16 +217,7 @@ type config struct {
 // readConfig ignores a file or a key that is missing or invalid (section 3.3).
 func readConfig(path string) config {
 	c := config{interval: 1}
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return c
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return c
-	}
-	defer f.Close()
-	if b, err := io.ReadAll(io.LimitReader(f, maxConfig)); err == nil {
+	if b, err := file.ReadSmall(path, maxConfig); err == nil {
 		c.parse(b)
 	}
 	return c

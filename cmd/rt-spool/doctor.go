@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -193,21 +192,17 @@ func examineSite(ctx context.Context, program, configFile string, s config.Serve
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
 	}
 	cmd.Dir = "/"
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
 	out, err := cmd.Output()
-	if _, isExit := errors.AsType[*exec.ExitError](err); isExit {
-		err = json.Unmarshal(out, &checks)
-		if err != nil {
-			err = fmt.Errorf("rt-site doctor: %s", strings.TrimSpace(errs.String()))
-		}
-		return checks, err
+	exit, isExit := errors.AsType[*exec.ExitError](err)
+	if err != nil && !isExit {
+		return nil, fmt.Errorf("run rt-site doctor: %w", err)
 	}
-	if err == nil {
-		err = json.Unmarshal(out, &checks)
+	err = json.Unmarshal(out, &checks)
+	if isExit && err != nil {
+		err = errors.New(strings.TrimSpace(string(exit.Stderr)))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("run rt-site doctor: %w", err)
+		return nil, fmt.Errorf("rt-site doctor: %w", err)
 	}
 	return checks, nil
 }

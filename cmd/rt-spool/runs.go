@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -60,7 +59,7 @@ func makeSpool(c *cli.Context, dir string) error {
 // spoolDirs returns the directories of the runs that are shown: that of --spool, else the
 // configured one and, for a user without root, the user's own.
 func spoolDirs(c *cli.Context, cfg config.Spool) []string {
-	own := ownSpoolDir()
+	own := rtcli.OwnSpool()
 	if c.IsSet("spool") || os.Geteuid() == 0 || own == cfg.Dir {
 		return []string{cfg.Dir}
 	}
@@ -71,18 +70,6 @@ func spoolDirs(c *cli.Context, cfg config.Spool) []string {
 		return []string{own}
 	}
 	return []string{cfg.Dir, own}
-}
-
-// ownSpoolDir is the directory of the user's own runs, which resource-tracker writes; empty without
-// a home.
-func ownSpoolDir() string {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "rt")
-	}
-	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local/state/rt")
-	}
-	return ""
 }
 
 // leaveOutDenied removes the files that this user may not read, and prints their number.

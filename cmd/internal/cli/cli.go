@@ -196,3 +196,14 @@ func TerminalWidth(w io.Writer) int {
 	}
 	return int(size.Col)
 }
+
+// OwnSpool is the directory of the user's own runs, which resource-tracker writes; empty without a home.
+func OwnSpool() string {
+	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "rt")
+	}
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local/state/rt")
+	}
+	return ""
+}

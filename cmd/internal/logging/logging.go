@@ -70,19 +70,20 @@ type message struct {
 	at    time.Time
 	level slog.Level
 	text  string
+	isEnd bool // no message: the writer of a queue ends
 }
 
 func (handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 // Handle writes the logger's attributes, the text, and the call's attributes as name=value.
 func (h handler) Handle(_ context.Context, r slog.Record) error {
-	m := message{r.Time, r.Level, h.prefix + r.Message}
+	m := message{at: r.Time, level: r.Level, text: h.prefix + r.Message}
 	r.Attrs(func(a slog.Attr) bool {
 		m.text += " " + a.String()
 		return true
 	})
 	if h.queue != nil {
-		h.queue.put(m)
+		h.queue.putMessage(m)
 	} else {
 		h.write(m)
 	}

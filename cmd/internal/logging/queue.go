@@ -15,17 +15,16 @@ type queue struct {
 	write   func(message)
 	waiting chan message
 	dropped atomic.Int64  // since the writer last reported them
-	closing chan struct{} // holds one token after close
 	done    chan struct{} // closed when the writer has ended
 }
 
 func newQueue(write func(message)) *queue {
-	q := &queue{write: write, waiting: make(chan message, maxQueued), closing: make(chan struct{}, 1), done: make(chan struct{})}
+	q := &queue{write: write, waiting: make(chan message, maxQueued), done: make(chan struct{})}
 	go q.run()
 	return q
 }
 
-func (q *queue) put(m message) {
+func (q *queue) putMessage(m message) {
 	for {
 		select {
 		case q.waiting <- m:
@@ -42,14 +41,17 @@ func (q *queue) put(m message) {
 
 // close ends the writer after the queued messages and reports whether that was in time.
 func (q *queue) close(wait time.Duration) bool {
+	late := time.After(wait)
 	select {
-	case q.closing <- struct{}{}:
-	default:
+	case q.waiting <- message{isEnd: true}:
+	case <-q.done:
+	case <-late:
+		return false
 	}
 	select {
 	case <-q.done:
 		return true
-	case <-time.After(wait):
+	case <-late:
 		return false
 	}
 }
@@ -58,29 +60,18 @@ func (q *queue) close(wait time.Duration) bool {
 func (q *queue) run() {
 	defer close(q.done)
 	defer func() { _ = recover() }() // the log failed: the tracker continues without it
-	for closing := false; ; {
-		select {
-		case m := <-q.waiting:
-			q.writeNext(m)
-			continue
-		default:
-		}
-		if closing {
+	for m := range q.waiting {
+		if m.isEnd {
 			return
 		}
-		select {
-		case m := <-q.waiting:
-			q.writeNext(m)
-		case <-q.closing:
-			closing = true
-		}
+		q.writeNext(m)
 	}
 }
 
 // writeNext writes a message, after the number of those that were dropped before it.
 func (q *queue) writeNext(m message) {
 	if n := q.dropped.Swap(0); n > 0 {
-		q.write(message{time.Now(), slog.LevelWarn, fmt.Sprintf("the log did not keep up: %d messages were dropped here", n)})
+		q.write(message{at: time.Now(), level: slog.LevelWarn, text: fmt.Sprintf("the log did not keep up: %d messages were dropped here", n)})
 	}
 	q.write(m)
 }

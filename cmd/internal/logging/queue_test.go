@@ -20,10 +20,10 @@ func TestQueueDropsTheOldest(t *testing.T) {
 			<-answer
 			got = append(got, m.text)
 		})
-		q.put(message{text: "stuck"})
+		q.putMessage(message{text: "stuck"})
 		synctest.Wait() // until the writer has it
 		for i := range maxQueued + 3 {
-			q.put(message{text: fmt.Sprint(i)})
+			q.putMessage(message{text: fmt.Sprint(i)})
 		}
 		if q.close(time.Second) {
 			t.Error("closed in time, although the log hangs")
