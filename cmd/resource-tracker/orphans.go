@@ -41,8 +41,8 @@ func newOrphans() *orphans {
 	return o
 }
 
-// adding starts a child of this process that is no orphan. begin returns its pid.
-func (o *orphans) adding(begin func() (pid int, err error)) error {
+// startOwn starts a child of this process that is no orphan. begin returns its pid.
+func (o *orphans) startOwn(begin func() (pid int, err error)) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	pid, err := begin()
@@ -57,7 +57,7 @@ func (o *orphans) start(cmd *exec.Cmd) error {
 	if o == nil {
 		return cmd.Start()
 	}
-	return o.adding(func() (int, error) {
+	return o.startOwn(func() (int, error) {
 		err := cmd.Start()
 		if err != nil {
 			return 0, err

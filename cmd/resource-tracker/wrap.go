@@ -46,7 +46,7 @@ func wrap(s settings) error {
 	started := time.Now()
 	s.orphans = newOrphans()
 	var leader *child
-	err := s.orphans.adding(func() (pid int, err error) {
+	err := s.orphans.startOwn(func() (pid int, err error) {
 		leader, err = start(s.command)
 		if err != nil {
 			return 0, err

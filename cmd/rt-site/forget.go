@@ -15,6 +15,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/progress"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/lake"
@@ -38,11 +39,12 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 			return misconfigured(err)
 		}
 	}
-	bar := newBar(stderr, false)
+	bar := progress.New(stderr, false)
+	bar.Begin(-1)
 	f := upkeep.Forgetter{
 		Users: []string{o.user}, DryRun: o.dryRun,
 		Problem: func(run string, err error) { cli.Message(stderr, "rt-site", "run %s: %v", run, err) },
-		Checked: func(int) { bar.add() },
+		Checked: func(int) { bar.Done("", nil) },
 	}
 	what := "delete the runs of"
 	isHidden := !o.pseudonym && cfg.Serve.PrivacyKeyFile != ""
@@ -74,7 +76,7 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	f.Registry, f.Objects = st.registry, st.objects
 	if o.dryRun {
 		done, err := f.Forget(ctx)
-		bar.clear()
+		bar.Clear()
 		report(stdout, "dry run: "+what, o.user, done)
 		return errors.Join(err, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
 	}
@@ -83,7 +85,7 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	done, failed := f.Forget(ctx)
-	bar.clear()
+	bar.Clear()
 	report(stdout, what, o.user, done)
 	err = errors.Join(failed, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
 	if wiped := st.registry.Wipe(ctx); wiped != nil {

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/progress"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/upkeep"
@@ -35,25 +34,26 @@ func verify(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 	out := verified{Damage: []upkeep.Damage{}}
-	bar := newBar(stderr, o.json)
+	bar := progress.New(stderr, o.json)
+	bar.Begin(-1)
 	v := upkeep.Verifier{
 		Registry: st.registry, Objects: st.objects, RunOf: archive.Check,
 		Damaged: func(d upkeep.Damage) {
 			if !o.json {
-				bar.clear()
+				bar.Clear()
 				printDamage(stdout, d)
 			} else if len(out.Damage) < maxDamage {
 				out.Damage = append(out.Damage, d)
 			}
 		},
 		Unread: func(run, object string, err error) {
-			bar.clear()
+			bar.Clear()
 			cli.Message(stderr, "rt-site", "run %s: object %s is not checked: %v", run, object, err)
 		},
-		Checked: func(int) { bar.add() },
+		Checked: func(int) { bar.Done("", nil) },
 	}
 	out.Totals, err = v.Verify(ctx)
-	bar.clear()
+	bar.Clear()
 	if o.json {
 		err = errors.Join(err, cli.PrintJSON(stdout, out))
 	} else if err == nil {
@@ -92,30 +92,5 @@ func (v *verified) print(w io.Writer) {
 	}
 	if v.Unnamed > 0 {
 		fmt.Fprintf(w, "%d objects, %d bytes, are older than a day and of no run; rt-site serve removes them\n", v.Unnamed, v.UnnamedBytes)
-	}
-}
-
-// bar shows on a terminal how many runs are done. The methods do nothing on nil.
-type bar struct{ p *progressbar.ProgressBar }
-
-// newBar returns a bar if messages go to a terminal and the output is not JSON, else nil.
-func newBar(stderr io.Writer, json bool) *bar {
-	isSilent := json || !cli.IsTerminal(stderr)
-	if isSilent {
-		return nil
-	}
-	return &bar{progressbar.NewOptions(-1, progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription("runs"),
-		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())}
-}
-
-func (b *bar) add() {
-	if b != nil {
-		_ = b.p.Add(1) // a failure to draw stops nothing
-	}
-}
-
-func (b *bar) clear() {
-	if b != nil {
-		_ = b.p.Clear()
 	}
 }

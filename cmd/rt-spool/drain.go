@@ -12,6 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/progress"
 	"github.com/resource-tracker/rt/report/list"
 	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/slurm/accounting"
@@ -88,10 +89,10 @@ func runDrain(c *cli.Context) error {
 		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows, Live: c.Bool("live"),
 		Scope: rt.Scope(cfg.Drain.Scope),
 	}
-	progress := newBar(c)
-	o.Begin, o.Done = progress.Begin, progress.Done
+	bar := progress.New(c.App.ErrWriter, c.Bool("json"))
+	o.Begin, o.Done = bar.Begin, bar.Done
 	done, err := dir.Drain(c.Context, client, putter, o)
-	progress.finish()
+	bar.Clear()
 	done.Warnings = warnings
 	done.NodeReport = reportNode(c.Context, cfg, &done, err, client)
 	if c.Bool("json") {

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/progress"
 	"github.com/resource-tracker/rt/report/list"
 	"github.com/resource-tracker/rt/report/runs"
 )
@@ -64,9 +65,9 @@ func runJobs(c *cli.Context) error {
 	for _, err := range denied {
 		warnDenied(c, err)
 	}
-	progress := newBar(c)
-	jobs, err := list.Read(c.Context, dirs, list.Options{Cache: cacheDir(), Progress: progress})
-	progress.finish()
+	bar := progress.New(c.App.ErrWriter, c.Bool("json"))
+	jobs, err := list.Read(c.Context, dirs, list.Options{Cache: cacheDir(), Progress: bar})
+	bar.Clear()
 	if err != nil {
 		return err
 	}

@@ -95,17 +95,17 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 		return m, m.load()
 	case loaded:
-		return m, m.loaded(msg)
+		return m, m.useLoaded(msg)
 	case tea.KeyPressMsg:
 		if m.prompt.IsOpen() {
-			return m, m.typed(msg)
+			return m, m.typeKey(msg)
 		}
-		return m, m.pressed(tui.Key(msg.String()))
+		return m, m.handleKey(tui.Key(msg.String()))
 	}
 	return m, nil
 }
 
-func (m *model) loaded(l loaded) tea.Cmd {
+func (m *model) useLoaded(l loaded) tea.Cmd {
 	if l.asked != m.asked {
 		return nil
 	}
@@ -118,15 +118,15 @@ func (m *model) loaded(l loaded) tea.Cmd {
 	if first {
 		m.whole.first, m.whole.last = l.sum.first, l.sum.last
 	}
-	m.sift()
+	m.applyFilter()
 	if m.drawn == nil && len(m.shown) > 0 {
 		return m.load() // the metric to draw is known now
 	}
 	return nil
 }
 
-// sift applies the filter. A text that is no regular expression is matched literally.
-func (m *model) sift() {
+// applyFilter applies the filter. A text that is no regular expression is matched literally.
+func (m *model) applyFilter() {
 	re, err := regexp.Compile("(?i)" + m.filter)
 	if err != nil {
 		re = regexp.MustCompile(regexp.QuoteMeta(m.filter))
@@ -140,7 +140,7 @@ func (m *model) sift() {
 	m.cursor.Bound(len(m.shown))
 }
 
-func (m *model) typed(k tea.KeyPressMsg) tea.Cmd {
+func (m *model) typeKey(k tea.KeyPressMsg) tea.Cmd {
 	switch m.prompt.Type(k) {
 	case tui.Quitting:
 		return tea.Quit
@@ -152,7 +152,7 @@ func (m *model) typed(k tea.KeyPressMsg) tea.Cmd {
 	if m.sum == nil {
 		return nil
 	}
-	m.sift()
+	m.applyFilter()
 	return m.load()
 }
 
@@ -168,8 +168,8 @@ var (
 	clearKey   = tui.Bind("esc", "clear", "esc")
 )
 
-// pressed handles a key outside of the prompt.
-func (m *model) pressed(k tui.Key) tea.Cmd {
+// handleKey handles a key outside of the prompt.
+func (m *model) handleKey(k tui.Key) tea.Cmd {
 	switch {
 	case k.Is(tui.Quit):
 		return tea.Quit
@@ -177,23 +177,23 @@ func (m *model) pressed(k tui.Key) tea.Cmd {
 		return nil
 	case m.cursor.Move(k, len(m.shown), m.listHeight()):
 	case k.Is(markKey):
-		m.mark()
+		m.markRow()
 	case k.Is(clearKey):
 		clear(m.marked)
 		m.filter = ""
-		m.sift()
+		m.applyFilter()
 	case k.Is(tui.Filter):
 		m.prompt.Open(tui.FilterLabel, m.filter)
 		return nil
 	case k.Is(rateKey):
 		m.view.rate = !m.view.rate
-	case !m.zoom(k):
+	case !m.zoomTime(k):
 		return nil
 	}
 	return m.load()
 }
 
-func (m *model) mark() {
+func (m *model) markRow() {
 	if m.cursor.Row < len(m.shown) {
 		name := m.sum.metrics[m.shown[m.cursor.Row]].name
 		m.marked[name] = !m.marked[name]
@@ -202,9 +202,9 @@ func (m *model) mark() {
 	}
 }
 
-// zoom halves, doubles, moves or resets the time range, and reports whether the key
+// zoomTime halves, doubles, moves or resets the time range, and reports whether the key
 // does that.
-func (m *model) zoom(k tui.Key) bool {
+func (m *model) zoomTime(k tui.Key) bool {
 	from, to := max(m.view.from, m.whole.first), min(m.view.to, m.whole.last)
 	span := to - from
 	switch {

@@ -126,7 +126,7 @@ func (s *scanner) file(f file, visit func(*row) error) (err error) {
 		if at < s.view.from || at > s.view.to {
 			continue
 		}
-		s.take(at, dec.Values())
+		s.takeReading(at, dec.Values())
 		if err := visit(&s.row); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (s *scanner) schema(names []string) {
 	}
 }
 
-func (s *scanner) take(at int64, values []float32) {
+func (s *scanner) takeReading(at int64, values []float32) {
 	s.row.at = at
 	for i := range s.row.values {
 		s.row.values[i], s.row.isRead[i] = math.NaN(), false
@@ -215,7 +215,7 @@ type metric struct {
 	sum            float64
 }
 
-func (m *metric) add(v float64) {
+func (m *metric) addValue(v float64) {
 	if v != v {
 		return
 	}
@@ -259,7 +259,7 @@ func (v *View) Summarize() (*Summary, error) {
 			sum.metrics = append(sum.metrics, metric{name: r.names[i], min: math.NaN(), max: math.NaN(), last: math.NaN()})
 		}
 		for i, x := range r.values {
-			sum.metrics[i].add(x)
+			sum.metrics[i].addValue(x)
 		}
 		return nil
 	})

@@ -34,8 +34,8 @@ var (
 	minuteOn    = tui.Bind("", "", "shift+right", ">", ".")
 )
 
-// pressed handles a key outside of a prompt.
-func (m *model) pressed(k tui.Key) tea.Cmd {
+// handleKey handles a key outside of a prompt.
+func (m *model) handleKey(k tui.Key) tea.Cmd {
 	m.notice = ""
 	switch {
 	case k.Is(tui.Quit):

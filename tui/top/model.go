@@ -130,7 +130,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.prompt.IsOpen() {
 			return m, m.typeKey(msg)
 		}
-		return m, m.pressed(tui.Key(msg.String()))
+		return m, m.handleKey(tui.Key(msg.String()))
 	}
 	return m, nil
 }

@@ -56,7 +56,7 @@ func (m *model) screen() []line {
 	case m.frame == nil, m.open != "" && m.detail() == nil:
 		lines = []line{{reversed, "rt-spool top"}, {ordinary, "reading ..."}}
 	default:
-		lines = m.shown()
+		lines = m.pageLines()
 	}
 	for len(lines) < m.height {
 		lines = append(lines, line{})
@@ -69,8 +69,8 @@ func (m *model) screen() []line {
 	return lines
 }
 
-// shown returns the title, the page and, for a run, the timeline.
-func (m *model) shown() []line {
+// pageLines returns the title, the page and, for a run, the timeline.
+func (m *model) pageLines() []line {
 	lines := []line{{reversed, m.title()}}
 	below := 1 // the last line
 	if len(m.titles()) > 0 {
