@@ -16,7 +16,8 @@ import (
 const DefaultPath = "/etc/rt/rt.toml"
 
 // Config is rt.toml. The tags of a key are its name, its default, the limits of a number or
-// duration, whether it is a path that may be empty, and the words of which it is one (/ is an absolute path).
+// duration, and whether it is a path that may be empty. The tag words lists the words of which it is one;
+// a slash among them is an absolute path.
 type Config struct {
 	Spool    Spool    `toml:"spool"`
 	Tracker  Tracker  `toml:"tracker"`
