@@ -33,8 +33,8 @@ func ParseExit(text string) (code, signal int64, ok bool) {
 	return code, signal, true
 }
 
-// IsSLUID reports whether s has the form of a SLUID: "s" and 13 digits of
-// Crockford's base 32, which leaves out I, L, O and U.
+// IsSLUID reports whether s has the form of a SLUID: "s" and 13 digits of Crockford's base 32. Its
+// digits leave out I, L, O and U.
 func IsSLUID(s string) bool {
 	if len(s) != 14 || s[0] != 's' {
 		return false

@@ -13,8 +13,8 @@ import (
 // attemptSlack limits the difference of Slurm's clock, which has whole seconds, and the node's.
 const attemptSlack = 30 * time.Second
 
-// Describes reports whether the account is that of the run: of its job and cluster, and of the
-// attempt during which it began. A requeued job has several accounts, and ids are reused.
+// Describes reports whether the account has the run's job and cluster, and the run began during its
+// attempt. A requeued job has several accounts, and ids are reused.
 func (a *Account) Describes(run *rt.Run) bool {
 	id, ok := run.JobID.Get()
 	if a.Cluster != "" && run.Cluster != "" && !strings.EqualFold(a.Cluster, run.Cluster) {
@@ -26,11 +26,11 @@ func (a *Account) Describes(run *rt.Run) bool {
 	return a.End.IsZero() || run.Start.Before(a.End.Add(time.Second))
 }
 
-// Of returns the account of a run among the attempts of its job, nil for none. problem says why none is
-// used although there is one.
+// Of returns the account of a run among the attempts of its job, nil for none. problem says why
+// none is used although there is one.
 //
-// Slurm's times are whole seconds: if an attempt ends in the second in which the next one begins, both
-// describe a run, and the last that began before the run is its own.
+// Slurm's times are whole seconds. If one attempt ends in the second in which another begins, both
+// describe a run. Then the last attempt that began before the run is its own.
 func Of(attempts []Account, run *rt.Run) (own *Account, problem string) {
 	for i := range attempts {
 		a := &attempts[i]
@@ -123,8 +123,8 @@ func (a *Account) isResizedTo(next *Account) bool {
 	return a.State == "RESIZING" && !a.End.IsZero() && isSameJob && isNext
 }
 
-// resizedTo joins the record of a resized job and the next one. The job has the nodes and the memory that
-// it began with, as its Prologs report them.
+// resizedTo joins the record of a resized job and the next one. The job keeps its first nodes and
+// memory, which its Prologs report.
 func (a Account) resizedTo(next Account) Account {
 	use := &next.Used
 	if next.Start.Equal(a.End) && !next.Start.Equal(a.Start) {

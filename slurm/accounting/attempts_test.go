@@ -17,8 +17,8 @@ func jobRun(start float64) *rt.Run {
 	return &rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](7), Start: seconds(start)}}
 }
 
-// An attempt that began in the second in which the one before it ended gets its own account, in whatever
-// order sacct prints them.
+// An attempt that began in the second in which another one ended gets its own account. The order of
+// sacct's lines does not matter.
 func TestAccountOfAttempt(t *testing.T) {
 	records := []Account{
 		{JobID: 7, Start: seconds(0), End: seconds(1), State: "REQUEUED"},
@@ -97,8 +97,8 @@ func TestAccountOfAnotherUserIsNotUsed(t *testing.T) {
 	}
 }
 
-// Slurm ends the record of a job that gets other nodes, and begins another one: with the start of the job,
-// as Slurm 22.05 does, or with the time of the change.
+// Slurm ends the record of a job that gets other nodes, and begins another record. That has the
+// start of the job, as in Slurm 22.05, or the time of the change.
 func TestResizedJobHasOneAttempt(t *testing.T) {
 	n := rt.Some[uint64]
 	first := Account{JobID: 7, State: "RESIZING", Start: seconds(0), End: seconds(10), Mem: n(8),

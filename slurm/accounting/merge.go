@@ -12,12 +12,11 @@ import (
 // LacksArray reports whether the run has array ids only as a tag, which nothing has confirmed.
 func LacksArray(run *rt.Run) bool { return run.Meta.Tags[slurm.EnvironArrayTag] != "" }
 
-// Merge corrects its run with the account, and reports whether that changed the run. A value of the
-// account replaces that of the run, which is from a Prolog or from a process of the job. User and
-// account of the run stay, if it has them: they say who may read it. The metadata that
-// the user has set stays too. The outcome is that of the account: only accounting
-// distinguishes a cancellation, a time limit and a lost node, and has the end of a job without a
-// tracker.
+// Merge corrects its run with the account, and reports whether the run changed. A value of the
+// account replaces the run's value, which is from a Prolog or a process of the job. User and
+// account of the run stay, if they are set: they say who may read the run. The metadata that the
+// user set stays too. The outcome is the account's. Only accounting distinguishes a cancellation, a
+// time limit and a lost node, and knows the end of a job without a tracker.
 func (a *Account) Merge(run *rt.Run) bool {
 	before := *run
 	slurm.Update(run, func(run *rt.Run) {
@@ -64,8 +63,8 @@ func (a *Account) Merge(run *rt.Run) bool {
 	return !reflect.DeepEqual(before, *run)
 }
 
-// isGarbled reports whether a name is the known one with "?" in place of characters: a database
-// in latin1 lacks those of most languages.
+// isGarbled reports whether a name is the known one with "?" in place of characters. A database in
+// latin1 lacks the characters of most languages.
 func isGarbled(name, known string) bool {
 	if name == known {
 		return false

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sacctPlaces are where FindSacct looks when PATH, that of cron for example, lacks it.
+// sacctPlaces are where FindSacct looks when PATH lacks sacct, as in cron.
 var sacctPlaces = []string{"/usr/local/bin/sacct", "/opt/slurm/bin/sacct", "/usr/local/slurm/bin/sacct"}
 
 // FindSacct returns the path of sacct; empty where it is not installed.
@@ -27,7 +27,7 @@ func FindSacct() string {
 // no other program must get. SLURM_JWT is Slurm's own, for clusters with auth/jwt.
 var passed = [...]string{"PATH", "LANG", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT", "TZ"}
 
-// environment returns those of the variables that are set, and the format of times.
+// environment returns the passed variables that are set, and the format of times.
 func environment(timeFormat string) []string {
 	env := []string{"SLURM_TIME_FORMAT=" + timeFormat}
 	for _, name := range passed {

@@ -42,7 +42,7 @@ type Account struct {
 // come from a call of their own, see ReadTexts.
 const sacctFields = "Cluster,DBIndex,JobIDRaw,JobID,UID,State,ExitCode,DerivedExitCode,Start,End,ElapsedRaw,TimelimitRaw,AllocTRES"
 
-// sacctUseFields are those of MergeUse. sacct reports no use for a job without its steps.
+// sacctUseFields are the fields for MergeUse. sacct reports no use for a job without its steps.
 const sacctUseFields = "Cluster,DBIndex,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode"
 
 // SacctArgs returns the arguments of the call of sacct that reads every attempt of the
@@ -52,7 +52,7 @@ func SacctArgs(jobs []uint64) []string {
 	return append(selectJobs(jobs), "--allocations", "--noconvert", "--parsable2", "--format="+sacctFields)
 }
 
-// SacctUseArgs returns those of a second call, for what the jobs' steps have used.
+// SacctUseArgs returns the arguments of the call for what the jobs' steps used.
 func SacctUseArgs(jobs []uint64) []string {
 	return append(selectJobs(jobs), "--noconvert", "--parsable2", "--format="+sacctUseFields)
 }
@@ -68,10 +68,10 @@ func selectJobs(jobs []uint64) []string {
 // ErrNoHeader is wrapped by the error of ParseSacct for an output that is not sacct's.
 var ErrNoHeader = errors.New("which is no header with JobIDRaw and State")
 
-// ParseSacct parses the output of sacct --parsable2 with its header: any fields in any order, without
-// texts that a user can set, with JobIDRaw and State. Of the lines of steps, after that of their job,
-// only the memory is used. Times are seconds since the epoch, or local times in loc. The error
-// has the malformed lines, and the accounts are those of the other lines.
+// ParseSacct parses the output of sacct --parsable2 with its header. It has any fields in any
+// order, with JobIDRaw and State, and no text that a user can set. A step's line follows its job's
+// line, and only its memory is used. Times are seconds since the epoch, or local times in loc. The
+// error has the malformed lines, and the accounts come from the other lines.
 func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 	var header []string
 	var accounts []Account

@@ -34,10 +34,10 @@ type Record struct{ DBIndex, JobIDRaw string }
 // ErrNoMark is wrapped by the error of ReadTexts if the output of sacct lacks the mark.
 var ErrNoMark = errors.New("its output does not have the format of times that it was asked for in SLURM_TIME_FORMAT")
 
-// ReadTexts runs sacct for fields that can be any text, and returns them by their record. args select
-// the records. A user can put line feeds and separators into the name of a job, and sacct
-// prints them as they are. So each field is followed by a time, the format of which is a
-// random word: no text has that word, and no user can read it in the environment of sacct.
+// ReadTexts runs sacct for fields that can be any text, and returns the texts by their record. args
+// select the records. A user can put line feeds and separators into the name of a job, and sacct
+// prints them as they are. So a time follows each field, and its format is a random word. No text
+// has that word, and no user can read it in the environment of sacct.
 func ReadTexts(ctx context.Context, program string, args, fields []string, maxBytes int) (map[Record][]string, error) {
 	mark := newMark()
 	output, err := run(ctx, program, textArgs(args, fields), mark+"%%", maxBytes)
@@ -64,9 +64,8 @@ func newMark() string {
 	return base64.RawURLEncoding.EncodeToString(random)
 }
 
-// parseTexts parses fields that are followed by the mark. Of a record that is there twice no
-// text is returned. The error says that there is something else in the output; the texts are those of
-// the other records.
+// parseTexts parses fields that are followed by the mark. A record that is there twice has no text.
+// The error says that the output has something else; the texts come from the other records.
 func parseTexts(output, mark string, n int) (all map[Record][]string, err error) {
 	all = map[Record][]string{}
 	twice := map[Record]bool{}
@@ -92,8 +91,8 @@ func parseTexts(output, mark string, n int) (all map[Record][]string, err error)
 	return all, err
 }
 
-// AddTexts runs sacct for the texts of the accounts of jobs, and adds them. After an error it adds those
-// that it got.
+// AddTexts runs sacct for the texts of the accounts of jobs, and adds the texts. After an error it
+// adds what sacct printed.
 func AddTexts(ctx context.Context, program string, jobs []uint64, accounts []Account, maxBytes int) error {
 	all, err := ReadTexts(ctx, program, append(selectJobs(jobs), "--allocations"), textFields, maxBytes)
 	addTexts(accounts, all)
@@ -111,7 +110,7 @@ func addTexts(accounts []Account, all map[Record][]string) {
 	}
 }
 
-// noName is slurmdbd's name of a job of which it has only the end.
+// noName is slurmdbd's name of a job if it knows only the end of the job.
 const noName = "allocation"
 
 // textsOf returns the values of textFields.

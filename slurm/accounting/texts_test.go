@@ -26,7 +26,7 @@ var names = []string{
 	strings.Repeat("n", 1024), strings.Repeat("|\n", 512), "allocation",
 }
 
-// threeJobs are the records of three jobs, of which the second has a step.
+// threeJobs are the records of three jobs. The second one has a step.
 func threeJobs() []fakesacct.Record {
 	job := func(id, uid, state string) fakesacct.Record {
 		return fakesacct.Record{
@@ -41,8 +41,8 @@ func threeJobs() []fakesacct.Record {
 	}
 }
 
-// FuzzNames: whatever the texts of jobs are, sacct's answers have one record for each job, no field of
-// another job changes, and of the job itself nothing but the texts.
+// FuzzNames: whatever the texts of a job are, sacct's answers have one record for each job. Only
+// the texts of this job change.
 func FuzzNames(f *testing.F) {
 	for i, name := range names {
 		f.Add(name, names[(i+1)%len(names)], name)

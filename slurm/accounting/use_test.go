@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/accounting/fakesacct"
 )
 
-// TestParseSacctUse: a job's use is on its own line, its memory on those of its steps. The
+// TestParseSacctUse: a job's own line has its use, and the lines of its steps have the memory. The
 // step with the most memory is named.
 func TestParseSacctUse(t *testing.T) {
 	var text strings.Builder

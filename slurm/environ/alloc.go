@@ -32,8 +32,8 @@ func parseCPUs(spec string) []cpuRun {
 	return runs
 }
 
-// cpusOn returns the job's CPUs on a node of the list. Without PrologFlags the list is that of
-// a step and the CPUs are the job's: then only a number that is the same everywhere is used.
+// cpusOn returns the job's CPUs on a node of the list. Without PrologFlags the list is a step's,
+// but the CPUs are the job's. Then cpusOn uses only a number that is the same everywhere.
 func cpusOn(spec, list, node string) rt.Opt[uint64] {
 	runs := parseCPUs(spec)
 	if len(runs) == 0 {
@@ -69,9 +69,9 @@ func nth(runs []cpuRun, node uint64) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-// StepTasksHere returns the number of tasks that a process's step has on its node:
-// SLURM_STEP_TASKS_PER_NODE is in the notation of SLURM_JOB_CPUS_PER_NODE, and
-// SLURM_NODEID is the number of the node in the step.
+// StepTasksHere returns the number of tasks of a process's step on its node.
+// SLURM_STEP_TASKS_PER_NODE is in the notation of SLURM_JOB_CPUS_PER_NODE. SLURM_NODEID is the
+// number of the node in the step.
 func StepTasksHere(env Env) rt.Opt[uint64] {
 	node, ok := env.Number("SLURM_NODEID").Get()
 	if !ok {

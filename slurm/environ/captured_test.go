@@ -168,8 +168,8 @@ func TestCapturedGolden(t *testing.T) {
 	}
 }
 
-// The environment of the job's processes adds the variables that a Prolog lacks: the name and the
-// component, and the array ids where they are certain.
+// The environment of the job's processes adds what a Prolog lacks: the name, the component, and the
+// array ids where no doubt is left.
 func TestCapturedMerge(t *testing.T) {
 	all := captures(t)
 	prologs := make(map[string]rt.Run)

@@ -95,29 +95,29 @@ func (e Env) Time(name string) time.Time {
 // maxTaskValue limits a value of a task's environment, in bytes: the user writes it.
 const maxTaskValue = 256
 
-// taskNames are used from a job's process, with TRACKER_* and those of heterogeneous jobs.
+// taskNames are used from a job's process, with TRACKER_* and the names of heterogeneous jobs.
 var taskNames = []string{
 	"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_JOB_QOS",
 	"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
 	"SLURM_HET_SIZE", "SLURM_PACK_SIZE",
 }
 
-// MergeTaskEnv adds to a run of slurmd's Prolog what the environment of a process in the job's
-// cgroup has, and reports whether that changed the run. isBatch is true for the batch script:
-// its name of the job replaces that of a step, which may be the step's own. The environment of
-// another job is ignored. In a component of a heterogeneous job SLURM_JOB_ID is the leader's.
+// MergeTaskEnv adds the environment of a process in the job's cgroup to a run of slurmd's Prolog.
+// It reports whether the run changed. isBatch is true for the batch script: its name of the job
+// replaces a step's name, which may be the step's own. The environment of another job is ignored.
+// In a component of a heterogeneous job SLURM_JOB_ID is the leader's.
 //
-// sbatch passes on the environment of its caller, which may be a task of another job, and
-// slurmstepd replaces only the variables that the new job has. A variable that a job can lack
-// (SLURM_ARRAY_*, SLURM_JOB_QOS, SLURM_JOB_RESERVATION, SLURM_MEM_PER_*, SLURM_STEP_ID) may
-// therefore be that of any other job. MergeTaskEnv takes over only
+// sbatch passes on the environment of its caller, which may be a task of another job. slurmstepd
+// replaces only the variables that the new job has. A variable that a job can lack (SLURM_ARRAY_*,
+// SLURM_JOB_QOS, SLURM_JOB_RESERVATION, SLURM_MEM_PER_*, SLURM_STEP_ID) may therefore belong to any
+// other job. MergeTaskEnv takes over only
 //   - the array ids if SLURM_ARRAY_JOB_ID is the job's own id, as in the last task of an array:
 //     no other job has that id, see setArray;
 //   - the component of a job that is heterogeneous according to its Prolog: Slurm sets
 //     SLURM_HET_SIZE and SLURM_JOB_ID_HET_GROUP_<n> of all its components;
 //   - labels, which are the user's: SLURM_JOB_NAME, which sbatch and srun always set, and
 //     TRACKER_* of section 9.3, which replace the scheduler's values. The tag user_fields names
-//     the fields that TRACKER_* has set. Array ids and the QOS that could be another job's are
+//     the fields that TRACKER_* sets. Array ids and the QOS that could be another job's are
 //     the tags environ_array and environ_qos.
 //
 // All else is from the Prolog or from accounting.

@@ -12,11 +12,11 @@ import (
 // oomSignal is Slurm's signal of a job that was out of memory: 0:125, raw 253.
 const oomSignal = 125
 
-// ExitFromEpilog returns how the job ended according to the environment of its Epilog; now
-// is the time of the Epilog. It fails with ErrNoJob outside a hook. The outcome is unknown
-// where the environment does not determine it: 0:0 also means cancelled, time limit and
-// failure of a node, and a Prolog has no exit code. SLURM_JOB_EXIT_CODE2 is code:signal;
-// SLURM_JOB_EXIT_CODE and SLURM_JOB_DERIVED_EC are wait statuses, see wait(2).
+// ExitFromEpilog returns how the job ended according to the environment of its Epilog; now is the
+// time of the Epilog. It fails with ErrNoJob outside a hook. The outcome is unknown where the
+// environment does not determine it. 0:0 also means cancelled, time limit and failure of a node,
+// and a Prolog has no exit code. SLURM_JOB_EXIT_CODE2 is code:signal; SLURM_JOB_EXIT_CODE and
+// SLURM_JOB_DERIVED_EC are wait statuses, see wait(2).
 func ExitFromEpilog(env Env, now time.Time) (rt.Exit, error) {
 	if !env.Number("SLURM_JOB_ID", "SLURM_JOBID").Valid() {
 		return rt.Exit{}, fmt.Errorf("this is not an Epilog of Slurm: %w", ErrNoJob)

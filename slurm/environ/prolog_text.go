@@ -19,9 +19,9 @@ const startName = "RT_START"
 // nodeName has the name of the node.
 const nodeName = "SLURMD_NODENAME"
 
-// PrologText returns what a Prolog sends to the tracker of the run: the variables of its environment that
-// FromHook reads, and the node and the start of the run, each as NAME=value and a zero byte. ParsePrologText
-// makes the run of it.
+// PrologText returns what a Prolog sends to the tracker of the run: each item as NAME=value and a
+// zero byte. The items are the variables that FromHook reads, and the node and the start of the
+// run. ParsePrologText makes the run from the text.
 func PrologText(env Env, run *rt.Run) []byte {
 	var text []byte
 	add := func(name, value string) { text = fmt.Appendf(text, "%s=%s\x00", name, value) }

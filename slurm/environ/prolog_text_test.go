@@ -42,7 +42,7 @@ func TestPrologText(t *testing.T) {
 	}
 }
 
-// The node is that of the Prolog, which has found it if Slurm did not name it.
+// The Prolog has found the node if Slurm did not name it.
 func TestPrologTextNode(t *testing.T) {
 	run := rt.Run{Identity: rt.Identity{Node: "n7", Start: time.Unix(1, 5).UTC()}}
 	got, err := ParsePrologText(PrologText(Env{"SLURM_JOB_ID": "12", "CUDA_VISIBLE_DEVICES": "GPU-1,GPU-2"}, &run))

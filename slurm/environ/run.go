@@ -1,5 +1,5 @@
-// Package environ makes the Run of a job from the environment that Slurm gives its hooks
-// and its tasks, and reads how the job ended from that of its Epilog.
+// Package environ makes the Run of a job from the environment that Slurm gives to hooks and tasks.
+// It also reads how the job ended from the Epilog's environment.
 package environ
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// ErrNoJob means that an environment is not that of a Slurm job or hook.
+// ErrNoJob means that an environment belongs to no Slurm job or hook.
 var ErrNoJob = errors.New("SLURM_JOB_ID is not set")
 
 // JobOfHook returns the identity of the job of a Prolog or Epilog, with its attempt: all that the hooks need. The
@@ -29,13 +29,13 @@ func JobOfHook(env Env, now time.Time) (rt.Run, error) {
 	return run, nil
 }
 
-// FromHook makes the Run of a Prolog or Epilog, of slurmd or of slurmctld, from the
-// environment that Slurm gives it; now is when tracking begins. The environment of
-// slurmd's hooks lacks the name of the user's group: the caller sets Run.Group and then
-// calls slurm.Describe. FromHook fails with ErrNoJob outside a hook.
+// FromHook makes the Run from the environment of a Prolog or Epilog, of slurmd or of slurmctld; now
+// is when tracking begins. The environment of slurmd's hooks lacks the name of the user's group.
+// The caller sets Run.Group and then calls slurm.Describe. FromHook fails with ErrNoJob outside a
+// hook.
 //
-// slurmd's hooks also lack the job's name and its array ids, before 26.05 its QOS and before 23.02
-// its times: MergeTaskEnv and accounting add some of them later. In slurmctld's hooks Run.Node is
+// slurmd's hooks also lack the job's name and array ids, before 26.05 the QOS and before 23.02 the
+// times. MergeTaskEnv and accounting add some of them later. In slurmctld's hooks Run.Node is
 // empty.
 func FromHook(env Env, now time.Time) (rt.Run, error) {
 	run, err := JobOfHook(env, now)
@@ -61,17 +61,18 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 	return run, nil
 }
 
-// FromTask makes the Run of a process inside a job from its own environment: a step's task, the
-// batch script, or a shell that salloc started. step is the step of the process's cgroup; empty if
-// the process has no such cgroup. The environment does not show it, because the batch script may
-// have the SLURM_STEP_ID of the step that submitted it. now is when tracking begins.
+// FromTask makes the Run of a process inside a job from its own environment. The process is a
+// step's task, the batch script, or a shell that salloc started. step is the step of the process's
+// cgroup; empty if the process has no such cgroup. The environment does not show the step, because
+// the batch script may have the SLURM_STEP_ID of the step that submitted it. now is when tracking
+// begins.
 //
-// As in MergeTaskEnv, variables that may be those of another job are labels. So are the GPUs, see
+// As in MergeTaskEnv, variables that may belong to another job are labels. So are the GPUs, see
 // ownGPUs, and SLURM_RESTART_COUNT, so that the attempt is 0. The account is not a label: a job
 // lacks one only without accounting, and then the user can request any.
 //
 // Run.Node is empty where Slurm does not name the node (a shell of salloc on a login node).
-// HOSTNAME is no substitute, because some tasks have that of the submit host. FromTask fails with
+// HOSTNAME is no substitute, because in some tasks it names the submit host. FromTask fails with
 // ErrNoJob outside a job.
 func FromTask(env Env, step string, now time.Time) (rt.Run, error) {
 	run, err := base(env, now)
@@ -98,10 +99,10 @@ func FromTask(env Env, step string, now time.Time) (rt.Run, error) {
 	return run, nil
 }
 
-// ownGPUs returns the GPUs that slurmstepd has set for a process of this step; empty if they can be
-// those of another job. In the steps batch and interactive, slurmstepd (22.05 and later, with the
+// ownGPUs returns the GPUs that slurmstepd set for a process of this step; empty if the variable
+// can be another job's. In the steps batch and interactive, slurmstepd (22.05 and later, with the
 // plugin gres/gpu) sets or removes SLURM_JOB_GPUS. In the other steps it sets or removes
-// SLURM_STEP_GPUS, which can list a part of the job's GPUs; there SLURM_JOB_GPUS is that of srun's
+// SLURM_STEP_GPUS, which can list a part of the job's GPUs. There SLURM_JOB_GPUS comes from srun's
 // caller.
 func ownGPUs(env Env, step string) string {
 	ofJob, ofStep := env.Text("SLURM_JOB_GPUS"), env.Text("SLURM_STEP_GPUS")
@@ -129,8 +130,8 @@ func taskLabels(run *rt.Run, env Env) rt.Metadata {
 	return rt.Metadata{Tags: tags}
 }
 
-// areUUIDs reports whether a list has only UUIDs, as those of divided GPUs (MIG), which Slurm's
-// numbers count in an order of their own. A task may have a part of the job's list.
+// areUUIDs reports whether a list has only UUIDs, as for divided GPUs (MIG). Slurm numbers these
+// GPUs in an order of its own. A task may have a part of the job's list.
 func areUUIDs(list string) bool {
 	for name := range strings.SplitSeq(list, ",") {
 		if !strings.HasPrefix(name, "MIG-") && !strings.HasPrefix(name, "GPU-") {
@@ -214,8 +215,8 @@ func hetNames(name string, component uint64) []string {
 }
 
 // componentsOf returns the number of components of the heterogeneous job of a task, 0 for another
-// job. A task of such a job has the leader's id as SLURM_JOB_ID; the variables of a job that was
-// submitted from one are those of the other job.
+// job. A task of such a job has the leader's id as SLURM_JOB_ID. A job that was submitted from one
+// has the variables of the heterogeneous job.
 func componentsOf(env Env) uint64 {
 	leader := env.Number(hetNames("SLURM_JOB_ID", 0)...)
 	if !leader.Valid() || leader != env.Number("SLURM_JOB_ID", "SLURM_JOBID") {
@@ -239,9 +240,9 @@ func setHet(run *rt.Run, env Env) {
 	}
 }
 
-// setComponent makes the run that of its own component. A task's SLURM_JOB_ID is the leader's,
-// and its lists are those of all components. The node identifies the component, unless two
-// components share it.
+// setComponent gives the run the values of its own component. A task's SLURM_JOB_ID is the
+// leader's, and the lists are for all components. The node identifies the component, unless two
+// components share the node.
 func setComponent(run *rt.Run, env Env) {
 	var here []uint64
 	for i := range componentsOf(env) {

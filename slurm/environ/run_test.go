@@ -169,8 +169,8 @@ func TestMergeTaskEnv(t *testing.T) {
 	}
 }
 
-// The order in which a job's processes are found does not matter: the batch
-// script's name of the job replaces a step's, and a user's replaces both.
+// The order in which a job's processes are found does not matter. The batch script's name of the
+// job replaces a step's name, and a user's name replaces both.
 func TestMergeTaskEnvOrder(t *testing.T) {
 	// A batch script that was submitted from a step of another job has the number of that step.
 	batch := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "job", "SLURM_STEP_ID": "0"}
@@ -244,7 +244,7 @@ func TestInheritedIdentity(t *testing.T) {
 	}
 }
 
-// The attempt, the GPUs and the variables of the hooks are not those of the job that submitted this
+// The attempt, the GPUs and the variables of the hooks do not come from the job that submitted this
 // one.
 func TestInheritedAllocation(t *testing.T) {
 	parents := Env{

@@ -227,8 +227,8 @@ func (a *attempt) leave() error {
 	return err
 }
 
-// removeEnded removes entries of Prologs that were killed. It returns how many it left, and
-// how many it removed.
+// removeEnded removes entries of Prologs that were killed. It returns how many stay and how many
+// were removed.
 func (b breaker) removeEnded() (others, killed int) {
 	dir, err := os.Open(b.entries)
 	if err != nil {

@@ -14,9 +14,9 @@ type BreakerReading struct {
 	Until    time.Time // no tracker is started before; zero if the breaker is closed
 }
 
-// ReadBreaker returns the reading of the breaker; of several nodes on one machine, that with the most
-// failures. failures and reset are the settings of the hooks. The error is that of the directory, or of a
-// file that cannot be read.
+// ReadBreaker returns the reading of the breaker. If one machine has several nodes, worst has the
+// most failures. failures and reset are the settings of the hooks. The error is about the
+// directory, or about a file that cannot be read.
 func (s State) ReadBreaker(failures int, reset time.Duration, now time.Time) (worst BreakerReading, err error) {
 	if _, err := os.Stat(s.Dir); err != nil {
 		return worst, fmt.Errorf("read the breaker: %w", err)

@@ -16,14 +16,14 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Epilog writes the exit for the tracker of the run's job, stops the tracker and
-// waits until it has closed its run or has ended, at most StopTimeout. It does nothing if no Prolog
-// ran or if an earlier Epilog has done this. The error is only for the log, as in Prolog. A tracker
-// that died before the Epilog is an error.
+// Epilog writes the exit for the tracker of the run's job and stops the tracker. It waits until the
+// tracker has closed its run or has ended, at most StopTimeout. It does nothing if no Prolog ran or
+// if an earlier Epilog did this. The error is only for the log, as in Prolog. A tracker that died
+// before the Epilog is an error.
 //
-// If the tracker keeps running, or died without closing its run, the files with the job's exit and
-// its state stay for the process that closes the run. A later Epilog of the node, the job's next
-// Prolog or a reboot removes them.
+// If the tracker keeps running, or died without closing its run, the job's exit and state stay.
+// They are for the process that closes the run. A later Epilog of the node, the job's next Prolog
+// or a reboot removes them.
 func (h *Hook) Epilog(run rt.Run, exit rt.Exit) (err error) {
 	job, node := run.JobID.Or(0), run.Node
 	err = h.State.checkOwner()
@@ -120,7 +120,8 @@ func (h *Hook) stop(job uint64, node string, state StateFile, exit rt.Exit, dead
 	if err := p.stop(state.stopSignal()); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("cannot stop the tracker: %w", err)
 	}
-	// The tracker ends some 15 ms after it has closed its run: the kernel closes its inotify descriptor.
+	// The tracker ends some 15 ms after the end of the run: the kernel closes its inotify
+	// descriptor.
 	if hasBegun {
 		awaitRelease(state.lock(), deadline)
 	}
@@ -140,15 +141,15 @@ const sweepLock = "sweep.lock"
 // maxStale limits the files of other jobs that one Epilog checks, because the node waits for it.
 const maxStale = 32
 
-// hookAge is the age from which on the lock or temporary file of a hook is that of a killed one. No hook
-// works as long.
+// hookAge is the age from which on a lock or temporary file is left by a killed hook. No hook works
+// as long.
 const hookAge = 5 * time.Minute
 
 // removeStale removes what killed hooks have left, and the state files and exits of closed runs. A
 // run that is not closed has a lock file next to its spool file. Only one Epilog at a time checks
-// the files of other jobs, because hundreds of them would block each other's job locks. It does not take
-// the lock of a hook that may be working: on a very busy node it could hold it until that hook gives up,
-// and the tracker would get no signal.
+// the files of other jobs, because hundreds would block each other's job locks. removeStale does
+// not take the lock of a hook that may be working. On a very busy node that hook would give up, and
+// the tracker would get no signal.
 func (h *Hook) removeStale(job uint64, node string) (err error) {
 	files, err := os.ReadDir(h.State.Dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -209,8 +210,8 @@ func removeLeft(path string) error {
 	return errors.Join(removeIfThere(path+".tmp"), lock.release())
 }
 
-// removeIfStale removes the files of one job if they are no longer needed and no hook has the
-// job's lock; path is that of the files without their suffixes.
+// removeIfStale removes the files of one job if no process needs them and no hook has the job's
+// lock. path is the path of the files without suffix.
 func (h *Hook) removeIfStale(path string) error {
 	lock, err := tryLock(path + ".lock")
 	if lock == nil {

@@ -404,8 +404,8 @@ func TestLateTrackerIsJudged(t *testing.T) {
 	}
 }
 
-// A late tracker that keeps running after its Epilog is a failure if it has no run, because it may
-// hang. It is no failure if many trackers began at once.
+// A late tracker without a run that keeps running after its Epilog may hang, so it is a failure. If
+// many trackers began at once, this is no failure.
 func TestLateTrackerKeepsRunning(t *testing.T) {
 	for _, tt := range []struct {
 		name               string
@@ -465,8 +465,8 @@ func TestLateTryHalfClosesTheBreaker(t *testing.T) {
 	}
 }
 
-// A Prolog that its caller gives up after it has started the tracker counts as late: the tracker
-// has its state file and its run.
+// A Prolog counts as late if its caller gives up after the start of the tracker. The tracker has
+// its state file and its run.
 func TestGaveUpAfterTheStart(t *testing.T) {
 	h, _ := newHook(t, fakeHangs)
 	result := make(chan error)

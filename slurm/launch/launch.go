@@ -123,21 +123,21 @@ func (h *Hook) openOutput() (*os.File, error) {
 	return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 }
 
-// startProcess starts the tracker's binary with files as its descriptors 0, 1, 2, ... and
-// only SIGUSR1 blocked: slurmd blocks SIGPIPE in its children, slurmctld more, and a child
-// inherits the mask through exec. The Epilog's SIGUSR1 stays pending until the tracker handles
-// it (signal.Notify unblocks it): on a busy node a short job can end before that, and its tracker
-// still writes a run. The Go runtime would unblock SIGTERM before there is a handler. The tracker
-// inherits no handler: the runtime handles all signals that were not ignored at its start, and
-// exec resets handled signals to their default.
+// startProcess starts the tracker's binary with files as its descriptors 0, 1, 2, ... and only
+// SIGUSR1 blocked. slurmd blocks SIGPIPE in its children, slurmctld more, and a child inherits the
+// mask through exec. The Epilog's SIGUSR1 stays pending until the tracker handles it (signal.Notify
+// unblocks it). A short job on a busy node can end earlier, and its tracker still writes a run. The
+// Go runtime would unblock SIGTERM before there is a handler. The tracker inherits no handler: the
+// runtime handles all signals that were not ignored at its start, and exec resets handled signals
+// to their default.
 //
-// The kernel suspends the thread that forks (CLONE_VFORK) until exec has returned. On a dead
-// file system exec never returns, and the thread keeps its P of the Go runtime. Therefore the
-// deadlines of the hook need a second P.
+// The kernel suspends the thread that forks (CLONE_VFORK) until exec has returned. On a dead file
+// system exec never returns, and the thread keeps its P of the Go runtime. Therefore the deadlines
+// of the hook need a second P.
 //
-// A tracker that is one of hundreds must not take the CPU from their Prologs: it begins with a low
-// priority, and has only its own process group, because Linux gives each session the same share of
-// the CPU (sched_autogroup_enabled). slurmd kills no other group than that of the Prolog.
+// One tracker of hundreds must not take the CPU from their Prologs, so it begins with a low
+// priority. It gets a process group but no session, because Linux gives each session the same share
+// of the CPU (sched_autogroup_enabled). slurmd kills only the group of the Prolog.
 func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err error) {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // a hook that limits itself to one P from its start is slower
 	argv := []string{h.Tracker}
@@ -179,13 +179,12 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 	return pid, nil
 }
 
-// privileges returns the attributes to try for the tracker, those with the most capabilities
-// first, see capabilities(7). A tracker that is not root needs capabilities to read
-// /proc/<pid>/environ and io of the job's processes, and cgroup files, directories and energy
-// counters of root. CAP_PERFMON is for perf_event_open(2), if the configuration has events.
-// Kernels before 5.8 do not have CAP_PERFMON, and root in a container may have no capability.
-// With needsNice the tracker gets CAP_SYS_NICE, because allowNiceZero has failed. It starts no process that could
-// inherit a capability.
+// privileges returns the attributes to try for the tracker, with the most capabilities first, see
+// capabilities(7). Without root, /proc/<pid>/environ and io of the job's processes need
+// capabilities. So do cgroup files, directories and energy counters of root. CAP_PERFMON is for
+// perf_event_open(2), if the configuration has events. Kernels before 5.8 do not have CAP_PERFMON,
+// and root in a container may have no capability. With needsNice the tracker gets CAP_SYS_NICE,
+// because allowNiceZero has failed. The tracker starts no process that could inherit a capability.
 func (h *Hook) privileges(needsNice bool) []*syscall.SysProcAttr {
 	with := func(caps ...uintptr) *syscall.SysProcAttr {
 		attr := &syscall.SysProcAttr{}
@@ -247,8 +246,8 @@ func latest(deadline time.Time) time.Time {
 	return least
 }
 
-// status describes how a tracker ended. It waits at least leastWait, because a tracker closes its descriptors a little before it ends. If the tracker has not ended by
-// then, the text is empty.
+// status describes how a tracker ended. It waits at least leastWait, because a tracker closes its
+// descriptors shortly before the end. The text is empty if the tracker has not ended by then.
 func (t *tracker) status(deadline time.Time) string {
 	var ws syscall.WaitStatus
 	until := latest(deadline)

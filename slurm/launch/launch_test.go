@@ -131,8 +131,8 @@ func strangeDescriptors(t *testing.T, h *Hook, pid int, log string) []string {
 	return strange
 }
 
-// Started by root, the tracker runs as its user with only two capabilities, with CAP_PERFMON if the site wants
-// counters, and with CAP_SYS_NICE if RLIMIT_NICE cannot be set.
+// Started by root, the tracker runs as its user with only two capabilities. It also has CAP_PERFMON
+// if the site wants counters, and CAP_SYS_NICE if RLIMIT_NICE cannot be set.
 func TestTrackerUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: starts a process as another user")

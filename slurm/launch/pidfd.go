@@ -26,7 +26,7 @@ func findProcess(procRoot string, pid int, start uint64) (*foreign, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find process %d: %w", pid, err)
 	}
-	// Open first, then compare: from then on the handle is that of the process.
+	// Open first, then compare: from then on the handle is for this process.
 	if !procfile.Alive(procRoot, pid, start) {
 		return nil, errors.Join(os.ErrProcessDone, p.Release())
 	}

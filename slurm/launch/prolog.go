@@ -25,18 +25,17 @@ var ErrLate = errors.New("it keeps running")
 // errBusy means that another hook has a lock.
 var errBusy = errors.New("another hook holds it")
 
-// Prolog starts a tracker for the run, which begins now, and waits at most ReadyTimeout until
-// the tracker is ready. If the attempt of the job already has a running tracker, the error is
-// ErrTracked. Prolog sends SIGUSR1 to the tracker of an earlier attempt and does not wait for
-// it.
+// Prolog starts a tracker for the run, which begins now, and waits at most ReadyTimeout until the
+// tracker is ready. If the attempt of the job already has a running tracker, the error is
+// ErrTracked. Prolog sends SIGUSR1 to the tracker of an earlier attempt and does not wait for it.
 //
 // The error is only for the log: if the hook failed, Slurm would drain the node. After Failures
-// failures in a row, Prolog starts no tracker and returns no error until Reset has passed. All
-// errors are failures except those that a high load can cause: ErrTracked, ErrLate, a job that
-// another hook has locked, and a tracker that did not read its run in time.
+// failures in a row, Prolog starts no tracker and returns no error until Reset has passed. An error
+// that a high load can cause is no failure. Such errors are ErrTracked, ErrLate, a job that another
+// hook has locked, and a tracker that did not read its run in time.
 //
-// Some failures are counted later. The Epilog counts a late tracker that ends without a
-// run. The next Prolog counts a Prolog that was killed. GaveUp counts a Prolog that hangs.
+// Some failures are counted later. The Epilog counts a late tracker that ends without a run. The
+// next Prolog counts a Prolog that was killed. GaveUp counts a Prolog that hangs.
 func (h *Hook) Prolog(run rt.Run) error {
 	if err := h.State.create(); err != nil {
 		return err
@@ -130,7 +129,7 @@ func (h *Hook) clear(run *rt.Run) error {
 			return fmt.Errorf("cannot stop the tracker of the job's attempt %d: %w", old.Attempt, err)
 		}
 	}
-	// An exit that exists is that of an earlier attempt.
+	// An exit that exists belongs to an earlier attempt.
 	if err := h.State.RemoveExit(job, run.Node); err != nil {
 		return fmt.Errorf("cannot clear the job's exit: %w", err)
 	}

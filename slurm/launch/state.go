@@ -76,8 +76,8 @@ type leftExit struct {
 }
 
 // ReadExit returns how a run ended according to its job's Epilog on the node; runID is its
-// rt.Run.FileStem. The error is fs.ErrNotExist if that Epilog has not run, or if that of
-// another run has run since.
+// rt.Run.FileStem. The error is fs.ErrNotExist if that Epilog has not run, or if another run's
+// Epilog has run since.
 func (s State) ReadExit(job uint64, node, runID string) (rt.Exit, error) {
 	var e leftExit
 	path := s.path(job, node, "exit")
@@ -131,8 +131,9 @@ func (s State) checkOwner() error {
 	return nil
 }
 
-// createShared makes the directory in which the trackers share their readings of the node.
-// Their user owns it. Without it each tracker reads the node itself, see its ledger.
+// createShared makes the directory in which the trackers share their readings of the node. Their
+// user owns the directory. Without it each tracker reads the node itself, and notes this in the
+// ledger.
 func (s State) createShared(user *User) {
 	dir := filepath.Join(s.Dir, "node")
 	_ = os.Mkdir(dir, 0o700)
@@ -177,8 +178,8 @@ func writeJSON(path string, v any, mode fs.FileMode) error {
 }
 
 // replaceFile replaces the file atomically, without a sync: a reboot removes it anyway. The caller
-// has the lock of the file, so that the temporary file needs no name of its own, and one that
-// a killed hook leaves is replaced by the next.
+// has the lock of the file, so the temporary file needs no name of its own. The next hook replaces
+// one that a killed hook leaves.
 func replaceFile(path string, text []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, mode)
 	if err != nil {

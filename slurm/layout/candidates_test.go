@@ -50,8 +50,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// On a host with several slurmds no candidate matches another node's directory,
-// whatever layout there is: a job over n1, n2 and n10 has one directory for each.
+// On a host with several slurmds no candidate matches another node's directory, in any layout. A
+// job over n1, n2 and n10 has one directory for each.
 func TestCandidatesOfOneHost(t *testing.T) {
 	for name, layout := range map[string]string{
 		"v1":                  "memory/slurm_%/uid_1001/job_5",

@@ -96,8 +96,8 @@ func (Slurm) Locate(path string) cgroupfs.Dir {
 	return cgroupfs.Dir{Step: p.Step, StepDir: p.StepDir, Extern: p.Step == "extern", Task: p.Task, Part: p.Part}
 }
 
-// DaemonDirs returns the directories that can have a step's slurmstepd: the job's in
-// v1's freezer, the step's in v1's other hierarchies, the step's slurm in v2.
+// DaemonDirs returns the directories that can have a step's slurmstepd. They are the job's in v1's
+// freezer, the step's in v1's other hierarchies, and the step's slurm in v2.
 func (Slurm) DaemonDirs(stepDir string) [3]string {
 	return [...]string{filepath.Dir(stepDir), stepDir, filepath.Join(stepDir, "slurm")}
 }

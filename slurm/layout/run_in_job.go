@@ -8,8 +8,8 @@ import (
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
-// InsideJob reports whether /proc/self/cgroup is that of a process in the extern step of a
-// job, and returns its path: with PrologFlags=RunInJob the hooks run there.
+// InsideJob reports whether /proc/self/cgroup belongs to a process in the extern step of a job, and
+// returns its path. With PrologFlags=RunInJob the hooks run there.
 func InsideJob(text []byte) (string, bool) {
 	for rest := string(text); rest != ""; {
 		var path string

@@ -18,14 +18,14 @@ import (
 // ErrNoStepd means that the node has no slurmstepd of the job.
 var ErrNoStepd = errors.New("no slurmstepd of the job")
 
-// StepdCgroup finds the job's cgroup by the slurmstepd of one of its steps, or by a process
-// that this slurmstepd started. It reads all of procRoot, so it is for when no Candidate
-// exists. The command line of a slurmstepd is "slurmstepd: [12.batch]", without its node.
-// If several slurmds share a host, a path with another node's name is ignored and a path
-// without a name is used: such slurmds share their directories.
+// StepdCgroup finds the job's cgroup by the slurmstepd of one of its steps, or by a process that
+// this slurmstepd started. It reads all of procRoot, so it is for when no Candidate exists. The
+// command line of a slurmstepd is "slurmstepd: [12.batch]", without its node. If several slurmds
+// share a host, a path with another node's name is ignored. A path without a name is used, because
+// such slurmds share their directories.
 //
-// The directories of the Candidate are literal. It fails with ErrNoStepd if there is no
-// slurmstepd, which is normal before the job's first step.
+// The directories of the Candidate are literal. It fails with ErrNoStepd if there is no slurmstepd,
+// which is normal before the job's first step.
 func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs.Candidate, error) {
 	id, ok := run.JobID.Get()
 	if !ok {
@@ -78,10 +78,10 @@ func isRoots(procRoot string, pid int) bool {
 	return ok && bytes.HasPrefix(ids, []byte("0\t"))
 }
 
-// isStepdOf reports whether a command line can be that of a slurmstepd of the job:
-// "slurmstepd: [12.0]", "slurmstepd: [12.batch]". In a heterogeneous job it can have the
-// leader's id, and the component after a plus sign ("12+1.0" or "12.0+1"). The directory
-// has the component's id, which jobDirs checks.
+// isStepdOf reports whether a command line can belong to a slurmstepd of the job: "slurmstepd:
+// [12.0]", "slurmstepd: [12.batch]". In a heterogeneous job it can have the leader's id, and the
+// component after a plus sign ("12+1.0" or "12.0+1"). The directory has the component's id, which
+// jobDirs checks.
 func isStepdOf(cmdline []byte, id uint64, leader rt.Opt[uint64]) bool {
 	rest, ok := bytes.CutPrefix(cmdline, []byte("slurmstepd: ["))
 	if !ok {
@@ -145,10 +145,10 @@ func numericNames(dir string) ([]int, error) {
 	return pids, nil
 }
 
-// StepdSearch finds the slurmstepds of a run's job on this host repeatedly, one for each
-// step. If several slurmds share the host, it also finds those of the other nodes. It reads
-// the command line of another process a few times, because a slurmstepd has another name at
-// its start, and then again after many searches, because pids are reused.
+// StepdSearch finds the slurmstepds of a run's job on this host repeatedly, one for each step. If
+// several slurmds share the host, it also finds the slurmstepds of the other nodes. It reads the
+// command line of another process a few times, because a slurmstepd begins under another name. It
+// reads the line again after many searches, because pids are reused.
 type StepdSearch struct {
 	procRoot string
 	run      *rt.Run

@@ -1,5 +1,5 @@
-// Package fakesacct prints records as sacct does, for tests. In particular it prints every text as it is,
-// with its line feeds and separators.
+// Package fakesacct prints records as sacct does, for tests. It prints a text unchanged, with its
+// line feeds and separators.
 package fakesacct
 
 import (
@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// Record has the fields of a job or a step by the names that sacct gives them. Times are seconds since the
-// epoch, or words. The record of a step follows that of its job. DBIndex and Submit have defaults.
+// Record has the fields of a job or a step by the names that sacct gives them. Times are seconds
+// since the epoch, or words. The record of a step follows its job's record. DBIndex and Submit have
+// defaults.
 type Record map[string]string
 
 // Print writes the fields of the records that the arguments ask for. timeFormat is SLURM_TIME_FORMAT.
