@@ -46,7 +46,7 @@ func EndRun(w *spool.Writer, run func() rt.Run, r Retry, warn func(string)) erro
 }
 
 // Ended returns the run with its end, from its exit and what the node recorded. spool.Writer.End
-// sets the time of the end: that of the last snapshot.
+// sets the time of the end to the time of the last snapshot.
 func Ended(run rt.Run, exit rt.Exit, seen environ.Evidence) rt.Run {
 	run.Apply(environ.Decide(exit, seen))
 	run.State = rt.StateEnded
@@ -57,8 +57,8 @@ func Ended(run rt.Run, exit rt.Exit, seen environ.Evidence) rt.Run {
 // absentMax is how long a tracker waits for a job without a known time limit.
 const absentMax = 24 * time.Hour
 
-// AbsentFor returns how long a tracker waits for a job without a cgroup, for example on a node
-// where Slurm uses none: until limit, when the job must have ended, plus grace.
+// AbsentFor returns how long a tracker waits for a job without a cgroup, as on a node where Slurm
+// uses none. It waits until limit, when the job must have ended, plus grace.
 func AbsentFor(now, limit time.Time, grace time.Duration) time.Duration {
 	if limit.IsZero() {
 		return absentMax
@@ -66,8 +66,8 @@ func AbsentFor(now, limit time.Time, grace time.Duration) time.Duration {
 	return max(limit.Sub(now), 0) + grace
 }
 
-// OOMKills counts the processes that the kernel killed for their memory: for a step of srun those of
-// the step, otherwise those of the job since the first reading. Step is set before the first Put.
+// OOMKills counts the processes that the kernel killed for their memory: in a step of srun, or else
+// in the job since the first reading. Step is set before the first Put.
 type OOMKills struct {
 	Step          string
 	first, newest atomic.Uint64

@@ -15,13 +15,12 @@ import (
 const (
 	// flightDir is the directory of a node's flight records, below the spool.
 	flightDir = "flight"
-	// flightFiles is the maximum number of records. Those of trackers that have ended are removed
-	// first.
+	// flightFiles is the maximum number of records. Records of ended trackers are removed first.
 	flightFiles = 64
 )
 
-// FlightRecorder records a tracker's own cost and errors at each reading. It is the last sink,
-// so that it measures what a reading and its spooling took.
+// FlightRecorder records a tracker's own cost and errors at each reading. It is the last sink, so
+// that the cost includes the spooling.
 type FlightRecorder struct {
 	log     *ftdc.Log
 	ledger  collect.Ledger

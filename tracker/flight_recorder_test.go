@@ -74,8 +74,7 @@ func TestFlightRecorder(t *testing.T) {
 	}
 }
 
-// What it writes on every reading costs no memory, and where it cannot write it
-// says so once.
+// A record of a reading costs no memory, and a record that cannot be written is reported once.
 func TestFlightRecorderAllocatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	run := rt.Run{Identity: rt.Identity{Node: "n1"}}

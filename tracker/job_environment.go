@@ -17,9 +17,9 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// The pauses between two looks at the job's processes: short at first, because a step
-// may end in a fraction of a second; later a part of the time since the last step began,
-// because the beginning of the next one interrupts the pause.
+// The pauses between two looks at the job's processes. They are short at first, because a step may
+// end in a fraction of a second. Later they are a part of the time since the last step began: the
+// beginning of the next step interrupts a pause.
 const (
 	lookFirst  = 2 * time.Millisecond
 	lookSoon   = 25 * time.Millisecond // the longest pause within lookYoung of a step's beginning
@@ -131,8 +131,8 @@ func (e *JobEnvironment) Follow(ctx context.Context) {
 	}
 }
 
-// processTime returns the CPU time of this process, all threads together: on a busy node a look lasts
-// much longer than the CPU time that it uses.
+// processTime returns the CPU time of this process, all threads together. On a busy node a look
+// lasts much longer than its CPU time.
 func processTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
@@ -149,9 +149,9 @@ func longestPause(age time.Duration) time.Duration {
 	return min(age/lookPart, lookSeldom)
 }
 
-// look reads the environments of new processes of the job, at most lookMost of them. A process
-// that is not a task yet is read again after pauses that double, lookReads times in all: until it
-// executes the program of the task, it has the environment of slurmstepd.
+// look reads the environments of new processes of the job, at most lookMost of them. A process that
+// is not a task yet has the environment of slurmstepd until it calls exec. look reads it again
+// after pauses that double, lookReads times in all.
 func (e *JobEnvironment) look(now time.Time) {
 	e.pids = e.list(e.pids[:0])
 	e.looks++
@@ -234,9 +234,9 @@ func isBatchScript(procRoot string, pid int, env environ.Env) bool {
 	return step == "batch" || isInNoStep
 }
 
-// StepOf returns the step of a process's cgroup, such as "0" or "batch"; empty if the cgroup is not
-// that of a step. The environment does not show it: a batch script inherits the step of the process
-// that submitted the job, if that was in a step.
+// StepOf returns the step of a process's cgroup, such as "0" or "batch"; empty if the cgroup
+// belongs to no step. The environment does not show the step. A batch script inherits the step of
+// the process that submitted the job.
 func StepOf(procRoot string, pid int) string {
 	return stepIn(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// The batch script is found by its cgroup: if a step of another job has submitted it, it has the
-// SLURM_STEP_ID of that step.
+// The batch script is found by its cgroup: if a step of another job submitted the script, its
+// SLURM_STEP_ID is the other step's.
 func TestIsBatchScript(t *testing.T) {
 	root := t.TempDir()
 	const v2 = "0::/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0\n"

@@ -1,7 +1,7 @@
-// Package tracker contains the code that rt-tracker and resource-tracker share, and code of
-// either program that can be tested without a command line: the watch of a job's cgroup,
-// the environment of the job's processes, the tracker's own memory and priority, the samples,
-// and the end of a run. It links no network code.
+// Package tracker contains the code that rt-tracker and resource-tracker share. It also has code of
+// either program that can be tested without a command line. It watches a job's cgroup and the
+// environment of its processes, sets the tracker's own memory and priority, makes the samples and
+// ends a run. It links no network code.
 package tracker
 
 import (
@@ -61,8 +61,8 @@ func WatchJob(run *rt.Run, procRoot string, hasBegun func() bool, warn func(erro
 	return w, nil
 }
 
-// mayBeReused returns cgroup.Options.MayBeReused for a run: the directory of a second attempt can be that of the
-// first, but not if it is named by the SLUID, which each attempt has of its own.
+// mayBeReused returns cgroup.Options.MayBeReused for a run. A second attempt can have the directory
+// of the first, but not if the SLUID names the directory: each attempt has another SLUID.
 func mayBeReused(run *rt.Run) func(dir string) bool {
 	attempt, sluid := run.Attempt, run.SLUID
 	return func(dir string) bool { return attempt > 0 && filepath.Base(dir) != sluid }
@@ -108,8 +108,8 @@ func (w *JobWatch) watch(candidates []cgroupfs.Candidate, hasBegun func() bool) 
 	return nil
 }
 
-// stepEnds runs on the watcher's own thread, in the few milliseconds in which the I/O
-// counters of the step's processes can still be read from its slurmstepd.
+// stepEnds runs on the watcher's own thread. The I/O counters of the step's processes can be read
+// from its slurmstepd for only a few milliseconds.
 func (w *JobWatch) stepEnds(step string, stepds []int) {
 	if p := w.procs.Load(); p != nil {
 		p.StepEnds(step, stepds)

@@ -15,7 +15,7 @@ var isLow atomic.Bool
 
 // LowerPriority sets the nice value of all threads, and of new ones, to 19, see setpriority(2). It
 // is called after "ready", because the Prolog waits until then. except is the thread that takes a
-// job's last readings. The counters are gone 5 to 10 ms after the job's last process, and on a busy
+// job's last readings. The counters are gone 5 to 10 ms after the job's last process. On a busy
 // core a thread of low priority would be late.
 func LowerPriority(except int) {
 	isLow.Store(true)

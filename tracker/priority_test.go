@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
-// The thread that watches a cgroup which was found late is as urgent as that of one
-// which was known at the start.
+// The thread that watches a cgroup is as urgent for one that is found late as for one that is known
+// at the start.
 func TestLateWatcherIsOnTime(t *testing.T) {
 	setNice(19, 0)
 	t.Cleanup(RaisePriority)

@@ -75,9 +75,8 @@ func (j *ProcessTrees) Read(s *rt.Snapshot) error {
 // cgroupWithin is how long slurmstepds may take to make a cgroup, on a busy node.
 const cgroupWithin = int64(3 * time.Second)
 
-// read reads every tree. A task that slurmstepd has forked is named slurmstepd until it calls
-// exec: the search may take it for a step, and its tree is dropped, because it is part of its
-// parent's.
+// read reads every tree. A task that slurmstepd forked is named slurmstepd until it calls exec. If
+// the search takes the task for a step, read drops its tree, which is part of the parent's tree.
 func (j *ProcessTrees) read() {
 	for i := range j.trees {
 		t := &j.trees[i]
@@ -96,7 +95,7 @@ func (j *ProcessTrees) read() {
 	}
 }
 
-// sum adds the trees up and drops those of exited slurmstepds.
+// sum adds the trees up and drops the trees of exited slurmstepds.
 func (j *ProcessTrees) sum(s *rt.Snapshot) {
 	var rss, processes uint64
 	j.read()

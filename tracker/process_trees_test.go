@@ -12,8 +12,8 @@ import (
 	"github.com/resource-tracker/rt/collect/proc"
 )
 
-// The trees of a job without a cgroup: the use of ended steps stays, the ledger has one event,
-// and a job with a cgroup has no trees.
+// A job without a cgroup has trees: the use of ended steps stays, and the ledger has one event. A
+// job with a cgroup has no trees.
 func TestProcessTrees(t *testing.T) {
 	// Each is a slurmstepd to us: it works for a moment, prints a line and waits.
 	start := func() (pid int, end func()) {
@@ -91,8 +91,8 @@ func TestProcessTrees(t *testing.T) {
 	}
 }
 
-// A forked task that the search takes for a slurmstepd is counted once: in the tree of its
-// parent. It may be found before its parent, with it, or after it.
+// A forked task that the search takes for a slurmstepd is counted once: in the tree of its parent.
+// The search may find the task before the parent, with the parent, or later.
 func TestTaskTakenForSlurmstepd(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo $$; read x'; :")
 	in, err := cmd.StdinPipe()

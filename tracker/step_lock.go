@@ -20,10 +20,10 @@ type StepLock struct {
 	lost bool     // another process has it
 }
 
-// StepLockName returns the name of the lock file of a task's step. The suffix is not that of the
-// lock of a run, because rt-spool gc removes such a lock without a run. The name is empty for a run that is
-// not a task of srun: a batch script may run many commands at the same time, and each of them is
-// tracked.
+// StepLockName returns the name of the lock file of a task's step. The suffix differs from the
+// suffix of a run's lock, because rt-spool gc removes such a lock without a run. The name is empty
+// for a run that is not a task of srun. A batch script may run many commands at the same time, and
+// each is tracked.
 func StepLockName(run *rt.Run) string {
 	if _, err := strconv.ParseUint(run.Step, 10, 32); err != nil {
 		return ""
