@@ -9,7 +9,7 @@ import (
 
 const benchMetrics = 200
 
-// benchmark data: 200 metrics of which one in every changes with each datum.
+// benchmark data: 200 metrics; one in every changes with each datum.
 func benchValues(every int) (names []string, step func([]float32)) {
 	for i := range benchMetrics {
 		names = append(names, fmt.Sprintf("part.metric%d", i))

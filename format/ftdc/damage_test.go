@@ -147,8 +147,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A reader accepts what the format does not define: the unused bits of a schema's first byte and of
-// the last byte of diff bits, and white space in the JSON of a schema.
+// A reader accepts what the format does not define: unused bits of a schema and of diff bits, and white space in a
+// schema's JSON.
 func TestLenient(t *testing.T) {
 	want, err := Parse(bytes.NewReader(assemble(t, `01 "[\"a.b\",\"a.c\"]\n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`)))
 	if err != nil || len(want) != 2 {

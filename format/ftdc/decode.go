@@ -76,9 +76,9 @@ func (d *Decoder) Schemas() int { return d.schemas }
 // Offset returns the offset of the next document in bytes.
 func (d *Decoder) Offset() int64 { return d.offset + int64(d.at) }
 
-// Next reads the next datum and returns its time in nanoseconds since the epoch. The error is
-// io.EOF at the end of a complete file, and a *SyntaxError if the file is cut or damaged; there
-// is no further datum then. Any other error is from the reader.
+// Next reads the next datum and returns its time in nanoseconds since the epoch. The error is io.EOF at the end of a
+// complete file, and a *SyntaxError if the file is cut or damaged. No datum follows. Any other error is from
+// the reader.
 func (d *Decoder) Next() (time int64, err error) {
 	if d.err != nil {
 		return 0, d.err
@@ -188,8 +188,8 @@ func (d *Decoder) readSchema() error {
 	return nil
 }
 
-// schemaScanner finds the end of a schema: the first newline after its array, which may itself have
-// white space in it, or the first byte that no schema has there. viam's writer prints null for an empty array.
+// schemaScanner finds the end of a schema: the first newline after its array, or the first byte that no schema has
+// there. The array may contain white space. viam's writer prints null for an empty array.
 type schemaScanner struct {
 	inArray, inString, isEscaped, isOver bool
 	word                                 int // bytes of null
@@ -253,7 +253,7 @@ func (d *Decoder) readMetrics() (int64, error) {
 		n := copy(d.bits[done:], d.buf[d.at:])
 		done, d.at = done+n, d.at+n
 	}
-	// The bits after those of the last metric are ignored, because the format does not define them.
+	// The bits after the last metric are ignored, because the format does not define them.
 	used := len(d.values) + 1
 	d.bits[len(d.bits)-1] &= byte(1<<(used-8*(len(d.bits)-1)) - 1)
 	if !d.have(timeBytes) {

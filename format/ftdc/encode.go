@@ -75,11 +75,10 @@ func (e *Encoder) Schema(names []string) error {
 	return nil
 }
 
-// Encode writes one datum: a time in nanoseconds since the epoch and a value for
-// each metric of the schema. A value is written if it differs by more than 1e-9 from that of the
-// previous datum. A NaN is never written: the metric keeps its value, and a caller without a
-// value leaves the metric out of the schema. A time at which readers would stop is refused with
-// ErrTime, and nothing is written.
+// Encode writes one datum: a time in nanoseconds since the epoch and a value for each metric of the schema. A value
+// is written if it differs by more than 1e-9 from the previous value. A NaN is never written: the metric keeps its
+// value, and a caller without a value leaves the metric out of the schema. A time at which readers would stop is
+// refused with ErrTime, and nothing is written.
 func (e *Encoder) Encode(time int64, values []float32) error {
 	switch {
 	case !e.ready:
@@ -118,8 +117,8 @@ func (e *Encoder) Encode(time int64, values []float32) error {
 	return nil
 }
 
-// EncodeDatum is Encode for a datum with names. It writes a schema first if the names differ from
-// those of the previous datum. A NaN is left out with its name.
+// EncodeDatum is Encode for a datum with names. It writes a schema first if the names differ from the names of the
+// previous datum. A NaN is left out with its name.
 func (e *Encoder) EncodeDatum(d *FlatDatum) error {
 	e.flat = e.flat[:0]
 	same := e.ready

@@ -8,7 +8,7 @@ import (
 	"github.com/resource-tracker/rt/format/ftdc"
 )
 
-// Two readings, the second of which costs what has changed.
+// Two readings. The second costs what has changed.
 func Example() {
 	var file bytes.Buffer
 	enc := ftdc.NewEncoder(&file)

@@ -96,8 +96,8 @@ func scattered(r *rand.Rand, i int64) rt.Snapshot {
 	return s
 }
 
-// seen drops the devices without a figure, which have no metrics in the file, and sorts the
-// processes, which the file has in the order of their appearance.
+// seen drops the devices without a figure, which have no metrics in the file. It sorts the processes: the file has
+// them in order of appearance.
 func seen(s rt.Snapshot) rt.Snapshot {
 	all := s
 	for i := range parts {
@@ -215,7 +215,7 @@ func TestFTDCKeepsBothClocks(t *testing.T) {
 	}
 }
 
-// The names of metrics are those of the fields: readers of files rely on them.
+// The metrics have the names of the fields: readers of files rely on them.
 func TestNames(t *testing.T) {
 	s := rt.Snapshot{GPUs: make([]rt.GPUReading, 1), CPUs: make([]rt.CPUReading, 1)}
 	run, host := rt.Run{}, rt.Host{}
@@ -242,8 +242,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Every field of a run, of its host and of a snapshot is exported. The fields of readings
-// in lists are those of their method Fields, which the tests of rt check.
+// Every field of a run, of its host and of a snapshot is exported. Readings in lists export what their method Fields
+// lists; the tests of rt check it.
 func TestEveryFieldIsExported(t *testing.T) {
 	var s rt.Snapshot
 	run, host := rt.Run{}, rt.Host{}

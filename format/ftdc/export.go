@@ -15,8 +15,8 @@ import (
 // Export writes every snapshot of the run with the counters as they were read: readers compute
 // differences themselves. The run, its host and the ledger are in the first datum.
 //
-// The time of a datum is the time of the first one plus the difference of the boot clock, so
-// that a step of the wall clock changes no interval. snapshot.clock_secs is that step.
+// The time of a datum is the first time plus the difference of the boot clock. So a step of the wall clock changes no
+// interval. snapshot.clock_secs is that step.
 func Export(ctx context.Context, w io.Writer, r *spool.Reader) error {
 	events, err := r.Events()
 	if err != nil {

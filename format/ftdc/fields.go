@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// noun is a struct of rt. The names of its figures and texts are those of the metrics, and
-// part of the format: they do not change.
+// noun is a struct of rt. The names of its figures and texts are the names of the metrics. They are part of the
+// format and do not change.
 type noun struct {
 	key            []any // pointers; they identify it in a list
 	figures, texts []field

@@ -145,9 +145,8 @@ func (f *FTDC) record(now time.Time) {
 	f.failing = err != nil
 }
 
-// flatten appends the numbers of v, which has the name name: a number itself, the exported
-// fields of a struct in order, the entries of a map with text keys by name. A bool is
-// 0 or 1. A nil pointer or interface has none; neither has a value of another kind.
+// flatten appends the numbers of v under name: a number, the exported fields of a struct in order, or a map's entries
+// by name. A bool is 0 or 1. A nil pointer or interface has none; neither has a value of another kind.
 func flatten(dst []Reading, name string, v reflect.Value) []Reading {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()

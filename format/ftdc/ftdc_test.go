@@ -168,7 +168,7 @@ func plain(data []FlatDatum) []byte {
 	return out
 }
 
-// random makes data of which many values stand still and some schemas change.
+// random makes data with many constant values and a few changes of the schema.
 func random(r *rand.Rand) []FlatDatum {
 	var data []FlatDatum
 	now := r.Int64N(1 << 60)

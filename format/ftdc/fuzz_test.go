@@ -9,8 +9,8 @@ import (
 	"testing/iotest"
 )
 
-// FuzzDecode: any input gives data and perhaps an error with a place in it; the same
-// in pieces; and the data can be encoded and come back.
+// FuzzDecode: any input gives data and perhaps an error with a place in it. The same input in pieces gives the same
+// data, which survive encoding.
 func FuzzDecode(f *testing.F) {
 	for _, file := range files(f) {
 		f.Add(file)

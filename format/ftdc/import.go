@@ -19,9 +19,9 @@ var ErrDamaged = errors.New("the file is damaged")
 // errNoRun reports FTDC that is no export of a run.
 var errNoRun = errors.New("this is no run that rt exported: a metric of every reading is missing; rt-spool ftdc shows the metrics")
 
-// Import makes a run in the spool at dir of a file that Export wrote, and returns its path. name
-// is the name of the file for the ledger. Of a file that is cut or damaged it imports the
-// readings before that place, and returns an error that is ErrDamaged next to the path.
+// Import makes a run in the spool at dir of a file that Export wrote, and returns its path. name is the name of the
+// file for the ledger. From a file that is cut or damaged it imports the readings before that place. The error is
+// then ErrDamaged next to the path.
 func Import(dir string, limits *spool.ImportLimits, name string, r io.Reader) ([]string, error) {
 	im := newImport(r)
 	w, err := im.begin(dir, limits)
@@ -244,7 +244,7 @@ func bounded(most float64, set func(float64)) func(float64) error {
 	}
 }
 
-// takeTexts takes the texts of devices from each schema, those of the run and host from the first.
+// takeTexts takes the texts of devices from each schema, and the texts of the run and host from the first.
 func (im *importer) takeTexts(names []string) {
 	for _, n := range names {
 		for i := range parts {

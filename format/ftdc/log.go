@@ -23,7 +23,7 @@ func DefaultDirectory(home, part string) string {
 // LogOptions limit the files of a Log. The zero value is 10 files of 1 MiB each.
 type LogOptions struct {
 	FileBytes int64 // a file of this length gets no further datum
-	Files     int   // the oldest ones beyond this number are removed, those of other programs too
+	Files     int   // the oldest files beyond this number are removed, files of other programs too
 }
 
 func (o LogOptions) withDefaults() LogOptions {
@@ -36,10 +36,9 @@ func (o LogOptions) withDefaults() LogOptions {
 	return o
 }
 
-// Log writes datums into files of a directory, <name>-<UTC time>.ftdc with mode 0640.
-// It starts a new file if the newest is long enough, if the clock was set (readers stop at such a
-// place) and after a failed write. Every datum is one write, so that the files of a killed
-// program can be read to their end.
+// Log writes datums into files of a directory, <name>-<UTC time>.ftdc with mode 0640. It starts a new file if the
+// newest is long enough, after a failed write, and if the clock was set, where readers stop. Every datum is one
+// write, so that the files of a killed program can be read to their end.
 type Log struct {
 	dir, name string
 	o         LogOptions
@@ -76,8 +75,8 @@ func (l *Log) Write(d *FlatDatum) error {
 	return nil
 }
 
-// giveUp closes a file after a failed write, and removes it if it has no datum: on a full disk,
-// empty files would replace those with datums.
+// giveUp closes a file after a failed write. It removes a file without a datum: on a full disk, empty files would
+// replace the others.
 func (l *Log) giveUp() error {
 	path, empty := l.f.Name(), l.datums == 0
 	err := l.Close()

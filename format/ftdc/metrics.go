@@ -168,9 +168,8 @@ func setText(texts []field, name, text string) {
 	}
 }
 
-// FTDC can store only numbers, so the name of a metric holds the text. Such a metric is only in the
-// datum at which the text appears or changes; for the run, the host and the ledger this is the first
-// datum. Examples:
+// FTDC can store only numbers, so the name of a metric holds the text. Such a metric is only in the datum at which
+// the text appears or changes. The texts of the run, the host and the ledger are in the first datum. Examples:
 //
 //	run_info.job_name=md             of the run
 //	host_info.cpu_model=...          of the host

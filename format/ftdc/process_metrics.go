@@ -146,8 +146,8 @@ func (b *processSurvey) keepLargest(procs []rt.ProcessReading) {
 	}
 }
 
-// most returns the n processes with the most CPU time, the n with the most memory, and those that
-// were the largest before or after an OOM kill.
+// most returns the n processes with the most CPU time, the n with the most memory, and the largest ones around an OOM
+// kill.
 func (b *processSurvey) most(n int) map[procID]bool {
 	out := maps.Clone(b.killed)
 	ids := slices.Collect(maps.Keys(b.use))
@@ -194,8 +194,8 @@ func (b *processSurvey) selected() transients {
 	return out
 }
 
-// eachIn stores the readings of a snapshot. It then calls yield for each process that has its first
-// reading in this or an earlier snapshot, and its last reading in this or a later one.
+// eachIn stores the readings of a snapshot. It then calls yield for each process whose first reading is not in a
+// later snapshot, and its last reading not in an earlier one.
 func (t *transients) eachIn(s *rt.Snapshot, yield func(*transient)) {
 	for i := range s.Procs {
 		if of := t.of[procKeyOf(&s.Procs[i])]; of != nil {

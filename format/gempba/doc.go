@@ -1,6 +1,5 @@
-// Package gempba reads and writes the live telemetry of GemPBA's dashboard socket: one JSON object
-// per line and tick, each with the full state of all workers and hosts, and control lines in the
-// other direction.
+// Package gempba reads and writes the live telemetry of GemPBA's dashboard socket. It has one JSON object per line
+// and tick, each with the full state of all workers and hosts. Control lines go in the other direction.
 //
 //	envelope, err := gempba.NewDecoder(conn).Next()
 //

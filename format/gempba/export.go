@@ -11,9 +11,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Export writes the stored lines of the GemPBA program of the job. If there are none, it writes
-// the lines that rt-spool live would have sent of the run, one for each reading. With speed 0 it
-// writes them at once, otherwise speed times as fast as they were sent.
+// Export writes the stored lines of the GemPBA program of the job. If there are none, it writes the lines that
+// rt-spool live would have sent of the run, one for each reading. With speed 0 it writes all lines at once, otherwise
+// speed times as fast as they were sent.
 func Export(ctx context.Context, w io.Writer, r *spool.Reader, speed float64) error {
 	run := r.Run()
 	p := pacer{w: w, speed: speed, run: runOf(&run)}

@@ -23,8 +23,8 @@ const source = "gempba"
 // Kept makes records of the lines of a program. The zero value has made none.
 type Kept struct{ topology []byte } // of the newest record with one
 
-// Record returns the record of a line that came at the time at, in nanoseconds since the epoch: without its
-// topology if that has not changed.
+// Record returns the record of a line that came at the time at, in nanoseconds since the epoch. It leaves out a
+// topology that has not changed.
 func (k *Kept) Record(e Envelope, at int64) (rt.Record, error) {
 	if e.Topology != nil {
 		topology, err := json.Marshal(e.Topology)

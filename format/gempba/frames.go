@@ -19,7 +19,7 @@ const (
 	MaxLine    = 8 << 20 // bytes of one line, its end included
 )
 
-// The default intervals of frames. A line is sent at that of workers.
+// The default intervals of frames. A line has the interval of the workers.
 const (
 	WorkerInterval = 500 * time.Millisecond
 	NodeInterval   = 1000 * time.Millisecond
@@ -36,8 +36,8 @@ type Envelope struct {
 	Run            *Run          `json:"rt_run,omitempty"` // nil in GemPBA's own lines
 }
 
-// Run identifies the job of the workers. It is rt's own field, "rt_run": GemPBA's lines
-// do not have it, and its readers ignore it.
+// Run identifies the job of the workers. It is rt's own field, "rt_run", which GemPBA's lines do not have and its
+// readers ignore.
 type Run struct {
 	Cluster     string         `json:"cluster,omitempty"`
 	JobID       rt.Opt[uint64] `json:"job_id"`
@@ -74,8 +74,7 @@ type WorkerFrame struct {
 	Unread []string `json:"rt_unread,omitempty"` // only in lines: see absent.go
 }
 
-// Peer is an open connection from a worker to an end that is no worker of its host, and
-// the bytes that the worker has sent over it.
+// Peer is an open connection from a worker to an end that is no worker of its host, and the bytes that it has sent.
 type Peer struct {
 	Local  netip.AddrPort `json:"local"`
 	Remote netip.AddrPort `json:"remote"`

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// notFinite matches a string, or a bare nan or inf in the forms of C libraries: with a sign, in capitals, as
-// "infinity", with a text in parentheses.
+// notFinite matches a string, or a bare nan or inf in the forms of C libraries: "-nan", "INFINITY", "nan(0x1)".
 var notFinite = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[-+]?\b(?i:nan\([^()"]*\)|(?:nan|inf|infinity)\b)`)
 })

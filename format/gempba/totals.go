@@ -70,7 +70,7 @@ func Heaviest(edges []TotalEdge) []TotalEdge {
 	return edges[:min(len(edges), MaxTotalsEdges)]
 }
 
-// sum is that of a figure that all workers have.
+// sum adds up a figure that all workers have.
 func sum(workers []WorkerFrame, of func(*WorkerFrame) rt.Opt[uint64]) (out rt.Opt[uint64]) {
 	for i := range workers {
 		v, ok := of(&workers[i]).Get()

@@ -12,10 +12,10 @@ import (
 // MaxDocument bounds one report in bytes.
 const MaxDocument = 1 << 20
 
-// DecodeJSON goes through the reports of a stream of JSON documents, on a line each or over several.
-// Groups nest CPUs in sockets, as sensors write them; the text of the page has it the other way round,
-// and a document does not show which. A document that is JSON and no report is an error and the next
-// one follows; after one that is not even JSON, or too large, nothing does.
+// DecodeJSON goes through the reports of a stream of JSON documents, on a line each or over several. Groups nest CPUs
+// in sockets, as sensors write them. The text of the page nests them the other way round, and a document does not
+// show which. A document that is JSON and no report is an error and the next one follows. After a document that is
+// not JSON, or too large, nothing follows.
 func DecodeJSON(r io.Reader) iter.Seq2[Report, error] {
 	return func(yield func(Report, error) bool) {
 		limited := &limit{r: r, left: 2 * MaxDocument}

@@ -17,10 +17,10 @@ import (
 // source is the source of the records of imported reports.
 const source = "powerapi"
 
-// Import stores reports with the runs of trackers that they are about. Of the other reports it
-// makes a run for each job and sensor that they name, and one run for a sensor that names no
-// job. Reports of the node go into all runs of their sensor. The reports are stored unchanged;
-// the readings of the new runs have the energy and the events that the reports counted.
+// Import stores reports with the runs of trackers that they are about. From the other reports it makes a run for each
+// job and sensor, and one run for a sensor that names no job. Reports of the node go into all runs of their sensor.
+// The reports are stored unchanged; the readings of the new runs have the energy and the events that the reports
+// counted.
 //
 // dir is the spool, into the runs of --run, name the name of the file that r reads. The result
 // has the paths of the new runs, next to an error too. warn reports what is left out.

@@ -123,8 +123,8 @@ func TestImportOfAGrownFile(t *testing.T) {
 	mustImport(t, dir, lines(5, 9, "c:13", All), 1)
 }
 
-// Reports that rt made are not stored with the run that they were made of, and neither are figures
-// of other sensors that rt has for the same target.
+// The import stores no reports that rt made of the run. It stores no figures of other sensors that rt has for the
+// same target.
 func TestImportOfOurOwn(t *testing.T) {
 	dir := t.TempDir()
 	run, snapshots := poweredRun(), poweredSnapshots()

@@ -20,9 +20,8 @@ type importedRun struct {
 	run  rt.Run
 }
 
-// importedBefore returns the path of the run that an earlier import made of these reports. It is
-// an error if a run was made of some of them, or of other reports of the same time: two runs
-// would count the use of the node in that time.
+// importedBefore returns the path of the run that an earlier import made of these reports. It is an error if some
+// reports, or others of the same time, are in a run already: two runs would count the node's use.
 func (j *join) importedBefore(run *rt.Run, of []*targeted) (path string, err error) {
 	for i := range j.made {
 		m := &j.made[i]
@@ -136,8 +135,8 @@ func (im *importer) writeSensor(s *sensor) (made []string, err error) {
 	return made, errors.Join(failed...)
 }
 
-// reportsOf returns the reports of a job and those of the node in its time, or all if there is
-// no job. The first report of the node may be up to half an interval early: clocks jitter.
+// reportsOf returns the reports of a job and the node's reports in its time, or all if there is no job. The first
+// report of the node may be up to half an interval early: clocks jitter.
 func (s *sensor) reportsOf(job target) []*targeted {
 	own := slices.DeleteFunc(slices.Clone(s.all), func(t *targeted) bool { return t.job != job })
 	if job == (target{}) {
@@ -155,7 +154,7 @@ func (s *sensor) reportsOf(job target) []*targeted {
 	return of
 }
 
-// writeRun makes a run of a job. there: an earlier import made it, and it stays as it is.
+// writeRun makes a run of a job. there: an earlier import made the run, which stays unchanged.
 func (s *sensor) writeRun(im *importer, job target) (path string, there bool, err error) {
 	of, join := s.reportsOf(job), im.join
 	counted := newCounters(of)

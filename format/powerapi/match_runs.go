@@ -15,7 +15,7 @@ import (
 type join struct {
 	runs  []*joinedRun
 	on    map[string][]*joinedRun // the runs of a node
-	named bool                    // the runs are those of --run, and the sensor may have any name
+	named bool                    // the runs are from --run, and the sensor may have any name
 	nodes map[string]bool         // sensors with reports that a run took
 	made  []importedRun           // of earlier imports
 	paths map[string]bool         // of all runs

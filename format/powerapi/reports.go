@@ -29,8 +29,8 @@ func NewMaker(run *rt.Run, idleWatts float64) *Maker {
 	return m
 }
 
-// Reports returns the reports of an interval of one kind, hwpc, power or procfs: of the node, nil
-// for none, and of the job and its steps.
+// Reports returns the reports of one interval and kind (hwpc, power or procfs): first the node (nil for none), then
+// the job and its steps.
 func (m *Maker) Reports(kind string, prev, cur *rt.Snapshot) (node Report, jobs []Report) {
 	switch kind {
 	case "hwpc":

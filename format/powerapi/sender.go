@@ -79,8 +79,8 @@ func (q *queue) counts() (waiting int, dropped int64) {
 	return len(q.lines), q.dropped
 }
 
-// Pauses between two attempts to connect: each is twice the one before, plus a random
-// part, so that the nodes of a cluster do not connect at the same time.
+// Pauses between two attempts to connect: each is twice the last plus a random part. So the nodes of a cluster do not
+// connect at once.
 const (
 	firstPause   = 500 * time.Millisecond
 	longestPause = 30 * time.Second

@@ -117,8 +117,8 @@ func TestStreamComesBack(t *testing.T) {
 	}
 }
 
-// With a stalled formula put does not block, the queue keeps its limit, and the reports
-// that arrive later are in order; the dropped ones are counted.
+// With a stalled formula put does not block and the queue keeps its limit. Later reports are in order, and the
+// dropped ones are counted.
 func TestStreamStalls(t *testing.T) {
 	const most, all, size = 50, 3000, 16 << 10
 	f := newFormula(t)

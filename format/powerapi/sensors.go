@@ -42,7 +42,7 @@ type sensorKey struct{ sensor, target, kind string }
 type sensorSum struct {
 	n       int
 	usage   mean
-	parts   map[partKey]*mean // powers; those of several parts add up
+	parts   map[partKey]*mean // powers; the parts add up
 	joules  float64
 	counted bool
 }

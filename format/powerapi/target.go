@@ -8,8 +8,8 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// target is a job in the target of a report: <cluster>:<job id>[_<array task>][.<step>], or the
-// path of a cgroup with job_<job id> from a sensor that does not support Slurm.
+// target is a job in the target of a report: <cluster>:<job id>[_<array task>][.<step>]. A sensor without support for
+// Slurm gives the path of a cgroup, with job_<job id>.
 type target struct {
 	cluster string // empty if the target has none
 	label   string // "12", "10_3"

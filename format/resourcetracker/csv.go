@@ -12,8 +12,8 @@ const CSVHeader = "timestamp,processes,utime,stime,cpu_usage,memory_free,memory_
 	"memory_active,memory_inactive,disk_read_bytes,disk_write_bytes,disk_space_total_gb,disk_space_used_gb," +
 	"disk_space_free_gb,net_recv_bytes,net_sent_bytes,gpu_usage,gpu_vram,gpu_utilized\n"
 
-// LiveCSVHeader is the header line of the live dialect, with its newline: the node
-// in system_* columns, the job or the process tree in process_* columns.
+// LiveCSVHeader is the header line of the live dialect, with its newline. The system_* columns are the node, the
+// process_* columns the job or the tree.
 const LiveCSVHeader = "timestamp,system_processes,system_utime,system_stime,system_cpu_usage,system_memory_free_mib," +
 	"system_memory_used_mib,system_memory_buffers_mib,system_memory_cached_mib,system_memory_active_mib," +
 	"system_memory_inactive_mib,system_disk_read_bytes,system_disk_write_bytes,system_disk_space_total_gb," +
@@ -22,8 +22,8 @@ const LiveCSVHeader = "timestamp,system_processes,system_utime,system_stime,syst
 	"process_stime,process_cpu_usage,process_memory_mib,process_disk_read_bytes,process_disk_write_bytes," +
 	"process_gpu_usage,process_gpu_vram_mib,process_gpu_utilized\n"
 
-// notANumber is the last field of a row if it was not read: no row ends in a comma (T-CSV-06), and
-// 0 would be a figure.
+// notANumber is the last field of a row if it was not read. No row ends in a comma (T-CSV-06), and 0 would be a
+// figure.
 const notANumber = "NaN"
 
 // AppendCSV appends the row of one interval, with its newline. timestamp is the
@@ -44,8 +44,8 @@ func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
 	return append(dst, '\n')
 }
 
-// withoutGPU returns the figures with 0 for the use of the GPUs of a node that has none: the columns of the
-// node are numbers in both dialects.
+// withoutGPU returns the figures with 0 for the GPU use of a node that has no GPU: these columns are numbers in both
+// dialects.
 func withoutGPU(s *rt.Scalars) rt.Scalars {
 	row := *s
 	if row.GPUs == rt.Some[uint64](0) {
@@ -54,9 +54,9 @@ func withoutGPU(s *rt.Scalars) rt.Scalars {
 	return row
 }
 
-// AppendLiveCSV appends a row of the live dialect: system is the interval of the
-// node (rt.ScopeNode), process that of the job or the tree below pid. A value that was
-// not read is an empty field, also at the end of the row, as in the rows of other clients.
+// AppendLiveCSV appends a row of the live dialect: system is the node's interval (rt.ScopeNode), process the interval
+// of the job or the tree below pid. A value that was not read is an empty field, also at the end of the row, as in
+// the rows of other clients.
 func AppendLiveCSV(dst []byte, timestamp int64, system *rt.Scalars, pid rt.Opt[uint64], process *rt.ProcessScalars) []byte {
 	row := withoutGPU(system)
 	dst = appendScalars(dst, timestamp, &row)

@@ -27,8 +27,8 @@ func ExportCSV(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope
 	return nil
 }
 
-// ExportJSON writes the lines of section 7.1, one for each interval. program returns the newest report of the
-// job's GemPBA program up to a time, in nanoseconds since the epoch, as JSON; nil for no new one.
+// ExportJSON writes the lines of section 7.1, one for each interval. program returns the newest report of the job's
+// GemPBA program up to a time, in nanoseconds since the epoch, as JSON. It returns nil if none is new.
 func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope, program func(wall int64) ([]byte, error)) error {
 	name := r.Run().Meta.JobName
 	var line []byte

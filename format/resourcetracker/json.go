@@ -36,8 +36,8 @@ func WithInterval(line []byte, seconds float64) []byte {
 	return With(line, "actual_interval_ms", strconv.AppendInt(nil, max(0, int64(math.Round(seconds*1e3))), 10))
 }
 
-// appendValue appends a part of a sample, which is addressable: the fields of a struct under the
-// names of their tags, an element of a list, a number or a text.
+// appendValue appends an addressable part of a sample: a struct's fields under their tags, an element of a list, a
+// number or a text.
 func appendValue(dst []byte, v reflect.Value) []byte {
 	switch p := v.Addr().Interface().(type) {
 	case *string:

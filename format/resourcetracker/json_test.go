@@ -64,8 +64,7 @@ func TestJSONIsOneLine(t *testing.T) {
 	}
 }
 
-// The names are those of the structs' tags, which are section 6.1: what
-// encoding/json writes and what AppendJSON writes mean the same.
+// The names are the structs' tags, which are section 6.1. encoding/json and AppendJSON write the same.
 func TestJSONFieldsAreThoseOfTheSample(t *testing.T) {
 	s := fullSample()
 	want, err := json.Marshal(s)

@@ -34,10 +34,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Decode reads a file of sonar ps, sysinfo or slurm, in CSV of any version or in JSON,
-// which it recognizes. Malformed input is yielded as an *Error with a nil Record: a
-// malformed line of CSV drops only that line, and malformed JSON ends the reading after
-// the records before it. An error of r ends it too.
+// Decode reads a file of sonar ps, sysinfo or slurm, in CSV of any version or in JSON, which it recognizes. Malformed
+// input is yielded as an *Error with a nil Record. Malformed CSV drops its line; malformed JSON ends the reading
+// after the records before it. An error of r ends it too.
 func Decode(r io.Reader) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10)

@@ -1,8 +1,7 @@
-// Package sonar is the output contract of sonar ps, sonar sysinfo and sonar slurm
-// in their old formats: "free CSV", in which every field carries its name (up to
-// 0.16.1), and JSON. Encoders write version 0.13 and, of sonar ps, every earlier one;
-// Decode reads them all, also the unnamed columns of 0.6, and the new JSON, which is the
-// only format from 0.17 on.
+// Package sonar is the output contract of sonar ps, sonar sysinfo and sonar slurm in their old formats. These are
+// JSON and "free CSV", in which every field carries its name (up to 0.16.1). Encoders write version 0.13 and, for
+// sonar ps, every earlier one. Decode reads them all, the unnamed columns of 0.6 and the new JSON, which is the only
+// format from 0.17 on.
 //
 // An absent field has its default, zero in most cases: these formats cannot distinguish
 // "not read" from zero. Decode ignores unknown names, as the format requires. Times have

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// AppendCSV appends the record as one line of CSV, with its newline, in the form of s.Version:
-// unnamed columns before 0.7, all fields with their defaults before 0.8, and from then on only
-// fields that differ from their defaults. Fields that the version does not have are left out.
-// Integers beyond 52 bits, numbers that are not finite or negative, and a missing required field
-// are errors, and nothing is appended.
+// AppendCSV appends the record as one line of CSV, with its newline, in the form of s.Version. Before 0.7 columns
+// have no names; before 0.8 a line has all fields, with their defaults. Later lines have only fields that differ from
+// their defaults. Fields that the version does not have are left out. Integers beyond 52 bits, numbers that are not
+// finite or negative, and a missing required field are errors, and nothing is appended.
 func (s *Sample) AppendCSV(dst []byte) ([]byte, error) {
 	v, err := s.valid()
 	if err != nil {
@@ -82,9 +81,8 @@ func (s *Sample) appendUnnamed(dst []byte) ([]byte, error) {
 	return append(dst, '\n'), nil
 }
 
-// AppendJSON appends the records of one invocation as one JSON object and a
-// newline. head has the Version, Time and Host of all records, and the Load and GPUInfo of the
-// host. JSON exists since 0.13. Errors are those of AppendCSV.
+// AppendJSON appends the records of one invocation as one JSON object and a newline. head has the Version, Time and
+// Host of all records, and the Load and GPUInfo of the host. JSON exists since 0.13. Errors are as in AppendCSV.
 func AppendJSON(dst []byte, head *Sample, samples []Sample) ([]byte, error) {
 	envelope := *head
 	envelope.User, envelope.Cmd = NoInfo, NoInfo // an envelope has none

@@ -13,13 +13,12 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Export writes what sonar ps --rollup --load would have printed at each reading if only the
-// job had run: one record for all its processes, as JSON or as free CSV.
+// Export writes the output of sonar ps --rollup --load at each reading, as if only the job ran. One record has all
+// its processes, as JSON or as free CSV.
 //
-// There is one record for each second with a reading, because a reader takes all records of
-// one second for one invocation. It has the counters of the last reading of the second and the
-// highest levels. A reading without the CPU time is left out: the format has no absent values,
-// and the count of the next record would seem to be that of its interval.
+// There is one record for each second with a reading, because a reader takes all records of one second for one
+// invocation. It has the counters of the last reading of the second and the highest levels. A reading without the CPU
+// time is left out. The format has no absent values, so the next record would seem to count its interval alone.
 func Export(ctx context.Context, w io.Writer, r *spool.Reader, asJSON bool) error {
 	run := r.Run()
 	e := exporter{run: &run, zone: time.Local}

@@ -28,8 +28,8 @@ const maxGPUs = 4096
 // gpuColumns are the attributes of a GPU in the order of the page of the format.
 var gpuColumns = columnsOf[GPU]()
 
-// absent returns the text of an attribute without a value in CSV, where the last value of a list
-// must not be empty: readers drop such a record.
+// absent returns the text of an attribute without a value in CSV. The last value of a list must not be empty: readers
+// drop such a record.
 func absent(name string) string {
 	switch name {
 	case "mode":

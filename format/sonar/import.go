@@ -20,7 +20,7 @@ import (
 // records of sonar sysinfo about the host and of sonar slurm about the job, from any of the
 // files. Each file is read to its end, even if it has malformed records.
 //
-// The runs go into the spool at dir, as jobs of cluster; if it is empty, of the cluster in the records,
+// The runs go into the spool at dir, as jobs of cluster. An empty cluster stands for the cluster in the records,
 // which only the new format has. The result has their paths, next to an error too. warn reports what is left out.
 func Import(dir string, limits *spool.ImportLimits, cluster string, files iter.Seq2[string, io.Reader], warn func(format string, args ...any)) ([]string, error) {
 	im := importer{limits: limits, cluster: cluster, warn: warn, jobs: map[jobKey]*job{}, hosts: map[string]*host{}}
@@ -228,9 +228,9 @@ func (p *point) snapshot(s *rt.Snapshot) {
 	}
 }
 
-// snapshots returns the snapshots of a job, oldest first. The use before the first record
-// counts too: the first snapshot is of the job before its first process, at the start in the
-// record of sonar slurm, or at the time of the first record.
+// snapshots returns the snapshots of a job, oldest first. The use before the first record counts too: the first
+// snapshot is before the job's first process. Its time is the start in the record of sonar slurm, or the time of the
+// first record.
 func (im *importer) snapshots(key jobKey, start time.Time) []rt.Snapshot {
 	j, h := im.jobs[key], im.host(key.host)
 	ats := slices.Sorted(maps.Keys(j.points))

@@ -112,7 +112,7 @@ func (im *importer) account(run *rt.Run) {
 	}
 }
 
-// allocation sets the allocation. That of the job is that of the node if the job has one node.
+// allocation sets the allocation. With one node the job's allocation is also the node's.
 func allocation(run *rt.Run, tres map[string]string) {
 	if n, err := strconv.ParseUint(tres["node"], 10, 32); err == nil {
 		run.NumNodes.Set(n)

@@ -81,7 +81,7 @@ func (r random) gpus() []GPU {
 			}
 		}
 		if r.IntN(3) == 0 {
-			g = GPU{} // one of which nothing is known
+			g = GPU{} // nothing is known about it
 		}
 		g.Mode, g.Perf = []string{"", "Exclusive", `a,"b`}[r.IntN(3)], []string{"", "P8"}[r.IntN(2)]
 		list = append(list, g)

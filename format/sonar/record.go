@@ -55,7 +55,7 @@ func gpusOf(all []rt.GPUReading, details []gpu.Details) []GPU {
 // natural returns a figure without its fraction, 0 if it is unknown.
 func natural(v rt.Opt[float64]) uint64 { return uint64(max(0, v.Or(0))) }
 
-// gpuIndex returns the number of a GPU, or its position. A MIG instance has that of its GPU.
+// gpuIndex returns the number of a GPU, or its position. A MIG instance has the number of its GPU.
 func gpuIndex(all []rt.GPUReading, g *rt.GPUReading) uint32 {
 	number, _, _ := strings.Cut(g.Host, ":") // NVIDIA: 1, and 1:0 for an instance; AMD: a PCI address, 0000:03:00.0
 	if n, err := strconv.ParseUint(number, 10, 31); err == nil && !strings.Contains(g.Host, ".") {

@@ -68,7 +68,7 @@ func inTwoCalls(lines []string) (figures string, texts func(dbIndex, jobIDRaw st
 	return figures, func(dbIndex, jobIDRaw string) []string { return all[dbIndex+" "+jobIDRaw] }
 }
 
-// zeroes are those of the page, and what sacct has nothing for.
+// zeroes are the page's values, and the values for which sacct has nothing.
 var zeroes = map[string]bool{"": true, "Unknown": true, "0": true, "00:00:00": true, "0:0": true, "0.00M": true}
 
 func compareSacct(t *testing.T, values []string, j *Job) {

@@ -13,7 +13,7 @@ import (
 // Version is the version of the formats that rt writes.
 const Version = "0.13.0"
 
-// maxInteger bounds all integers of the formats except those of the load: they fit in 52 bits.
+// maxInteger bounds all integers of the formats except the load: they fit in 52 bits.
 const maxInteger = 1<<52 - 1
 
 // Sample is one record of sonar ps: a process, or the sum of the processes of a job with the same
@@ -31,8 +31,8 @@ type Sample struct {
 	Cmd string `sonar:"cmd"`
 	// Job is 0 for a separate job with an unknown id, never merged with others.
 	Job uint64 `sonar:"job"`
-	// Epoch is 0 for a job of Slurm. If Job is a process group, Epoch is the boot time of the host
-	// in seconds since the start of 2020, because process groups repeat after a boot (from 0.13).
+	// Epoch is 0 for a job of Slurm. If Job is a process group, Epoch is the boot time of the host in seconds since
+	// the start of 2020 (from 0.13). Process groups repeat after a boot.
 	Epoch uint64 `sonar:"epoch"`
 	PID   uint64 `sonar:"pid"`  // 0 in a rolled-up record
 	PPID  uint64 `sonar:"ppid"` // from 0.11

@@ -63,11 +63,11 @@ type Failure struct {
 	Timestamp time.Time `sonar:"timestamp"`
 }
 
-// textFields are the fields of a Job that can be any text. A user can put line feeds and separators into some
-// of them, and sacct prints them as they are.
+// textFields are the fields of a Job that can be any text. A user can put line feeds and separators into some, and
+// sacct prints them unchanged.
 var textFields = [...]string{"User", "Account", "Reservation", "NodeList", "Partition", "JobName"}
 
-// sacctFields are the fields that parseSacct parses: DBIndex, and those of a Job without textFields.
+// sacctFields are the fields that parseSacct parses: DBIndex, and the fields of a Job without textFields.
 func sacctFields() []string {
 	isText := func(name string) bool { return slices.Contains(textFields[:], name) }
 	return append([]string{"DBIndex"}, slices.DeleteFunc(slices.Clone(JobFields[:]), isText)...)

@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
-// sacctStates are those of jobs that have ended.
+// sacctStates are the states of jobs that have ended.
 const sacctStates = "BOOT_FAIL,CANCELLED,COMPLETED,DEADLINE,FAILED,NODE_FAIL,OUT_OF_MEMORY,PREEMPTED,TIMEOUT"
 
 // SacctArgs returns the arguments with which sacct selects the jobs between from and to: those that have

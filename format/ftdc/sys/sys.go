@@ -1,6 +1,5 @@
-// Package sys reads figures of the machine and of a process for an ftdc.FTDC: its types are Statsers.
-// A figure that cannot be read is left out of the record. The names and units are those of
-// rt.NodeFigures and rt.TreeFigures.
+// Package sys reads figures of the machine and of a process for an ftdc.FTDC: its types are Statsers. A figure that
+// cannot be read is left out of the record. The names and units are in rt.NodeFigures and rt.TreeFigures.
 //
 //	f.Add("tree", sys.NewTree(proc.NewFS("/proc", "/sys"), os.Getpid()))
 package sys

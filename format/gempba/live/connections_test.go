@@ -29,7 +29,7 @@ func pair(t *testing.T, address string) (client, server net.Conn) {
 	return client, server
 }
 
-// inodeOf is that of the connection's socket.
+// inodeOf returns the inode of the connection's socket.
 func inodeOf(t *testing.T, c net.Conn) (inode uint64) {
 	t.Helper()
 	raw, err := c.(*net.TCPConn).SyscallConn()

@@ -33,8 +33,8 @@ type Job struct {
 	owner  int
 }
 
-// OpenJob finds the cgroup of a job on this node and the job's owner: the one of run,
-// else the owner of the job's processes. The caller closes the Job.
+// OpenJob finds the cgroup of a job on this node and the job's owner: the user of run, else the owner of the job's
+// processes. The caller closes the Job.
 func OpenJob(run *rt.Run) (*Job, error) {
 	group, err := findGroup(run)
 	if err != nil {

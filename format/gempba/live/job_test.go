@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The step on another node gets the variables that srun needs to reach the cluster, but neither
-// those of the surrounding job nor the credentials of uploads.
+// The step on another node gets the variables that srun needs to reach the cluster. It gets no variable of the
+// surrounding job and no credential of uploads.
 func TestStepEnv(t *testing.T) {
 	got := StepEnv([]string{
 		"PATH=/bin", "SLURM_CONF=/etc/x", "SLURM_JWT=j", "SLURM_NTASKS=4", "SLURMD_NODENAME=n1", "SSH_AUTH_SOCK=/s",

@@ -47,7 +47,7 @@ func TestMachineThatShowsNothing(t *testing.T) {
 	}
 }
 
-// The figures of a worker are those of the kernel.
+// The figures of a worker are the kernel's.
 func TestWorkers(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err1 := cmd.StdinPipe()

@@ -157,7 +157,7 @@ func newBroadcast(source Source, started time.Time) broadcast {
 	}
 }
 
-// next returns the time of the next line, which is that of the next reading.
+// next returns the time of the next line: the time of the next reading.
 func (b *broadcast) next() time.Time {
 	if b.nodes.next.Before(b.workers.next) {
 		return b.nodes.next

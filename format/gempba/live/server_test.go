@@ -168,7 +168,7 @@ func TestControlLinesChangeTheCadence(t *testing.T) {
 	})
 }
 
-// The cadence of the workers and that of the hosts do not change each other.
+// Workers and hosts have independent cadences.
 func TestCadencesAreIndependent(t *testing.T) {
 	for _, c := range []struct {
 		line           string
@@ -188,7 +188,7 @@ func TestCadencesAreIndependent(t *testing.T) {
 			p.say(c.line + "\n")
 			time.Sleep(6 * time.Second) // the grid's instants are within
 			synctest.Wait()
-			workers, nodes := b.source.workers.Load()-1, b.source.nodes.Load()-1 // without those of the first line
+			workers, nodes := b.source.workers.Load()-1, b.source.nodes.Load()-1 // without the readings of the first line
 			if workers != c.workers || nodes != c.nodes {
 				t.Errorf("%s: %d readings of workers and %d of hosts in 6 s, want %d and %d", c.line, workers, nodes, c.workers, c.nodes)
 			}
@@ -208,7 +208,7 @@ func TestOnlyTheTrustedPromote(t *testing.T) {
 	})
 }
 
-// 64 clients, half of them stalled: those are dropped, and the others do not wait for them.
+// The server drops the stalled half of 64 clients, and the other half does not wait.
 func TestStalledClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
