@@ -17,9 +17,9 @@ type Copy struct {
 	Place       string // path of the file, or id of the registration
 }
 
-// Better reports whether c is used and not other, another copy of the same run: the one that has ended, or else has the
-// complete record, a later reading, more readings, is a file, or was registered later. Of two different copies of a run
-// exactly one is better.
+// Better reports whether c is used and not other, another copy of the same run. The better copy has ended, else it
+// has the complete record, a later reading, more readings, is a file, or was registered later. Of two different
+// copies of a run exactly one is better.
 func (c *Copy) Better(other *Copy) bool {
 	return cmp.Or(
 		compareBool(c.State != StateRunning, other.State != StateRunning),

@@ -158,11 +158,10 @@ func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float6
 	}
 }
 
-// jobIO returns the difference of the controller's counter, or of the processes' counter if
-// the controller was not read at the start of the interval. It does not change from one to
-// the other while the difference of the first still has to span a gap, so that no I/O is
-// counted by the processes and again by a controller that appears late. The first interval after
-// the job was pending begins at zero, because the bytes of the intervals before are absent.
+// jobIO returns the difference of the controller's counter, or of the processes' counter if the controller was not
+// read at the start of the interval. It keeps its counter while the difference still has to span a gap: a controller
+// that appears late would count I/O a second time. The first interval after the job was pending begins at zero,
+// because the bytes of the intervals before are absent.
 func jobIO(prev *JobReading, controller, processes [2]Opt[uint64]) Opt[uint64] {
 	fromZero := prev.Phase == JobPending || prev.ioFromZero
 	if prev.Phase == JobPending {
@@ -304,8 +303,8 @@ func busyShare(prev, cur CPUTimes) (float64, bool) {
 
 func delta(prev, cur Opt[uint64]) Opt[uint64] { return deltaScaled(prev, cur, 1) }
 
-// deltaScaled returns the difference of the two values, each divided by unit first, so
-// that the differences of a series add up to the difference of its ends.
+// deltaScaled returns the difference of the two values, each divided by unit first. So the differences of a series
+// add up to the difference of its ends.
 func deltaScaled(prev, cur Opt[uint64], unit uint64) Opt[uint64] {
 	p, c, ok := both(prev, cur)
 	if !ok || c < p {

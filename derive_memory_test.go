@@ -103,8 +103,8 @@ func TestJobScopeMixesAsDecided(t *testing.T) {
 	wantU(t, "processes", s.Processes, 1<<20)
 }
 
-// A sum over the intervals of a run is the last reading minus the first, for any
-// series of counters, and so for any thinning of it.
+// The intervals of a run add up to the last reading minus the first, for any series of counters and any thinning of
+// it.
 func TestDifferencesTelescope(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 200 {
@@ -173,8 +173,7 @@ func checkSums(t *testing.T, series []*Snapshot, scope Scope) {
 	wantU(t, string(scope)+" sent", whole.NetSentBytes, sent)
 }
 
-// With readings missing here and there nothing is lost either, as long as the
-// last one is there and each gap inherits what was known before it.
+// Absent readings lose nothing either, as long as the last one is there and each gap inherits the values before it.
 func TestDifferencesTelescopeOverGaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200 {

@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// machine is a reading with that many of everything; with odd marks what comes and
-// goes: an offline CPU, a file system that is not mounted.
+// machine is a reading with that many of everything. odd marks what comes and goes: an offline CPU, a file system
+// that is not mounted.
 func machine(sec int64, n int) *rt.Snapshot {
 	s := &rt.Snapshot{Wall: sec * 1e9, Boot: sec * 1e9}
 	v := uint64(sec) * 100

@@ -374,8 +374,7 @@ func TestJobScopeShowsTheJobsGPUs(t *testing.T) {
 	wantF(t, "gpu_usage without a job", DeriveScalars(nil, s, ScopeJob).GPUUsage, 3.5)
 }
 
-// The bytes of a job are counted once: by its processes while there is no counter of the io
-// controller, by the controller from then on.
+// The bytes of a job are counted once: by its processes while there is no io controller, and then by the controller.
 func TestJobIOChangesItsSourceWithoutCountingTwice(t *testing.T) {
 	some := Some[uint64]
 	type io struct{ controller, processes Opt[uint64] }
@@ -412,8 +411,8 @@ func TestJobIOChangesItsSourceWithoutCountingTwice(t *testing.T) {
 	}
 }
 
-// TestJobIOSums: the rows of a job's disk I/O add up to what the controller or the processes
-// counted, no matter when the counters were first read.
+// TestJobIOSums: the rows of a job's disk I/O add up to the count of the controller or the processes, whenever their
+// first reading was.
 func TestJobIOSums(t *testing.T) {
 	no := None[uint64]
 	yes := Some[uint64]

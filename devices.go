@@ -18,9 +18,8 @@ type NetReading struct {
 	MTU                    Opt[uint64] // bytes
 }
 
-// Wire knows which interfaces of a list carry traffic that no other interface of the list counts
-// again. A byte that crosses the wire once is counted at the port, at the bond over it, and at the
-// VLAN or bridge over the bond.
+// Wire knows which interfaces of a list carry traffic that no other interface of the list counts again. A byte on the
+// wire is counted at the port, at the bond over it, and at the VLAN or bridge over the bond.
 type Wire struct {
 	nets       []NetReading
 	hasDevices bool // one has the driver of a device: those without one are virtual
@@ -208,8 +207,8 @@ const (
 	EnergyGPU      EnergyKind = "gpu"
 )
 
-// PerfReading holds one counter of one CPU, perf_event_open(2). Those of the group "core"
-// count the job's cgroup, those of the other groups count everything that ran on the node.
+// PerfReading holds one counter of one CPU, perf_event_open(2). A counter of the group "core" counts the job's
+// cgroup, any other counts everything that ran on the node.
 type PerfReading struct {
 	Group  string // "core", "node", "rapl", "msr": counted together
 	Socket uint64
@@ -221,8 +220,8 @@ type PerfReading struct {
 	TimeRunning Opt[uint64] // nanoseconds; less than TimeEnabled if counters were shared
 }
 
-// Record is a report of another program about the node or the job, which is stored with
-// the run unchanged: a PowerAPI report, a GemPBA frame.
+// Record is a report of another program about the node or the job: a PowerAPI report, a GemPBA frame. It is stored
+// unchanged.
 type Record struct {
 	Time   int64  // of receipt, nanoseconds since the epoch
 	Source string // "powerapi", "gempba"

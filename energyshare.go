@@ -10,10 +10,9 @@ type EnergyShares struct {
 	System uint64   // what everything outside of the jobs added
 }
 
-// ShareEnergy divides the energy that a node used in one interval. The part above idle is
-// active energy. A job gets the same share of it as of the CPU time, or of the
-// instructions, of everything that ran: busy and jobs are in one of these units. The kernel
-// counts busy by tick: if the sum of the jobs is higher, that sum is used instead.
+// ShareEnergy divides the energy that a node used in one interval. The part above idle is active energy. A job's
+// share of it is its share of the CPU time, or of the instructions, of everything that ran. busy and jobs are in one
+// of these units. The kernel counts busy by tick: if the sum of the jobs is higher, that sum is used instead.
 // Rounding errors go to the system.
 func ShareEnergy(node, idle, busy uint64, jobs []uint64) EnergyShares {
 	idle = min(idle, node)

@@ -33,8 +33,8 @@ func TestEnergySharesAddUp(t *testing.T) {
 	}
 }
 
-// Two jobs with three and one part of the CPU time have three and one part of the
-// active energy, interval by interval, to less than a microjoule each.
+// Two jobs with three and one part of the CPU time have three and one part of the active energy. Each interval is
+// right to a microjoule.
 func TestEnergyThreeToOne(t *testing.T) {
 	const intervals = 600
 	r := rand.New(rand.NewPCG(1, 2))

@@ -177,7 +177,7 @@ var (
 	GPUUseUsage  = Figure[GPUUse, float64]{"usage", Count, Gauge, GPUOnly, derived, func(u *GPUUse) *Opt[float64] { return &u.Usage }}
 )
 
-// carryOver fills the figures of some kinds that are absent in to with those of older.
+// carryOver fills the figures of some kinds that are absent in to with the figures of older.
 func carryOver[T any](figures []Figure[T, uint64], to, older *T, kinds Kind) {
 	for i := range figures {
 		if f := &figures[i]; f.Kind&kinds != 0 {

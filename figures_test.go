@@ -79,7 +79,7 @@ func TestEveryFigureIsInItsTable(t *testing.T) {
 	}
 }
 
-// The sum of two cgroups: counters add up, the higher peak stays, gauges are those of the later one.
+// The sum of two cgroups: counters add up, the higher peak stays, gauges are from the later cgroup.
 func TestAddEnded(t *testing.T) {
 	some := Some[uint64]
 	later := JobReading{CPUUsage: some(5), MemPeak: some(7), MemLimit: some(9), MemCurrent: some(1)}

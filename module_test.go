@@ -85,8 +85,8 @@ var specified = map[string]int{
 	"CLD": 2, "STR": 4, "EOR": 4, "S3": 6, "COMPAT": 1,
 }
 
-// Each test of the specification has one function of its own name, in whichever
-// package can show it, and no other function has such a name.
+// Each test of the specification is one function with its name, in any package, and no other function has such a
+// name.
 func TestEveryTestOfTheSpecificationIsThereOnce(t *testing.T) {
 	want := map[string]bool{}
 	for group, n := range specified {

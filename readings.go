@@ -59,9 +59,9 @@ type JobReading struct {
 	// Counts of memory.events. v1: absent, memory.failcnt, absent, oom_kill of memory.oom_control.
 	EventsHigh, EventsMax, EventsOOM, EventsOOMKill Opt[uint64]
 
-	// Processes of the job: the entries of every cgroup.procs below it, without those of Slurm
-	// itself (pids.current would count threads). With Slurm 26.05 and v1 slurmstepd is among them,
-	// and a reading that does not scan the processes counts it.
+	// Processes of the job: the entries of every cgroup.procs below it, without Slurm's own (pids.current would count
+	// threads). With Slurm 26.05 and v1 slurmstepd is among them, and a reading that does not scan the processes
+	// counts it.
 	Pids Opt[uint64]
 	// Bytes of io.stat (v2) or blkio.throttle.io_service_bytes_recursive (v1), where the controller is on.
 	IOReadBytes, IOWriteBytes Opt[uint64]
@@ -79,29 +79,27 @@ type JobReading struct {
 	// Counts of rdma.current, over all devices.
 	RDMAHandles, RDMAObjects Opt[uint64]
 
-	// Sums over the job's processes, including the last values of those that have ended:
-	// read_bytes and write_bytes of /proc/<pid>/io, and the two kinds of context
-	// switches of /proc/<pid>/status, which are those of the first thread.
+	// Sums over the job's processes, with the last values of ended processes: read_bytes and write_bytes of
+	// /proc/<pid>/io. The two kinds of context switches are the first thread's, in /proc/<pid>/status.
 	ProcReadBytes, ProcWriteBytes          Opt[uint64]
 	VoluntarySwitches, InvoluntarySwitches Opt[uint64]
 
-	// usageBoot is the Boot of the older snapshot that CPUUsage was inherited
-	// from, so that the rate over the gap is right; 0 if it was read here.
+	// usageBoot is the Boot of the older snapshot from which CPUUsage was inherited, for the rate over the gap. 0:
+	// CPUUsage was read here.
 	usageBoot int64
 	// ioFromZero: the job was pending before, so that an absent I/O counter started at
 	// zero. The counter itself stays absent: the controller may never be enabled.
 	ioFromZero bool
 }
 
-// CarryOver fills the figures of some kinds that are absent in j with those of an older
-// reading: Counter for the gap before j, AnyKind for a last reading, because the controllers of a
-// job disappear one after another.
+// CarryOver fills figures of some kinds that are absent in j with the figures of an older reading. Counter is for the
+// gap before j. AnyKind is for a last reading, because the controllers of a job disappear one after another.
 func (j *JobReading) CarryOver(older *JobReading, kinds Kind) {
 	carryOver(JobFigures[:], j, older, kinds)
 }
 
-// AddEnded adds an earlier cgroup of the job, which is gone: counters are added, the higher
-// peak is kept, and j takes over the limit if it has none.
+// AddEnded adds an earlier cgroup of the job, which is gone. Counters are added, the higher peak is kept, and j takes
+// a limit that it lacks.
 func (j *JobReading) AddEnded(earlier *JobReading) {
 	for i := range JobFigures {
 		f := &JobFigures[i]
@@ -140,8 +138,8 @@ func (j *JobReading) SubtractEarlier(earlier *JobReading) {
 	}
 }
 
-// counter returns a counter of j for a difference: as it was read, or zero while the job is
-// pending, because the counters of a new cgroup start at zero.
+// counter returns a counter of j for a difference: as it was read, or zero while the job is pending. The counters of
+// a new cgroup start at zero.
 func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
 	if j.Phase == JobPending && !v.Valid() {
 		return Some[uint64](0)
@@ -219,9 +217,8 @@ type NodeReading struct {
 	Active, Inactive, SwapTotal, SwapFree Opt[uint64]
 	HugeFree                              Opt[uint64] // free huge pages of the default size
 
-	// Sums over the interfaces of Wire, bytes. They grow by what each interface
-	// counted while it existed: an interface that appears, disappears or resets does
-	// not make them jump or fall. /proc/net/dev.
+	// Sums over the interfaces of Wire, bytes. They grow by what each interface counted while it existed, and do not
+	// jump or fall when an interface comes, goes or resets. /proc/net/dev.
 	NetRxBytes, NetTxBytes Opt[uint64]
 	// Sums over the leaf block devices (not dm, md, loop or partitions), bytes,
 	// computed in the same way. /proc/diskstats sectors x 512.
@@ -242,9 +239,8 @@ type NodeReading struct {
 	Load1 Opt[uint64]
 	// CPUFreq is the mean of the online CPUs' scaling_cur_freq in kHz.
 	CPUFreq Opt[uint64]
-	// ReadBoot is the Boot at which another tracker on this node read the values of the
-	// node and the lists CPUs, Nets, Disks, Mounts, Fabrics and RemoteFS; 0 if this
-	// tracker read them itself. Rates of the node are computed with its difference.
+	// ReadBoot is the Boot at which another tracker on this node read the node's values and lists (CPUs, Nets, Disks,
+	// Mounts, Fabrics, RemoteFS). 0: this tracker read all. Rates of the node are computed with its difference.
 	ReadBoot int64
 }
 
@@ -341,7 +337,7 @@ func (t *TreeReading) Memory(node *NodeReading) (bytes Opt[uint64], isAtMost boo
 // figures, and in no later one.
 type StepReading struct {
 	Step  string      // "0", "batch", "extern", "interactive"
-	Task  Opt[uint64] // the task's number: on this node (v1), of its directory (v2: on this node in Slurm 22.05, in the step in 24.11); absent for the step as a whole
+	Task  Opt[uint64] // the task's number on this node (v1; v2 with Slurm 22.05) or in the step (v2 with 24.11); absent for the step as a whole
 	Ended bool        // its cgroup is gone: these are its last figures
 
 	// As in JobReading: without slurmstepd.

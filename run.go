@@ -19,9 +19,8 @@ const (
 // Outcome is how a run ended.
 type Outcome string
 
-// The outcomes of a run. In Slurm's Epilog jobs that finished, were cancelled or reached
-// their time limit all have 0:0, so that the outcome is Unknown until another source
-// distinguishes them.
+// The outcomes of a run. In Slurm's Epilog a finished, a cancelled and a timed-out job all have 0:0. The outcome is
+// then Unknown until another source distinguishes them.
 const (
 	OutcomeNone      Outcome = ""          // not ended
 	OutcomeFinished  Outcome = "finished"  // ended with status 0
@@ -95,12 +94,12 @@ type Identity struct {
 	Start        time.Time   `json:"start"`   // when tracking began
 }
 
-// SameJob is the longest time between two runs of one job, unless one is of a later attempt: a job can be held for months
-// before it is requeued. Slurm uses the ids of jobs again.
+// SameJob is the longest time between two runs of one job. A later attempt is an exception: a job can be held for
+// months before it is requeued. Slurm uses the ids of jobs again.
 const SameJob = 7 * 24 * time.Hour
 
-// IsOfJob reports whether a run and a later one with the same job id can be of one job: they are of one user, and near in
-// time or the later one is of another attempt.
+// IsOfJob reports whether a run and a later one with the same job id can be of one job. They are of one user, and
+// near in time or of different attempts.
 func (r *Run) IsOfJob(later *Run) bool {
 	isOfUser := r.User == later.User || r.User == "" || later.User == ""
 	ended := r.Start
@@ -148,8 +147,8 @@ type Ending struct {
 	End           time.Time  `json:"end,omitzero"`             // of the job on this node
 }
 
-// Metadata has the fields of a run that a user can set, section 9.3 of the specification.
-// The JSON names are those of the Sentinel API.
+// Metadata has the fields of a run that a user can set, section 9.3 of the specification. The JSON names are from the
+// Sentinel API.
 type Metadata struct {
 	JobName        string            `json:"job_name,omitempty"`
 	ProjectName    string            `json:"project_name,omitempty"`
@@ -199,8 +198,8 @@ func (m *Metadata) Merge(over Metadata) {
 	}
 }
 
-// Label is the job's id as users write it: "12"; "12_3" for a task of an array, also if the
-// task's own id is not known; "12.0" for a step; "-" outside a scheduler.
+// Label is the job's id as users write it: "12"; "12_3" for an array task, even without its own id; "12.0" for a
+// step. Outside a scheduler it is "-".
 func (r *Identity) Label() string {
 	s := "-"
 	array, ok1 := r.ArrayJobID.Get()
@@ -238,9 +237,8 @@ func (r *Identity) ExternalRunID() string {
 	return fmt.Sprintf("%s:%s@%s#%d", r.Cluster, r.Label(), r.Node, r.Attempt)
 }
 
-// FileStem is the name of the run's spool file without its suffix. It is readable, safe in
-// a path, and different for every attempt, even if the number of the attempt repeats,
-// because it ends in the start time in milliseconds.
+// FileStem is the name of the run's spool file without its suffix. It is readable and safe in a path. It is different
+// for every attempt, because it ends in the start time in milliseconds.
 func (r *Run) FileStem() string {
 	kind := "run"
 	if id, ok := r.JobID.Get(); ok {
@@ -289,9 +287,8 @@ func (r *Run) Apply(e Exit) {
 	}
 }
 
-// Host describes a machine, section 8 of the specification. It is collected once. Empty and
-// absent fields are not known or suppressed. The JSON names are those of the Sentinel API
-// in the dialect of the specification.
+// Host describes a machine, section 8 of the specification. It is collected once. Empty and absent fields are not
+// known or suppressed. The JSON names are from the Sentinel API in the dialect of the specification.
 type Host struct {
 	HostID         string       `json:"host_id,omitempty"`
 	HostName       string       `json:"host_name,omitempty"`
@@ -322,8 +319,8 @@ type Event struct {
 	Detail string    `json:"detail,omitempty"`
 }
 
-// EventDelivery is the kind of the events that describe the delivery of a run to one receiver. They are
-// the state of this delivery, so they are no part of a record of the run.
+// EventDelivery is the kind of the events that describe the delivery of a run to one receiver. They are the state of
+// this delivery and no part of a run's record.
 const EventDelivery = "delivery"
 
 // DefaultEndpoint is the base URL of the public receiver (section 9.2.1 of the specification).

@@ -27,8 +27,8 @@ type Scalars struct {
 	Seconds float64 // length of the interval, CLOCK_BOOTTIME
 
 	Processes Opt[uint64]
-	// CPU time of the interval in milliseconds: differences of rounded totals, so
-	// that the sum over a run's rows is the rounded total of the run.
+	// CPU time of the interval in milliseconds: differences of rounded totals. So a run's rows add up to the rounded
+	// total of the run.
 	UserMillis, SystemMillis Opt[uint64]
 	CPUUsage                 Opt[float64] // fractional cores
 
@@ -45,9 +45,8 @@ type Scalars struct {
 	GPUUtilized Opt[uint64]  // count
 }
 
-// ProcessScalars is what the job's cgroup, or the process tree of a run without a job, used
-// in an interval: the process_* columns of Sentinel's live dialect. It is a value: deriving
-// it allocates nothing.
+// ProcessScalars is what the job's cgroup, or the process tree of a run without a job, used in an interval:
+// Sentinel's live columns process_*. It is a value: deriving it allocates nothing.
 type ProcessScalars struct {
 	Children                      Opt[uint64]  // processes of the job, or descendants of the root pid
 	UserMillis, SystemMillis      Opt[uint64]  // as in Scalars

@@ -59,9 +59,8 @@ type Snapshot struct {
 	Perf         []PerfReading       // per hardware or software counter of the job
 }
 
-// InheritCounters fills the counters that are absent in s with the values of an older
-// snapshot, so that the next difference spans the gap and no total is lost. Gauges stay
-// absent, and the lists stay as they are: see Absorb.
+// InheritCounters fills the counters that are absent in s with the values of an older snapshot. So the next
+// difference spans the gap and no total is lost. Gauges stay absent, and the lists stay as they are: see Absorb.
 func (s *Snapshot) InheritCounters(older *Snapshot) {
 	if !s.Node.CPU.Valid() {
 		s.Node.CPU = older.Node.CPU
@@ -83,9 +82,9 @@ func (s *Snapshot) InheritCounters(older *Snapshot) {
 	s.Job.CarryOver(&older.Job, Counter)
 }
 
-// Absorb prepares s to replace an older snapshot, which the caller drops: s takes over its
-// counters, the peak of its interval, the last figures of ended steps, and the counters in
-// lists. s must not share its lists with another snapshot.
+// Absorb prepares s to replace an older snapshot, which the caller drops. s takes over its counters, the peak of its
+// interval, the last figures of ended steps, and the counters in lists. s must not share its lists with another
+// snapshot.
 func (s *Snapshot) Absorb(older *Snapshot) {
 	s.InheritCounters(older)
 	if peak, ok := s.Job.MemIntervalPeak.Get(); ok {
@@ -174,9 +173,8 @@ func (s *Snapshot) CopyFrom(src *Snapshot) {
 	s.Perf = append(old.Perf[:0], src.Perf...)
 }
 
-// Interval is the time between two consecutive snapshots. A counter that is absent in Prev
-// has the value of an older snapshot, so that the differences of a run's intervals add up
-// to the difference of its ends.
+// Interval is the time between two consecutive snapshots. A counter that is absent in Prev has the value of an older
+// snapshot. So the differences of a run's intervals add up to the difference of its ends.
 type Interval struct{ Prev, Cur *Snapshot }
 
 // Intervals iterates over the intervals of a run's snapshots, which may reuse one
@@ -204,8 +202,8 @@ type Walk struct {
 	started      bool
 }
 
-// Step takes the next snapshot, of which it keeps a copy, and returns the snapshot at which
-// the interval begins, nil for the first. The result is valid until the next Step.
+// Step takes the next snapshot, and keeps a copy. It returns the snapshot at which the interval begins, nil for the
+// first. The result is valid until the next Step.
 func (w *Walk) Step(cur *Snapshot) *Snapshot {
 	w.last, w.before = w.before, w.last
 	w.last.CopyFrom(cur)
