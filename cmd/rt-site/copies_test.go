@@ -117,7 +117,9 @@ func TestAllShowTheSameCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	idOf := func(job, k int) string { return fmt.Sprintf("20260301t12000%d-%s%c", k, strings.Repeat("a", 25), 'a'+job) }
+	idOf := func(job, k int) string {
+		return fmt.Sprintf("20260301t12000%d-%s%c", k, strings.Repeat("a", 25), 'a'+job)
+	}
 	for k := range 3 { // the lake is written after each registration
 		for job, tt := range copyCases {
 			if k >= len(tt.site) {
