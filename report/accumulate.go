@@ -89,7 +89,7 @@ type counter struct {
 	next  rt.Opt[uint64]
 }
 
-// counters are those of a job's cgroup since its creation, each with a reading.
+// counters are the counters of a job's cgroup since its creation, each with a reading.
 func (u *usage) counters(j *rt.JobReading) [19]counter {
 	return [...]counter{
 		{&u.cpu, j.CPUUsage}, {&u.user, j.CPUUser}, {&u.system, j.CPUSystem}, {&u.throttled, j.CPUThrottled},

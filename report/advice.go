@@ -196,8 +196,8 @@ func (p *prediction) promise(one *Advice) {
 	}
 }
 
-// tasks reports a step in which tasks waited for a task with more work, if the wait is more than a
-// small part of the run.
+// tasks reports a step whose tasks waited for a task with more work, if the wait is more than a small part of the
+// run.
 func (a *adviser) tasks() {
 	const unequal = 1.5
 	for i := range a.job.Steps {

@@ -72,9 +72,8 @@ func (g *coreGroup) delay(k uint64) float64 {
 	return most
 }
 
-// coreGroups returns the groups of a node, and the number of tasks among which its cores are
-// divided: those of the step that used most CPU time. If that step has one task, the group is the
-// whole job.
+// coreGroups returns the groups of a node, and the number of tasks among which its cores are divided. The tasks are
+// from the step that used most CPU time. If that step has one task, the group is the whole job.
 func (s *Summary) coreGroups() (list []coreGroup, tasks int) {
 	if s.sample != nil {
 		return s.sample.coreGroups()
@@ -225,9 +224,9 @@ func (j *Job) allBusySecs() (top float64) {
 	return top
 }
 
-// allBusySecs returns for how long all cores were busy at least. In an interval with the mean m of
-// c cores, all of them were busy for at least m-(c-1) of the time: in the rest at most c-1 were. In
-// intervals that are short the readings of time and CPU time differ too much.
+// allBusySecs returns for how long all cores were busy at least. In an interval with the mean m of c cores, all were
+// busy for at least m-(c-1) of the time. At other times at most c-1 were busy. In intervals that are short the
+// readings of time and CPU time differ too much.
 func allBusySecs(points []point, cores uint64) (secs float64) {
 	const exact, shortestSecs = 0.99, 1 // the CPU time of an interval can be 1 % too high
 	for _, p := range points {

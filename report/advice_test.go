@@ -323,8 +323,7 @@ func TestMemoryVerdicts(t *testing.T) {
 	}
 }
 
-// A mean over an interval is not a peak: 8 cores that are busy for 2 s of each 10 s are not
-// "2 of 8 cores".
+// A mean over an interval is not a peak. 8 cores that are busy for 2 s of each 10 s are not "2 of 8 cores".
 func TestCoresFromWhatIsKnown(t *testing.T) {
 	thread := func(secs float64, threads uint64) threadUse {
 		return threadUse{secs: secs, threads: threads}
@@ -420,8 +419,7 @@ func TestNoAdviceOutsideSlurm(t *testing.T) {
 	}
 }
 
-// A run that was not read at its end gives no advice and is not in the sample of a later run,
-// because its CPU time and its peak are lower bounds.
+// A run that was not read at its end gives no advice and is in no sample: its CPU time and peak are lower bounds.
 func TestAdviceOfALowerBound(t *testing.T) {
 	s := ran(5, "n1", 1, 100)
 	s.CPU.UsedMark = AtLeast

@@ -7,8 +7,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// roundTime rounds seconds up: to minutes, to 5 minutes from half an hour on, to quarters of an
-// hour from 4 hours on, and to hours from a day on.
+// roundTime rounds seconds up to a minute, above half an hour to 5 minutes, above 4 hours to a quarter, above a day
+// to hours.
 func roundTime(secs float64) float64 {
 	step := 60.0
 	switch {

@@ -63,7 +63,7 @@ type Distribution struct {
 	Mean rt.Opt[float64] `json:"mean"`
 }
 
-// Outlier is a task with a figure that is far from those of the others.
+// Outlier is a task with a figure that is far from the other tasks' figures.
 type Outlier struct {
 	Job    string  `json:"job"`
 	Node   string  `json:"node"`

@@ -12,8 +12,8 @@ func isNamed(name string) bool {
 	return !slices.Contains([]string{"", "wrap", "bash", "sh", "interactive", "sbatch"}, name)
 }
 
-// MayCompare reports whether a run can be of a job that is comparable with j: it is of the same user,
-// cluster, partition, account, job name, directory and step, and started before j or is of its array.
+// MayCompare reports whether a run can be of a job that is comparable with j. It has the same user, cluster,
+// partition, account, job name, directory and step, and started before j or is of its array.
 func (j *Job) MayCompare(r *rt.Run) bool {
 	own := &j.Runs[0].Run
 	isSame := j.User == r.User && j.Cluster == r.Cluster && j.Partition == r.Partition && j.Account == r.Account &&

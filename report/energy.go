@@ -180,9 +180,8 @@ func leastPower(intervals []energyInterval) rt.Opt[float64] {
 	return least
 }
 
-// ShareEnergy divides the node's energy again with the values of a site: the power of the
-// idle node in watts, 0 for the lowest power of the run, and the grams of CO2 equivalents
-// per kWh, 0 if unknown.
+// ShareEnergy divides the node's energy again with the values of a site. idleWatts is the power of the idle node in
+// watts, 0 for the lowest power of the run. gramsPerKWh are grams of CO2 equivalents per kWh, 0 if unknown.
 func (s *Summary) ShareEnergy(idleWatts, gramsPerKWh float64) {
 	e := s.JobEnergy
 	if e == nil {
@@ -238,7 +237,7 @@ func (p *PowerShare) Between(prev, s *rt.Snapshot) rt.Opt[float64] {
 	return rt.Some(float64(shares.Jobs[0]) / 1e6 / i.secs)
 }
 
-// shares divides the energy of the interval, of which idleWatts belong to no job.
+// shares divides the energy of the interval. Its idleWatts belong to no job.
 func (i *energyInterval) shares(idleWatts rt.Opt[float64]) rt.EnergyShares {
 	return rt.ShareEnergy(i.node, uint64(idleWatts.Or(0)*i.secs*1e6), i.busy, []uint64{i.job})
 }
@@ -313,9 +312,9 @@ func (p *slice) set(detail map[string]string) {
 	}
 }
 
-// gpuJoules adds the energy of the job's GPUs: as their driver counted it, or else from their
-// mean power. For a MIG instance neither exists: it gets the share of its card's energy that
-// corresponds to its compute slices, or none if the driver does not report them.
+// gpuJoules adds the energy of the job's GPUs: as their driver counted it, or else from their mean power. A MIG
+// instance has neither. It gets its compute slices' share of the card's energy, or none if the driver does not report
+// the slices.
 func (r *reading) gpuJoules(e *JobEnergy) {
 	var device, slice bool
 	found := uint64(0)
@@ -343,8 +342,8 @@ func (r *reading) gpuJoules(e *JobEnergy) {
 	e.GPUMethod = present(", ", onlyIf(device, "device"), onlyIf(slice, "slice"))
 }
 
-// gpusBetween returns the energy of the node's GPUs in an interval, in microjoules: as the
-// driver counted it, or else from the power at the end of the interval.
+// gpusBetween returns the energy of the node's GPUs in an interval, in microjoules. It is as the driver counted it,
+// or else from the power at the interval's end.
 func gpusBetween(prev, s *rt.Snapshot, secs float64) (used uint64) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]

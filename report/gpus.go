@@ -189,8 +189,8 @@ func atLeastIf(is bool) Mark {
 	return Exact
 }
 
-// list returns the job's GPUs, or all GPUs for a run without a job. If the job's cgroup was not read, a GPU of which it is
-// not known whether it belongs to the job is in the list too.
+// list returns the job's GPUs, or all GPUs for a run without a job. If the job's cgroup was not read, the list has
+// every GPU that may belong to the job.
 func (t gpuTallies) list(scope Scope, hasJob bool) []GPU {
 	out := []GPU{}
 	for _, of := range t.sorted() {

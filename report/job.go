@@ -11,8 +11,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// Job is one job, or one task of an array, over all of its nodes and steps. Its figures are
-// those of its last attempt.
+// Job is one job, or one task of an array, over all of its nodes and steps. Its figures are from its last attempt.
 type Job struct {
 	Label     string `json:"job"` // as Summary.Label
 	Name      string `json:"name,omitempty"`
@@ -82,9 +81,9 @@ type Attempt struct {
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
 }
 
-// Jobs combines the summaries of runs, sorted from the oldest, into one Job for each job, for each
-// array task, and for each step with a run of its own. A run outside a scheduler is a Job of its
-// own. Slurm uses ids again: runs with one id can be of several jobs.
+// Jobs combines summaries of runs, sorted from the oldest, into Jobs: one for each job, each array task, and each
+// step with its own run. A run outside a scheduler is a Job of its own. Slurm uses ids again: runs with one id can be
+// of several jobs.
 func Jobs(list []*Summary) []*Job {
 	var jobs []*Job
 	at := map[string]int{}
@@ -172,8 +171,8 @@ func (j *Job) times(s *Summary) {
 	}
 }
 
-// decide sets the ending. An outcome from accounting is that of the whole job. Without one, the
-// most certain outcome of a node is that of the job. The job is running while it runs on any node.
+// decide sets the ending. An outcome from accounting is for the whole job. Without one, the job has the most certain
+// outcome of its nodes. The job is running while it runs on any node.
 func (j *Job) decide() {
 	isBetter := func(a, b *rt.Ending) bool {
 		fromSacct, other := a.OutcomeSource == "sacct", b.OutcomeSource == "sacct"

@@ -30,8 +30,8 @@ func stepReading(task rt.Opt[uint64], usec, peak uint64, ended bool) rt.StepRead
 	return rt.StepReading{Step: "batch", Task: task, Ended: ended, CPUUsage: u(usec), CPUUser: u(usec), CPUSystem: u(0), MemPeak: u(peak), PageFaults: u(usec / 1000), Pids: u(1)}
 }
 
-// A step or task that was not read at its end has marks, and a step is never smaller than its task, also where the
-// ledger does not name it.
+// A step or task that was not read at its end has marks, also where the ledger does not name it. A step is never
+// smaller than its task.
 func TestStepsThatWereNotReadAtTheirEnd(t *testing.T) {
 	event := func(detail string) rt.Event {
 		return rt.Event{Kind: "job", Name: "tasks", Status: "estimated", Detail: detail + " of the last reading before"}
@@ -90,8 +90,8 @@ func figuresOf(secs float64, used Mark, bytes uint64, peak Mark) Figures {
 	return Figures{Used: Used{rt.Some(secs), used}, PeakMemory: PeakMemory{u(bytes), peak}}
 }
 
-// The figures of a run that was not read from its beginning to its end are a lower bound, in the report, in JSON, and
-// in what is delivered.
+// The figures of a run are a lower bound if its beginning or its end was not read. The report, JSON and the delivered
+// figures say so.
 func TestUnreadPartsAreMarked(t *testing.T) {
 	part := func(from, to int, reason rt.Reason) []rt.Snapshot {
 		list := jobSnapshots()

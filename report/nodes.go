@@ -37,8 +37,8 @@ type NodeShare struct {
 	Complete   bool            `json:"complete"`
 }
 
-// attempt identifies one attempt of a job or step. If a restart count repeats, or Slurm uses the id again, two attempts
-// are still separate, because a node is in an attempt only once, and all of its runs are of one job.
+// attempt identifies one attempt of a job or step. If a restart count repeats, or Slurm uses the id again, two
+// attempts are still separate. A node is in an attempt only once, and all of its runs are of one job.
 type attempt struct {
 	cluster, step string
 	job, number   uint64

@@ -136,8 +136,8 @@ func processesOf(s *rt.Snapshot) []Process {
 	return list
 }
 
-// biggestOf returns the biggest processes before the kill, each with its highest value. If no
-// earlier reading has processes, they are those of the reading of the kill.
+// biggestOf returns the biggest processes before the kill, each with its highest value. If no earlier reading has
+// processes, they are from the reading of the kill.
 func biggestOf(before, at []Process) []Process {
 	list := slices.Clone(before)
 	if len(list) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// TestOOMKillBetweenWalks: the biggest processes are those of the last look at them,
-// however many readings ago that was, and the time is when the kill was noticed.
+// TestOOMKillBetweenWalks: the biggest processes are from the last look at them, however many readings ago. The time
+// is when the kill was noticed.
 func TestOOMKillBetweenWalks(t *testing.T) {
 	list := jobSnapshots()[:10]
 	for i := range list {

@@ -12,8 +12,8 @@ type sampleValue struct {
 	isBound bool // the run did not finish, so that it needs at least this
 }
 
-// prediction bounds the next value of a figure by the values of those comparable runs that are like
-// the job's own, without an assumption about their distribution. Its promise is in risk.
+// prediction bounds the next value of a figure by the values of those comparable runs that are like the job. It
+// assumes nothing about their distribution. Its promise is in risk.
 type prediction struct {
 	own      float64 // of the job
 	highest  float64 // of the runs that are like it and finished
@@ -121,8 +121,8 @@ func (p *prediction) risk() float64 {
 // fewestForTrend is the least number of values in which rises finds a trend.
 const fewestForTrend = 4
 
-// rises reports whether the values rise, by the test of Mann and Kendall: without a trend the
-// probability that they rise as much is at most 5 %.
+// rises reports whether the values rise, by the test of Mann and Kendall. Without a trend they rise as much with a
+// probability of at most 5 %.
 func rises(values []float64) bool {
 	const significant = 0.05
 	score := 0
@@ -139,9 +139,9 @@ func rises(values []float64) bool {
 	return score > 0 && scoreAtLeast(len(values), score) <= significant
 }
 
-// scoreAtLeast returns the probability that n different values in random order have at least this
-// score: the number of pairs in ascending order minus the number of all other pairs. Equal values
-// make the probability smaller.
+// scoreAtLeast returns the probability that n different values in random order have at least this score. The score is
+// the number of pairs in ascending order minus the number of all other pairs. Equal values make the probability
+// smaller.
 func scoreAtLeast(n, score int) float64 {
 	const exact = 30 // from here on the normal distribution is close enough
 	pairs := n * (n - 1) / 2

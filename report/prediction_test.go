@@ -98,10 +98,10 @@ func simulate(programs []program, n, histories int, r *rand.Rand) (c simulated) 
 	return c
 }
 
-// At most the promised share of the next jobs is killed, whether they are of the same program or of any that
-// the name has had: 5,000 histories of each mixture and length, with the rounding and the trend test of
-// the advice. With about ten runs of each program no request is above twice what its program needs.
-// docs/advice.md has some of them.
+// At most the promised share of the next jobs is killed, whether they are of the same program or of an earlier
+// namesake. There are 5,000 histories of each mixture and length, with the rounding and the trend test of the advice.
+// With about ten runs of each program no request is above twice what its program needs. docs/advice.md has some of
+// them.
 func TestAdviceKeepsItsPromise(t *testing.T) {
 	const histories, enoughRuns = 5000, 50
 	var table strings.Builder

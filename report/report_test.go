@@ -177,8 +177,8 @@ func examples() []example {
 	}
 }
 
-// screens are the numbers of lines of the examples with more than 34: one more line for each pair
-// of tasks, each GPU, each network and so on.
+// screens are the numbers of lines of the examples with more than 34. Each pair of tasks, each GPU, each network and
+// so on has one more line.
 var screens = map[string]int{"mpi": 52, "gap": 48}
 
 func golden(t *testing.T, name, got string) {
@@ -235,8 +235,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// The memory of a command that ended before its second reading is unknown, not zero: the report
-// shows what the kernel reported at its end instead.
+// The memory of a command that ended before its second reading is unknown, not zero. The report shows the kernel's
+// figure at its end instead.
 func TestShortCommand(t *testing.T) {
 	for _, tt := range []struct {
 		name, detail string

@@ -12,8 +12,8 @@ import (
 // taskCPU is what the tasks of step 0 of an MPI job use, in CPU seconds a second.
 var taskCPU = []float64{0.9, 0.9, 0.85, 0.95, 0.9, 0.2, 0.9, 1}
 
-// mpiSnapshots is ten minutes of a job with a batch step and 8 unequal tasks on a
-// node with two GPUs, of which it has one, Omni-Path and Lustre.
+// mpiSnapshots is ten minutes of a job with a batch step and 8 unequal tasks. The node has Omni-Path, Lustre and two
+// GPUs, and the job has one GPU.
 func mpiSnapshots() []rt.Snapshot {
 	first := at(0)
 	first.Reason, first.Job.Phase = rt.ReasonFirst, rt.JobPending
@@ -351,8 +351,8 @@ func TestUnseenTasks(t *testing.T) {
 	}
 }
 
-// What a peak is measured by, however the memory was asked for: the limit that is
-// enforced on this node, else what was allocated here, else the node's memory.
+// What a peak is measured by: the limit that is enforced on this node, else what was allocated here, else the node's
+// memory.
 func TestLimitOfThisNode(t *testing.T) {
 	const gib = 1 << 30
 	for _, tt := range []struct {

@@ -97,8 +97,8 @@ func TestAttemptsAreKeptApart(t *testing.T) {
 	}
 }
 
-// arrayOf is an array of n tasks; task 7 is large, task 9 slow and killed, task 11
-// has no end in its record, and task 3 was requeued.
+// arrayOf is an array of n tasks. Task 7 is large, task 9 slow and killed, task 11 has no end in its record, and task
+// 3 was requeued.
 func arrayOf(n uint64) []*Summary {
 	var list []*Summary
 	add := func(i uint64, used, gib float64) *Summary {

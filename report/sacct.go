@@ -22,12 +22,12 @@ type Sacct struct {
 	MaxRSSBytes    rt.Opt[float64] `json:"max_rss_bytes"`
 	MaxRSSStep     string          `json:"max_rss_step,omitempty"`
 	MaxRSSNode     string          `json:"max_rss_node,omitempty"`
-	// Differences compares the figures of this run, if it is the job's only one; for a job of
-	// several nodes they are in Nodes.
+	// Differences compares the figures of this run, if it is the job's only one. For a job of several nodes Nodes has
+	// the differences.
 	Differences []Difference `json:"differences,omitempty"`
 }
 
-// Difference compares a figure of ours with that of sacct.
+// Difference compares a figure of ours with sacct's.
 type Difference struct {
 	Figure string  `json:"figure"` // "cpu_secs", "elapsed_secs", "max_rss_bytes"
 	Ours   float64 `json:"ours"`
@@ -153,8 +153,7 @@ func whyPeak(s *Summary) string {
 	return whyReadRSS
 }
 
-// compareSacct does this for the runs of all nodes of a job. The memory is that of the node
-// that sacct names.
+// compareSacct does this for the runs of all nodes of a job. The memory is from the node that sacct names.
 func (n *Nodes) compareSacct(list []*Summary) {
 	var elapsed, peak rt.Opt[float64]
 	var of *Sacct

@@ -2,8 +2,8 @@ package report
 
 import "github.com/resource-tracker/rt"
 
-// DeliveredFigures are the figures of a run that a drain delivers with it: those of lists, and what the
-// advice about later jobs takes from the run.
+// DeliveredFigures are the figures of a run that a drain delivers with it: the figures of lists, and the sample for
+// advice about later jobs.
 type DeliveredFigures struct {
 	RunFigures
 	Sample *SampleFigures `json:"sample,omitempty"` // absent: the run is in no sample

@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// The advice from the delivered figures of earlier runs is that from the runs themselves: each of these
-// runs changes it, and needs a part of the figures for that.
+// The delivered figures of earlier runs give the same advice as the runs themselves. Each of these runs changes the
+// advice, and needs a part of the figures for that.
 func TestDeliveredFiguresAreASample(t *testing.T) {
 	last := func() *Summary {
 		s := ran(9, "n1", 1, 3600)

@@ -1,6 +1,6 @@
-// Package report describes a spooled run: the user and the command, how much of the
-// allocation was used, how close the job came to its limits, and how complete the record is.
-// Summarize returns a Summary, which is the JSON document; WriteText shows it on one screen.
+// Package report describes a spooled run: user and command, the use of the allocation, the distance to its limits,
+// and the completeness of the record. Summarize returns a Summary, which is the JSON document; WriteText shows it on
+// one screen.
 //
 // A figure that was not read is null in JSON and "-" in text, and the reason follows.
 package report
@@ -218,8 +218,8 @@ func (s *Summary) markFromLater() {
 	}
 }
 
-// atLeastOne returns the highest number of processes of the readings, 1 if none of the
-// readings has a process although there was one, which used CPU time.
+// atLeastOne returns the highest number of processes of the readings. It is 1 if CPU time shows a process that no
+// reading has.
 func atLeastOne(highest, cpu rt.Opt[uint64]) rt.Opt[uint64] {
 	if highest == rt.Some[uint64](0) && cpu.Or(0) > 0 {
 		return rt.Some[uint64](1)

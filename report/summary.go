@@ -65,7 +65,7 @@ type Summary struct {
 	// For the advice about cores.
 	threads     []threadUse    // by CPU time
 	allBusySecs float64        // see the function allBusySecs
-	sample      *SampleFigures // of a run of which there is no more; else nil
+	sample      *SampleFigures // of a run with nothing else; else nil
 }
 
 // CPU is the processor time that was used.
@@ -183,8 +183,8 @@ type Record struct {
 	Sensors map[string]string `json:"sensors,omitempty"`
 	// Remarks are clocks that were set, and contradictions.
 	Remarks []string `json:"remarks,omitempty"`
-	// Unseen is the number of other tasks of the run's step that continued on this node after
-	// Last, when the tracked one had ended: their figures are not final.
+	// Unseen is the number of other tasks of the run's step that continued on this node after the tracked task's end,
+	// at Last. Their figures are not final.
 	Unseen int `json:"unseen_tasks,omitempty"`
 	// Complete: from before the job's first process, or the command's start, to the last reading at its end.
 	Complete bool `json:"complete"`
@@ -208,8 +208,7 @@ type Sensor struct {
 	MeanPct   rt.Opt[float64] `json:"mean_cpu_pct"` // of kind procfs, of the node's CPUs
 }
 
-// GemPBA is what a GemPBA program of the job reported, in those of its lines that were stored.
-// Its workers can be on several nodes.
+// GemPBA is what a GemPBA program of the job reported, in its stored lines. Its workers can be on several nodes.
 type GemPBA struct {
 	Lines      int             `json:"lines"`
 	Hosts      int             `json:"hosts"` // most at once

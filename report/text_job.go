@@ -99,8 +99,8 @@ func (j *Job) StartText(zone *time.Location) string {
 	return j.Start.In(zone).Format("2006-01-02 15:04:05 MST")
 }
 
-// ElapsedText formats the elapsed time. That of a running job ends at its last reading: the text has
-// the time of that reading and, unless now is zero, its age.
+// ElapsedText formats the elapsed time. The time of a running job ends at its last reading. The text has the time of
+// that reading and, unless now is zero, its age.
 func (j *Job) ElapsedText(zone *time.Location, now time.Time) string {
 	text := Clock(j.ElapsedSecs)
 	if j.SuspendedSecs.Valid() {

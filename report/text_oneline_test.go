@@ -45,7 +45,7 @@ func TestShortForms(t *testing.T) {
 	}
 }
 
-// An array of which no task has an id, as one that an import has made.
+// An array whose tasks have no ids, as an import makes it.
 func TestArrayWithoutTaskIDs(t *testing.T) {
 	var line, text strings.Builder
 	a := &Array{Job: "12", Name: "md"}
@@ -57,7 +57,7 @@ func TestArrayWithoutTaskIDs(t *testing.T) {
 	}
 }
 
-// A running job has the age of its last reading, which is not that of a clock that is behind.
+// A running job has the age of its last reading, and none if the clock is behind.
 func TestAgeOfTheLastReading(t *testing.T) {
 	s := ran(7, "n1", 1, 700)
 	s.Run.Ending = rt.Ending{State: rt.StateRunning}
@@ -80,7 +80,7 @@ func TestAgeOfTheLastReading(t *testing.T) {
 	}
 }
 
-// The short forms of an array are those of all its tasks.
+// The short forms of an array cover all its tasks.
 func TestShortFormsOfAnArray(t *testing.T) {
 	list := arrayOf(20)
 	for _, s := range list {

@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// emptyOf returns why figures of a run have no plot, by their keys: nothing was measured, or all values
-// are 0 and no limit gives a scale. A figure without lines and without a reason is not on the page.
+// emptyOf returns why figures of a run have no plot, by their keys. Nothing was measured, or all values are 0 and no
+// limit gives a scale. A figure without lines and without a reason is not on the page.
 func emptyOf(s *report.Summary, lines []packedLine, levels []level) map[string]string {
 	empty := map[string]string{}
 	for i := range figures {

@@ -25,8 +25,8 @@ type packed struct {
 	PerPoint int `json:"perPoint"`
 }
 
-// pack encodes values in base64. Each is the difference from the previous value that is
-// present, as a varint with the sign in the lowest bit, plus 1; 0 is an absent value.
+// pack encodes values in base64. Each is the difference from the previous present value, as a varint with the sign in
+// the lowest bit, plus 1. The number 0 is an absent value.
 func pack(values []int64) string {
 	buf := make([]byte, 0, 2*len(values))
 	last := int64(0)
@@ -71,9 +71,8 @@ func (s *Series) packAll() packed {
 	return p
 }
 
-// thin returns the series with at most so many points. Consecutive readings become two
-// points: the lowest and the highest value of each line, in their order, at the times of the
-// first and the last reading. So no peak disappears.
+// thin returns the series with at most so many points. Consecutive readings become two points: the lowest and the
+// highest value of each line, in their order. Their times are the first and the last reading. So no peak disappears.
 func (s *Series) thin(points int) *Series {
 	const pair = 2
 	each := max((len(s.times)*pair+points-1)/points, pair+1)

@@ -30,7 +30,7 @@ type Job struct {
 	Name  string // as the user wrote it
 	Runs  []Run
 	Jobs  []*report.Job  // the jobs of Runs with their advice; nil: Write combines them from Runs, without advice
-	Array *report.Array  // if Runs are tasks of an array: its advice replaces that of Jobs
+	Array *report.Array  // if Runs are tasks of an array: its advice replaces the advice of Jobs
 	Zone  *time.Location // of all times on the page
 	Links []Link         // above the title; a file has none
 }

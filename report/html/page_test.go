@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// The page of a job of 24 hours has at most 1 MiB, also with eight GPUs; that of 64 nodes at most 6 MiB.
+// The page of a job of 24 hours has at most 1 MiB, also with eight GPUs. The page of 64 nodes has at most 6 MiB.
 func TestSize(t *testing.T) {
 	gpus := dayOf("n1")
 	gpus.gpus = 8
@@ -281,8 +281,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// The title names what was tracked as the text does: the tasks of an array, the job id behind a task,
-// a command without its arguments.
+// The title names what was tracked, as the text does: an array's tasks, the job id behind a task, a command without
+// arguments.
 func TestTitle(t *testing.T) {
 	var runs []Run
 	for _, task := range []uint64{7, 0, 1, 2, 2} { // 2 was requeued

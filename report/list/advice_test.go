@@ -195,8 +195,8 @@ func (r ratios) String() string {
 	return fmt.Sprintf("%d | %.2f to %.2f |", len(r), slices.Min(r), slices.Max(r))
 }
 
-// The reports of 200 jobs of 5 users, each made when the job has just ended: no request is below what the program
-// of the job needs, or above twice that. The table is in docs/advice.md.
+// The reports of 200 jobs of 5 users, each made when the job has just ended. No request is below the need of the
+// job's program, or above twice the need. The table is in docs/advice.md.
 func TestAdviceForTwoHundredJobs(t *testing.T) {
 	const jobs = 200
 	r := rand.New(rand.NewPCG(39, 4))

@@ -61,7 +61,7 @@ func lineOf(j *report.Job) Line {
 		l.GPUs.Set(uint64(j.GPUs.Count))
 	}
 	all, ok := n.AllocatedSecs.Get()
-	isAllocated := ok && n.CoresOf == "allocation" // else the cores are those of the node
+	isAllocated := ok && n.CoresOf == "allocation" // else the cores are the node's
 	if isAllocated {
 		l.CoreHours.Set(all / 3600)
 		if used, ok := n.UsedSecs.Get(); ok {

@@ -20,7 +20,7 @@ func copyOf(path string, s *report.Summary) Copy {
 	return Copy{rt.Copy{State: s.Run.State, HasRecord: true, LastReading: s.Record.Last, Readings: int64(s.Record.Readings), Place: path}, s}
 }
 
-// Join adds copies of runs, such as those of a site. Of several copies of a run the best one stays.
+// Join adds copies of runs, for example from a site. Of several copies of a run the best one stays.
 func (l *Runs) Join(copies []Copy) {
 	all := make([]Copy, 0, len(l.Summaries)+len(copies))
 	for _, s := range l.Summaries {
@@ -75,9 +75,9 @@ func SortByWaste(lines []Line) {
 	slices.SortStableFunc(lines, func(a, b Line) int { return -cmp.Compare(a.UnusedHours.Or(-1), b.UnusedHours.Or(-1)) })
 }
 
-// wholeJobs removes the run of a step if its job has a run on the same node at the same time,
-// because that run includes the step. The times are compared because attempt numbers do not
-// suffice: the run of a step does not have one, and two attempts can have the same.
+// wholeJobs removes a step's run if the job has a run on the same node at the same time: the job's run includes the
+// step. Attempt numbers do not suffice for this: the run of a step does not have one, and two attempts can have the
+// same.
 func wholeJobs(list []*report.Summary) []*report.Summary {
 	type place struct {
 		cluster, node string

@@ -22,8 +22,8 @@ func TestJobsCSVHasNoFormulas(t *testing.T) {
 	}
 }
 
-// The run of a job hides the runs of its steps on the same node, but not those of an attempt
-// without a run of the whole job. All attempts of a step have the number 0.
+// The run of a job hides the runs of its steps on the same node. It does not hide the steps of an attempt without a
+// run of the whole job. All attempts of a step have the number 0.
 func TestWholeJobsHideTheirSteps(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
 	run := func(step string, attempt uint64, start, end int) *report.Summary {
@@ -108,7 +108,7 @@ func TestJobsWithGPUsThatWereNotRead(t *testing.T) {
 	}
 }
 
-// A figure that is a lower bound is marked in the table, in JSON and in CSV, from files, from the index and from a site.
+// A lower bound is marked in the table, in JSON and in CSV, from files, from the index and from a site.
 func TestLinesHaveMarks(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	makeRun(t, dir, 1) // its last reading is not one of its end

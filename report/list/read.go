@@ -37,7 +37,7 @@ type Runs struct {
 	IndexErr error
 }
 
-// Options are those of Read.
+// Options are for Read.
 type Options struct {
 	Cache    string   // directory of the indexes, which Read creates; empty if there is none
 	Progress Progress // may be nil

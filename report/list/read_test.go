@@ -194,8 +194,8 @@ func TestInterruptedListIsKept(t *testing.T) {
 	read(t, dir, cache, 0)
 }
 
-// An index that was changed is read again, and one that ends early or has other lengths makes no
-// panic even if its checksum is right.
+// A changed index is read again. One that ends early or has other lengths makes no panic even if its checksum is
+// right.
 func TestDamagedIndex(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	makeRun(t, dir, 1)
@@ -229,8 +229,8 @@ func TestDamagedIndex(t *testing.T) {
 	read(t, dir, cache, 0)
 }
 
-// A file that differs from its entry in the index is read again: a new or changed file, a copy with
-// the same name, and a run that is tracked. A removed file is not listed.
+// A file that differs from its entry in the index is read again: a changed file, a copy with the same name, a tracked
+// run. A removed file is not listed.
 func TestIndexIsNeverTheTruth(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	var paths []string
@@ -257,7 +257,7 @@ func TestIndexIsNeverTheTruth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	age(t, paths[2]) // its size and time may be those of the old file
+	age(t, paths[2]) // its size and time may be as in the old file
 	w, err := spool.Create(dir, rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](10), Node: "n1", Start: begin.Add(time.Hour)}, Ending: rt.Ending{State: rt.StateRunning}}, rt.Host{}, spool.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// ErrDamaged marks the error of an operation on several files of which some are damaged.
+// ErrDamaged marks the error of an operation on several files, some of them damaged.
 var ErrDamaged = errors.New("damaged")
 
 // Find returns the runs of the jobs in all directories, or all runs if none is named. Of a job that is
@@ -73,8 +73,8 @@ func findJob(dirs []string, job string) ([]spool.Entry, error) {
 	return out, nil
 }
 
-// findIn returns the runs of a JOB in one directory. If it finds none and there are files that
-// this user may not read, the error names them: the run may be one of these.
+// findIn returns the runs of a JOB in one directory. If it finds none and there are files that this user may not
+// read, the error names the files: the run may be in one.
 func findIn(dir, job string) ([]spool.Entry, error) {
 	found, err := spool.FindJob(dir, job)
 	if !errors.Is(err, spool.ErrNotFound) {

@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// For any names of runs and any width of the terminal, no line of the table is too long,
-// down to the columns that ls always prints: job, state, outcome, unsent, size and age.
+// For any names of runs and any width of the terminal, no line of the table is too long. The columns that ls always
+// prints are the limit: job, state, outcome, unsent, size and age.
 func TestTableFitsTheTerminal(t *testing.T) {
 	long := strings.Repeat("näme-", 20)
 	runs := []Listed{
