@@ -1,6 +1,5 @@
-// Package cgroupfs describes control groups in the file system: where the kernel's
-// hierarchies are mounted, in which directories a job's cgroup may appear, and what
-// the directories below it are.
+// Package cgroupfs describes control groups in the file system: the mounts of the kernel's hierarchies, the
+// directories of a job's cgroup, and the directories below.
 package cgroupfs
 
 import (
@@ -20,11 +19,10 @@ type Candidate struct {
 	Layout string
 	// Version is the version of the cgroup interface, 1 or 2.
 	Version int
-	// Dirs are absolute paths of the job's directory. v2: the only key is Unified.
-	// v1: a path for each controller ("cpuacct", "memory", "freezer", "cpu", "pids",
-	// "blkio", ...); controllers that are mounted together may name the same
-	// directory, and a directory that never appears does no harm. An element of a path
-	// may be a pattern of path.Match; a pattern matches the same name in all Dirs.
+	// Dirs are absolute paths of the job's directory. v2: the only key is Unified. v1: a path for each controller
+	// ("cpuacct", "memory", "freezer", "cpu", "pids", "blkio", ...). Controllers that are mounted together may name
+	// the same directory. A directory that never appears does no harm. An element of a path may be a pattern of
+	// path.Match; a pattern matches the same name in all Dirs.
 	Dirs map[string]string
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Own are the directories of a controller for this process: of its own cgroup, and then of its ancestors, as far as
-// they are mounted here. In a container the last one is usually the container's.
+// Own are the directories of a controller for this process: its own cgroup, and then its ancestors, as far as they
+// are mounted here. In a container the last one is usually the container's.
 type Own struct {
 	Version int // of the cgroup interface; 0 for none
 	Dirs    []string

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Foreign says how a user other than root and the user of this process can write in a directory or replace it;
-// empty if none can. Of a path that does not exist it checks the part that does. It returns the errors of stat(2).
+// Foreign says how a user other than root and this process's user can write in a directory or replace it; empty if
+// none can. Of a path that does not exist it checks the part that does. It returns the errors of stat(2).
 func Foreign(dir string) (problem string, err error) {
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)

@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text replaces each character of a text that a terminal or a log may interpret with "?":
-// control characters, line ends, and the invisible characters that change the direction of the text
-// or have no width. Users choose the names of jobs, processes and files. Programs print no text for
-// people without Text.
+// Text puts "?" for each character that a terminal or a log may interpret: control characters, line ends, invisible
+// characters with direction or no width. Users choose the names of jobs, processes and files. Programs print no text
+// for people without Text.
 func Text(text string) string {
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {

@@ -110,9 +110,8 @@ func (b *Buffer) Bytes() []byte {
 	return *b
 }
 
-// Read returns what f holds, until the next call, of a file that the kernel returns
-// whole in one read if the buffer is large enough: /proc/<pid>/stat, an attribute of
-// sysfs, the counters of a cgroup.
+// Read returns what f holds, until the next call. It is for a file that the kernel returns whole in one read:
+// /proc/<pid>/stat, an attribute of sysfs, the counters of a cgroup.
 func (b *Buffer) Read(f *File) ([]byte, error) {
 	for {
 		buf := b.Bytes()
@@ -127,8 +126,7 @@ func (b *Buffer) Read(f *File) ([]byte, error) {
 	}
 }
 
-// ReadAll is Read for a file that the kernel returns a page or a record at a time,
-// whatever the size of the buffer: it reads until the end.
+// ReadAll is Read for a file that the kernel returns a page or a record at a time, whatever the size of the buffer.
 func (b *Buffer) ReadAll(f *File) ([]byte, error) {
 	for n := 0; ; {
 		buf := b.Bytes()

@@ -79,8 +79,8 @@ func Trim(b []byte) []byte {
 	return bytes.TrimFunc(b, func(c rune) bool { return c <= ' ' })
 }
 
-// Range parses one part of a list such as "0-3,8": two numbers of at most so many bits
-// with a dash between them, or one number, which is then first and last.
+// Range parses one part of a list such as "0-3,8": two numbers of at most so many bits with a dash between them. A
+// single number is first and last.
 func Range(part string, bits int) (first, last uint64, ok bool) {
 	from, to, isRange := strings.Cut(part, "-")
 	if !isRange {

@@ -33,8 +33,8 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Write prints, with printable.Text, as much of the table as fits into width columns of the terminal, all of it if width
-// is 0, and returns the heads of the columns that it left out.
+// Write prints as much of the table as fits into width columns of the terminal, all of it if width is 0.
+// printable.Text cleans the cells. Write returns the heads of the columns that it left out.
 func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 	rows := [][]string{make([]string, len(t.Columns))}
 	for i, c := range t.Columns {
