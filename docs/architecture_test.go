@@ -60,7 +60,7 @@ func TestWings(t *testing.T) {
 	}
 }
 
-// wingsOf returns the wings of the map, which are those of .depguard.yml.
+// wingsOf returns the wings of the map, which .depguard.yml also names.
 func wingsOf(t *testing.T) []string {
 	t.Helper()
 	var wings, rules []string

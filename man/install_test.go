@@ -60,8 +60,8 @@ var installedPath = regexp.MustCompile(`/(?:usr|opt)/[a-z/]*(?:bin|libexec/rt|li
 
 var relativeLink = regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
 
-// checkPaths: each path of ours that a text of an installation names is there, each relative
-// link of a document too, and none below /usr/local where nothing was put.
+// checkPaths: each path of ours in a text of an installation exists, and each relative link of a document too. No
+// path is below /usr/local where nothing was put.
 func checkPaths(t *testing.T, dest string, other bool) {
 	t.Helper()
 	err := filepath.WalkDir(dest, func(path string, d fs.DirEntry, err error) error {

@@ -52,7 +52,7 @@ func bash(root command) string {
 		selects.WriteString("\n        *) break ;; # it has no verbs")
 	}
 	fmt.Fprintf(&b, bashHead, root.name, function, selects.String())
-	// The patterns of a verb come before those of the program, which match each verb.
+	// The patterns of a verb come before the program's patterns, which match each verb.
 	fmt.Fprintf(&b, "    case $verb:$prev in\n%s    esac\n", sortScopes(values.String()))
 	fmt.Fprintf(&b, "    case $verb in\n%s    esac\n", words.String())
 	b.WriteString("    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n")

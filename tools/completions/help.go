@@ -142,8 +142,8 @@ func parseFlag(names, about string) flag {
 	return f
 }
 
-// valuesOf returns the values of a flag if its help has all of them: "spec|live" as the value, or
-// "FORM: text, json or markdown" in the description, also "FORM of the jobs: text or json".
+// valuesOf returns the values of a flag if its help has all of them. The value may be "spec|live". The description
+// may be "FORM: text, json or markdown" or "FORM of the jobs: text or json".
 func valuesOf(value, about string) []string {
 	if strings.Contains(value, "|") {
 		return strings.Split(value, "|")

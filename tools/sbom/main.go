@@ -1,5 +1,5 @@
-// Sbom completes the SBOM of cyclonedx-gomod, which knows Go modules only: it sets the version of
-// the release and adds what the programs contain besides Go modules.
+// Sbom completes the SBOM of cyclonedx-gomod, which knows Go modules only. It sets the version of the release and
+// adds the programs' contents besides Go modules.
 //
 //	sbom VERSION [NAME@VERSION@LICENSE...] < cyclonedx.json > rt.cdx.json
 package main

@@ -1,6 +1,6 @@
-// Testsum reads the output of `go test -json` from standard input and prints a line for each
-// package, the failures as they come, and what runs if nothing ends for ten seconds. It ends with
-// lists of what the tests ran on, of slow and of skipped tests, and with the totals.
+// Testsum reads the output of `go test -json` from standard input. It prints a line for each package, the failures as
+// they come, and what runs if nothing ends for ten seconds. It ends with lists of what the tests ran on, of slow and
+// of skipped tests, and with the totals.
 //
 //	{ go test -json ./...; echo "exit $?"; } | testsum -of 84 -commands 1 -allow FILE
 //

@@ -203,7 +203,7 @@ func (s *summary) packageEnded(e event, pkg, text string) {
 
 func (s *summary) fail(what string) { s.failures = append(s.failures, failure{text: what}) }
 
-// failPackage notes a package of which the running command has no failed test.
+// failPackage notes a package if the running command has no failed test in it.
 func (s *summary) failPackage(pkg string) {
 	for _, f := range s.failures[s.before:] {
 		if f.pkg == pkg {
