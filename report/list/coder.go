@@ -3,14 +3,15 @@ package list
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/resource-tracker/rt"
 )
 
-// coder encodes values to out, or decodes them from in. One list of fields is used for both: each
-// method takes a pointer, and reads or sets what it points to.
+// coder encodes values to out, or decodes them from in. Each method takes a pointer, and reads or sets what it points to.
 type coder struct {
 	decoding bool
 	in, out  []byte
@@ -95,5 +96,65 @@ func optional[T any](c *coder, p *rt.Opt[T], value func(*T)) {
 	if ok {
 		value(&v)
 		p.Set(v)
+	}
+}
+
+// value takes a value of any type that figures have: of a struct all fields, in their order.
+func (c *coder) value(v reflect.Value) {
+	switch p := v.Addr().Interface().(type) {
+	case *time.Time:
+		c.time(p)
+		return
+	case *rt.Opt[uint64]:
+		optional(c, p, c.uint)
+		return
+	case *rt.Opt[int64]:
+		optional(c, p, c.int)
+		return
+	case *rt.Opt[float64]:
+		optional(c, p, c.float)
+		return
+	case *rt.Opt[bool]:
+		optional(c, p, c.bool)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			c.value(v.Field(i))
+		}
+	case reflect.Slice:
+		n := c.count(v.Len())
+		if c.decoding && n > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+		}
+		for i := range n {
+			c.value(v.Index(i))
+		}
+	default:
+		c.scalar(v)
+	}
+}
+
+func (c *coder) scalar(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		text := v.String()
+		c.text(&text)
+		v.SetString(text)
+	case reflect.Bool:
+		is := v.Bool()
+		c.bool(&is)
+		v.SetBool(is)
+	case reflect.Uint64:
+		n := v.Uint()
+		c.uint(&n)
+		v.SetUint(n)
+	case reflect.Int, reflect.Int64:
+		n := v.Int()
+		c.int(&n)
+		v.SetInt(n)
+	default:
+		panic(fmt.Sprintf("the index of jobs has no form for a %s", v.Type()))
 	}
 }

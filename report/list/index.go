@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -34,8 +35,23 @@ const settles = 2 * time.Second
 // header identifies an index file. Another version of rt may compute other figures.
 type header struct{ format, version, dir string }
 
-// indexFormat changes with the fields of report.RunFigures and their meaning.
-const indexFormat = "rt jobs 7"
+// indexFormat changes with the fields of report.RunFigures. The number in it changes with their meaning.
+var indexFormat = fmt.Sprintf("rt jobs 8 %x", crc32.ChecksumIEEE([]byte(fieldsOf(reflect.TypeFor[report.RunFigures]()))))
+
+// fieldsOf names the fields below a type.
+func fieldsOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "[]" + fieldsOf(t.Elem())
+	case reflect.Struct:
+		text := t.String() + "{"
+		for i := range t.NumField() {
+			text += t.Field(i).Name + " " + fieldsOf(t.Field(i).Type) + ";"
+		}
+		return text + "}"
+	}
+	return t.String()
+}
 
 // indexed is one run.
 type indexed struct {
@@ -49,7 +65,7 @@ func (r *indexed) code(c *coder) {
 	c.uint(&r.state.inode)
 	c.int(&r.state.size)
 	c.int(&r.state.time)
-	codeFigures(c, &r.RunFigures)
+	c.value(reflect.ValueOf(&r.RunFigures).Elem())
 }
 
 // openIndex reads the index of a directory. If there is none that can be used, it returns an empty
