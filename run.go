@@ -101,14 +101,16 @@ const SameJob = 7 * 24 * time.Hour
 // IsOfJob reports whether a run and a later one with the same job id can be of one job. They are of one user, and
 // near in time or of different attempts.
 func (r *Run) IsOfJob(later *Run) bool {
-	isOfUser := r.User == later.User || r.User == "" || later.User == ""
+	if r.User != later.User && r.User != "" && later.User != "" {
+		return false
+	}
 	ended := r.Start
 	if r.End.After(ended) {
 		ended = r.End
 	}
 	isNear := later.Start.Sub(ended) <= SameJob && r.Start.Sub(later.Start) <= SameJob
 	isRequeued := later.Attempt > 0 && later.Attempt != r.Attempt
-	return isOfUser && (isNear || isRequeued)
+	return isNear || isRequeued
 }
 
 // Allocation describes the resources that the scheduler gave to the job, and its user.
