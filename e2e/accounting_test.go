@@ -39,9 +39,8 @@ func TestSlurmdbd(t *testing.T) {
 	t.Run("names", func(t *testing.T) { runNames(t, c, s) })
 }
 
-// runAccounting drains while the slow job runs. The outcomes that the Epilog does not
-// report come from sacct, also for jobs that have just ended and for a job that lost its
-// tracker.
+// runAccounting drains while the slow job runs. sacct has the outcomes that the Epilog does not report, also for jobs
+// that have just ended and for a job without its tracker.
 func runAccounting(t *testing.T, c *cluster, s *site) {
 	log := s.path("out", "started")
 	script := "echo $SLURM_JOB_ID >>" + log + "; sleep 3600"
@@ -86,8 +85,7 @@ func runAccounting(t *testing.T, c *cluster, s *site) {
 	compareWithSacct(t, s, burner)
 }
 
-// compareWithSacct compares our figures of a job with those of sacct, as the report shows
-// them.
+// compareWithSacct compares our figures of a job with sacct's, as the report shows them.
 func compareWithSacct(t *testing.T, s *site, job int64) {
 	t.Helper()
 	text, status := s.rtSpool(t, "report", fmt.Sprint(job))
@@ -121,8 +119,8 @@ func compareWithSacct(t *testing.T, s *site, job int64) {
 	}
 }
 
-// runNames: while a job of root runs, another user gives jobs names that look like its record. They change
-// nothing of it, in the spool and at the site, and do not delay it.
+// runNames: while a job of root runs, another user gives jobs names that look like its record. They change and delay
+// nothing, in the spool and at the site.
 func runNames(t *testing.T, c *cluster, s *site) {
 	s.configure(nil)
 	held := s.path("out", "held")

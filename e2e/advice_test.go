@@ -24,8 +24,7 @@ type adviceCase struct {
 	shows   string            // in the report of a copy that was read in time; empty: in any
 }
 
-// A last reading can be missed on a busy machine, and then the report has no advice: so many
-// copies of a job run at the same time.
+// A busy machine can miss a last reading, and then the report has no advice: so many copies of a job run at once.
 const copies = 3
 
 func adviceCases(node string) []adviceCase {
@@ -43,8 +42,8 @@ func adviceCases(node string) []adviceCase {
 	}
 }
 
-// withAdvice returns the jobs for which there is advice, with the requests that it proposes for each
-// resource but the time: how long a job takes depends on the machine.
+// withAdvice returns the jobs for which there is advice, with the proposed requests for each resource but the time.
+// How long a job takes depends on the machine.
 func withAdvice(node string) (cases []adviceCase) {
 	for _, k := range adviceCases(node) {
 		if k.name == "bursts" || k.name == "timeout" {
@@ -60,9 +59,9 @@ func withAdvice(node string) (cases []adviceCase) {
 	return cases
 }
 
-// TestAdviceHolds runs jobs, and at the same time the jobs that follow the advice in the reports of the
-// first ones: no job is killed, and the report then has no other advice. The advice on the time is that
-// for the time that each job has taken.
+// TestAdviceHolds runs jobs, and at the same time the jobs that follow the advice in the first jobs' reports. No job
+// is killed, and the report then has no other advice. The advice on the time is that for the time that each job has
+// taken.
 func TestAdviceHolds(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := reportLab(t, s, "tracker.interval", `"10s"`, "tracker.first_for", `"5s"`)
@@ -139,9 +138,9 @@ func runCopies(t *testing.T, c *cluster, s *site, cases []adviceCase) map[string
 	return ids
 }
 
-// complete returns the first copy of a job that was read to its end, or if it was killed, that shows what
-// the case wants; the last one if none does.  A slurmstepd that ends before its final reading on a busy
-// machine leaves a note, which the expected report does not have.
+// complete returns the first copy of a job that was read to its end and shows what the case wants. Without one it
+// returns the last copy of a killed job. A slurmstepd that ends before its final reading on a busy machine leaves a
+// note, which the expected report does not have.
 func complete(t *testing.T, s *site, k *adviceCase, ids []string, isKilled bool) (string, report.Job) {
 	t.Helper()
 	var j report.Job

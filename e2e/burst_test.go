@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// TestBurst starts hundreds of Prologs at the same instant, as many as an array of short jobs can
-// start on a node, and then their Epilogs, so that most jobs end before their trackers have begun.
-// Each job has a complete run, and no other files are left.
+// TestBurst starts hundreds of Prologs at the same instant, as many as an array of short jobs can start on a node.
+// Then it starts their Epilogs, so that most jobs end before their trackers have begun. Each job has a complete run,
+// and no other files are left.
 func TestBurst(t *testing.T) {
 	for _, n := range []int{128, 500} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

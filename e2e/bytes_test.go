@@ -18,10 +18,9 @@ type bytesCase struct {
 	script string // F is the prefix of a file name, D a command that writes a number of MiB
 }
 
-// TestBytes compares the bytes that a job's processes wrote and read with the bytes that
-// they should have written and read. The io controller is off in Slurm's cgroups, so the
-// source is /proc/<pid>/io, and most of these processes have ended long before they could
-// be read a second time.
+// TestBytes compares the bytes that a job's processes wrote and read with the bytes that they should have written and
+// read. The io controller is off in Slurm's cgroups, so the source is /proc/<pid>/io. Most of these processes end
+// long before a second reading.
 func TestBytes(t *testing.T) {
 	s := newSite(t, diskDir(t))
 	runBytes(t, lab(t, s), s)

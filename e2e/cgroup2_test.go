@@ -43,9 +43,9 @@ func (v version) isAll() bool { return os.Getenv(allVar) != "" }
 
 func (v version) isOldest() bool { return v == versions[0] }
 
-// TestCgroupV2 runs jobs, faults, the lifecycle of jobs and the tests of the kernel's files on each
-// version of Slurm, in a machine with two nodes and only cgroup v2. A copy of the test runs there;
-// the spool is copied back and drained here, as on a site where the nodes have no network.
+// TestCgroupV2 runs jobs, faults, the lifecycle of jobs and the tests of the kernel's files on each version of Slurm.
+// The machine has two nodes and only cgroup v2. A copy of the test runs there; the spool is copied back and drained
+// here, as on a site where the nodes have no network.
 func TestCgroupV2(t *testing.T) {
 	if suite := os.Getenv(guestVar); suite != "" {
 		for _, v := range versions {
@@ -137,8 +137,8 @@ func replay(t *testing.T, output []byte) {
 
 var message = regexp.MustCompile(`^ +[a-z0-9_]+_test\.go:[0-9]+: `)
 
-// messagesOf returns the first lines of the messages of a test that ran in the machine, named without its
-// top-level test. testsum prints only some messages of a test, and those of all tests in the machine are too many.
+// messagesOf returns the first lines of the messages of a test that ran in the machine, named without its top-level
+// test. testsum prints only some messages of a test, and all messages in the machine are too many.
 func messagesOf(name string, output []byte) (messages []string) {
 	isIts := false
 	for line := range strings.Lines(string(output)) {
@@ -153,7 +153,7 @@ func messagesOf(name string, output []byte) (messages []string) {
 	return messages
 }
 
-// The messages of a test in the machine are those after its name, and not those of its subtests.
+// The messages of a test in the machine are the lines after its name, without its subtests.
 func TestMessagesOf(t *testing.T) {
 	const output = `=== RUN   TestCgroupV2/lifecycle/requeue
     lifecycle_test.go:115: job 6 on n1: 9 snapshots

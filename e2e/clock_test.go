@@ -54,9 +54,8 @@ func runClock(t *testing.T, c *cluster, s *site) {
 
 var clockSteps = regexp.MustCompile(`stepped the wall clock was set by ([+-][0-9.]+) s`)
 
-// anHour reports whether a logged step is one of those of runClock. The step includes the
-// time between reading and setting the clock: a few milliseconds, or longer if the host did
-// not run the guest.
+// anHour reports whether a logged step is from runClock. The step includes the time between reading and setting the
+// clock: a few milliseconds, or longer if the host did not run the guest.
 func anHour(logged string, seconds float64) bool {
 	s, err := strconv.ParseFloat(logged, 64)
 	return err == nil && math.Abs(s-seconds) < 1

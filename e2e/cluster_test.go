@@ -30,10 +30,9 @@ type cluster struct {
 	// replace replaces the programs of slurmd by copies, as an upgrade does; nil if it cannot.
 	replace  func(t *testing.T)
 	oneByOne bool // the machine has one slow CPU, too few for several jobs at a time
-	// tries is how often a job may run until its CPU time is no longer more than its
-	// processes report. A machine without steal time charges other work of its host to the
-	// process that runs, for example to a process that ends after it has reported. A defect
-	// that counts twice shows in each run, and a run with lost time is never repeated.
+	// tries is how often a job may run until its CPU time is no longer more than its processes report. A machine
+	// without steal time charges other work of its host to the running process, for example to a process that ends
+	// after its report. A defect that counts twice shows in each run, and a run with lost time is never repeated.
 	tries int
 }
 

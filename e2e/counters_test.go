@@ -13,8 +13,8 @@ import (
 // countersOn makes trackers count software events, and energy where there is a source.
 var countersOn = map[string]string{"perf.core": `"task-clock,page-faults,context-switches"`, "tracker.first_interval": `"250ms"`}
 
-// TestCounters runs a job with counters on where Slurm makes no cgroup that perf events
-// support: the run has no counters, its ledger has the reason, and nothing else changes.
+// TestCounters runs a job with counters on where Slurm makes no cgroup that perf events support. The run has no
+// counters, its ledger has the reason, and nothing else changes.
 func TestCounters(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)

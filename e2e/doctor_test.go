@@ -55,8 +55,8 @@ func (c *cluster) examine(t *testing.T, s *site, args ...string) ([]finding, int
 	return found, cmd.ProcessState.ExitCode()
 }
 
-// ofMachine are the checks that a machine of the tests cannot pass: it has a kernel without PSI or without the
-// controller cpuset, or the test's directory is in memory or on a small disk.
+// ofMachine are the checks that a machine of the tests cannot pass. Its kernel is without PSI or the controller
+// cpuset, or the test's directory is in memory or on a small disk.
 var ofMachine = []string{"kernel.psi", "slurm.constraincores", "spool.filesystem", "spool.room", "kernel.memory_peak"}
 
 // runDoctor runs the doctor on a sound node and on nodes that are broken in a way that only a real Slurm shows.

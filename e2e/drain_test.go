@@ -51,9 +51,8 @@ func runDrain(t *testing.T, s *site, spool string) {
 	}
 }
 
-// checkDelivered compares a run at the receiver with its spool file: one row for each
-// interval, and sums over the rows that equal the counters of the last snapshot minus those
-// of the first.
+// checkDelivered compares a run at the receiver with its spool file. The run has one row for each interval. The sums
+// over the rows equal the last snapshot's counters minus the first snapshot's.
 func checkDelivered(t *testing.T, r *receiver, run spooled, there received) {
 	t.Helper()
 	want := map[string]string{"finished": "finished", "failed": "failed", "oom": "failed"}[run.Outcome]
@@ -82,10 +81,9 @@ type counter struct {
 	scale float64 // per unit of the CSV
 }
 
-// counters returns by how much the counters behind the columns of the CSV have grown. A job
-// without a cgroup yet has used nothing. The kernel's microseconds are truncated to the
-// column's milliseconds at each reading. Without an io controller the job's bytes are those
-// of its processes.
+// counters returns by how much the counters behind the columns of the CSV have grown. A job without a cgroup yet has
+// used nothing. The kernel's microseconds are truncated to the column's milliseconds at each reading. Without an io
+// controller the job's bytes are the sum over its processes.
 func counters(t *testing.T, path string) map[string]counter {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")

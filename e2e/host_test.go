@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// TestHost runs the jobs on a Slurm of two nodes on this host, with the cgroups that it has, and
-// delivers them. Then it injects every fault that a node can have; the short form leaves out some
-// of the jobs, and the faults.
+// TestHost runs the jobs on a Slurm of two nodes on this host, with its cgroups, and delivers them. Then it injects
+// every fault that a node can have; the short form leaves out some of the jobs, and the faults.
 func TestHost(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)

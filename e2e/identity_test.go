@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestIdentity submits jobs with the environment of another job, as sbatch passes on that of its
-// caller: from a task of an array, from a step, and with variables that a user has set.
+// TestIdentity submits jobs with the environment of another job, as sbatch passes on its caller's. The calls come
+// from a task of an array and from a step, and with variables that a user has set.
 func TestIdentity(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)

@@ -17,9 +17,8 @@ import (
 	"time"
 )
 
-// TestLifecycle changes the state of jobs between Prolog and Epilog, and that of Slurm's
-// daemons. Each attempt has one run per node, its rates are possible, and its gaps have a
-// cause in the ledger.
+// TestLifecycle changes the state of jobs between Prolog and Epilog, and the state of Slurm's daemons. Each attempt
+// has one run per node, its rates are possible, and its gaps have a cause in the ledger.
 func TestLifecycle(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
@@ -173,8 +172,8 @@ func (c *cluster) leaveBehind(t *testing.T, node string, id int64) (left []strin
 	return left
 }
 
-// removeAll removes directories of leaveBehind and those of the job. On a slow node a slurmstepd of the job may still be
-// ending, or Slurm has left more directories behind.
+// removeAll removes the directories of leaveBehind and of the job. On a slow node a slurmstepd of the job may still
+// be ending, or Slurm has left more directories behind.
 func removeAll(t *testing.T, left []string) {
 	t.Helper()
 	for _, dir := range left {
@@ -182,7 +181,7 @@ func removeAll(t *testing.T, left []string) {
 	}
 }
 
-// removeCgroup removes a cgroup and those below it, and reports whether it is gone.
+// removeCgroup removes a cgroup and its children, and reports whether it is gone.
 func removeCgroup(dir string) bool {
 	files, err := os.ReadDir(dir)
 	for _, f := range files {
@@ -196,10 +195,10 @@ func removeCgroup(dir string) bool {
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-// requeue requeues a running job, starts it again three seconds after its Epilogs have ended, and waits until
-// it runs again. Otherwise the job would wait in the queue for two minutes. Slurm 22.05 runs no Prolog for the
-// second attempt if slurmd has handled a credential of any job in the two seconds before: it then keeps the
-// revoked credential of the first attempt. So no other job may start on the node meanwhile.
+// requeue requeues a running job, starts it again three seconds after its Epilogs have ended, and waits until it runs
+// again. Otherwise the job would wait in the queue for two minutes. Slurm 22.05 runs no Prolog for the second attempt
+// if slurmd has handled any credential in the two seconds before. It then keeps the revoked credential of the first
+// attempt. So no other job may start on the node meanwhile.
 func (c *cluster) requeue(t *testing.T, id int64) {
 	t.Helper()
 	c.root(t, "scontrol", "requeue", fmt.Sprint(id))
@@ -312,8 +311,8 @@ func (c *cluster) isApart(t *testing.T, apart string) {
 	t.Error(apart)
 }
 
-// runSlurmdRestarts makes Slurm read its configuration, stops and starts a job's slurmd, and replaces
-// the programs of slurmd as an upgrade does, while the job runs.
+// runSlurmdRestarts makes Slurm read its configuration, restarts a job's slurmd, and replaces the programs of slurmd
+// as an upgrade does, while the job runs.
 func runSlurmdRestarts(t *testing.T, c *cluster, s *site) {
 	node, release := c.nodes[0], s.path("out", "release-restarts")
 	id := c.submit(t, s, heldJob(s, release), "-n1", "--mem=60", "-w", node, "-J", "restarts")
@@ -349,8 +348,8 @@ func runSlurmdRestarts(t *testing.T, c *cluster, s *site) {
 	}
 }
 
-// runEpilogLate ends a job while its slurmd is dead: the tracker exits after its grace
-// time, and the Epilog that slurmd runs after its restart has nothing to do.
+// runEpilogLate ends a job while its slurmd is dead. The tracker exits after its grace time, and the Epilog after
+// slurmd's restart has nothing to do.
 func runEpilogLate(t *testing.T, c *cluster, s *site) {
 	s.configure(map[string]string{"tracker.grace": `"4s"`}) // no other job needs its Epilog that soon
 	defer s.configure(nil)
@@ -459,8 +458,8 @@ func heldJob(s *site, release string) string {
 		s.workload() + " --cpu 0.5 --touch 16; until [ -e " + release + " ]; do sleep 0.1; done; " + s.workload() + " --cpu 0.4'"
 }
 
-// waitForReadings waits until the given number of snapshots of a job on the first node is
-// committed and the job has used CPU time, and returns the run's file.
+// waitForReadings waits until the given number of snapshots of a job on the first node is committed and the job has
+// used CPU time. It returns the run's file.
 func (c *cluster) waitForReadings(t *testing.T, s *site, id, n int64) (path string) {
 	t.Helper()
 	until(t, "readings", func() bool {
@@ -497,10 +496,9 @@ func onlyRun(t *testing.T, s *site, id int64, node string) spooled {
 	return mine[0]
 }
 
-// possible compares the rates of a run with what this machine can do. The view has no rate
-// where a counter decreased, so the counters are checked as well. A reading is not one
-// instant: if its tracker has to wait in the middle, the job's work is in one interval and
-// the time in the next. The limit is several times the possible.
+// possible compares the rates of a run with what this machine can do. The view has no rate where a counter decreased,
+// so the counters are checked as well. A reading is not one instant. If its tracker waits in the middle, the job's
+// work is in one interval and the time in the next. The limit is several times the possible.
 func possible(t *testing.T, r spooled) {
 	t.Helper()
 	const rates = `SELECT count(*) FROM sample WHERE seconds < 0 OR job_cores < 0 OR node_cores < 0

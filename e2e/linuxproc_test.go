@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLinuxProc runs a job where Slurm uses no cgroups: its figures are those of the
-// processes below its slurmstepds, and its ledger has the reason.
+// TestLinuxProc runs a job where Slurm uses no cgroups. Its figures are from the processes below its slurmstepds, and
+// its ledger has the reason.
 func TestLinuxProc(t *testing.T) {
 	s := newSite(t, diskDir(t))
 	c := labWith(t, s, "--no-dbd", "--cgroup", "none")

@@ -17,8 +17,8 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// TestLive watches a job of 8 tasks on two nodes while it runs: as one telemetry stream of
-// all tasks, made in the job by its user, and on a terminal.
+// TestLive watches a job of 8 tasks on two nodes while it runs: on a terminal, and as one telemetry stream from the
+// job's user.
 func TestLive(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)

@@ -35,8 +35,8 @@ while left:
 time.sleep(600)
 `
 
-// runTraffic runs tasks that send to each other, on one node and between nodes, and checks
-// the sender, the receiver and the bytes of each edge.
+// runTraffic runs tasks that send to each other, on one node and between nodes. It checks the sender, the receiver
+// and the bytes of each edge.
 func runTraffic(t *testing.T, c *cluster, s *site) {
 	program, socket := s.path("out", "talk.py"), s.path("out", "traffic")
 	if err := os.WriteFile(program, []byte(talk), 0o644); err != nil {

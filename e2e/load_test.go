@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// loadCase is a job of TestTruth. In its script W is the workload, T W one that reports
-// separately, D its directory of reports and F the prefix of a file name.
+// loadCase is a job of TestTruth. In its script W is the workload, and T W a workload with its own report. D is its
+// directory of reports and F the prefix of a file name.
 type loadCase struct {
 	name    string
 	args    []string
@@ -75,7 +75,7 @@ func TestTruthV2(t *testing.T) {
 	}
 }
 
-// runLoads runs the jobs, those of different nodes at the same time, and delivers their runs.
+// runLoads runs the jobs, on different nodes at the same time, and delivers their runs.
 func runLoads(t *testing.T, c *cluster, s *site) {
 	all := loads()
 	ids := make([]int64, len(all))
@@ -156,9 +156,9 @@ func checkLoad(t *testing.T, s *site, k loadCase, r spooled) (apart, late string
 	return apart, late
 }
 
-// checkLoadBytes compares the bytes. Those of a daemon may be missing, and those of a step that was
-// read too late according to the ledger; late is the ledger's message. The ledger, the report and
-// its JSON have all bytes as a lower bound, see agree.
+// checkLoadBytes compares the bytes. The bytes of a daemon may be missing. So may the bytes of a step that was read
+// too late according to the ledger; late is the ledger's message. The ledger, the report and its JSON have all bytes
+// as a lower bound, see agree.
 func checkLoadBytes(t *testing.T, k loadCase, is truth, got *outputs) (late string) {
 	t.Helper()
 	io, missed := got.report.IO, got.ledger("bytes")

@@ -20,8 +20,8 @@ const (
 	budgetPct = 0.5
 )
 
-// TestMany runs 64 jobs on one node at the same time, and then a job of a thousand
-// processes: every run is complete, and the trackers stay within their budgets.
+// TestMany runs 64 jobs on one node at the same time, and then a job of a thousand processes. Every run is complete,
+// and the trackers stay within their budgets.
 func TestMany(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := labWith(t, s, "--no-dbd", "--conf", "PartitionName=many Nodes=ALL OverSubscribe=FORCE:64 MaxTime=INFINITE DefaultTime=60 State=UP")

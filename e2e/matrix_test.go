@@ -189,8 +189,8 @@ func expandHosts(list string) string {
 	return strings.Join(names, ",")
 }
 
-// checkCase returns two messages: apart if a run has more CPU time than its job's processes or lacks the step of an
-// OOM kill, and late, the ledger's message, if a task was read too late.
+// checkCase returns two messages. apart: a run has more CPU time than its job's processes or lacks the step of an OOM
+// kill. late is the ledger's message if a task was read too late.
 func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job, all []spooled) (apart, late string) {
 	want := expectedRuns(t, c, jobs)
 	if len(want) != k.runs {
@@ -226,9 +226,9 @@ func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job,
 	return apart, late
 }
 
-// checkKill returns a message if the ledger does not have one OOM kill with its step. A virtual machine may stop between
-// the kill and the end of the step, and then the count of the step is gone before it is read: the job may run again,
-// see cluster.tries.
+// checkKill returns a message if the ledger does not have one OOM kill with its step. A virtual machine may stop
+// between the kill and the end of the step. Then the count of the step is gone before its reading, and the job may
+// run again, see cluster.tries.
 func checkKill(t *testing.T, r spooled) string {
 	t.Helper()
 	const kills = " FROM event WHERE name = 'oom_kill'"
@@ -323,10 +323,10 @@ func checkEnd(t *testing.T, k jobCase, r spooled, knowsExit bool) {
 	}
 }
 
-// checkTasks compares every task of step 0 with its own report: the task is in the run, its
-// end is in one snapshot, its memory peak is at least what it touched, and its CPU time is
-// not too low. If that is too high, checkTasks returns a message. If it is too low because the
-// directories of the step were gone before the task was read, it returns the ledger's message.
+// checkTasks compares every task of step 0 with its own report. The task is in the run, and its end is in one
+// snapshot. Its memory peak is at least what it touched, and its CPU time is not too low. If that is too high,
+// checkTasks returns a message. If it is too low because the directories of the step were gone before the task was
+// read, it returns the ledger's message.
 func checkTasks(t *testing.T, is truth, r spooled, want int) (apart, late string) {
 	t.Helper()
 	if len(is.tasks) != want {
@@ -391,9 +391,9 @@ func checkCPU(t *testing.T, is truth, got time.Duration, what string) (apart str
 	return ""
 }
 
-// checkFigures checks the memory peak, which is at least the memory that was touched, the order of
-// the readings, and the CPU time. That may be at most 0.5 % or 50 ms below that of getrusage(2). If
-// it is higher by more than that, checkFigures returns a message.
+// checkFigures checks the memory peak, which is at least the memory that was touched, the order of the readings, and
+// the CPU time. The CPU time may be at most 0.5 % or 50 ms below getrusage(2). If it is higher by more than that,
+// checkFigures returns a message.
 func checkFigures(t *testing.T, s *site, e expected, r spooled) (apart string) {
 	t.Helper()
 	is := s.truthOf(t, e.truth, e.node)
@@ -421,7 +421,7 @@ func checkFigures(t *testing.T, s *site, e expected, r spooled) (apart string) {
 	ending := r.ending
 	// Slurm may leave the job's cgroup behind, mostly on a slow node.
 	isLeft := exists(filepath.Join("/sys/fs/cgroup", strings.TrimPrefix(query(t, r.path, "SELECT cgroup_path FROM run"), "/sys/fs/cgroup")))
-	// Or, on the one CPU of the machine, a process of the job still ends when the tracker no longer waits for it after the
+	// Or, on the machine's one CPU, a process of the job still ends when the tracker no longer waits after the
 	// Epilog's signal.
 	isOccupied := is.virtual && query(t, r.path, "SELECT count(*) FROM snapshot WHERE reason = 4 AND job_pids > 0") != "0"
 	if e.byEpilog || isLeft || isOccupied {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestOOM lets a step grow until the kernel kills it: its report has the time, the step and
-// its limit, the largest processes just before, and the growth rate.
+// TestOOM lets a step grow until the kernel kills it. Its report has the time, the step and its limit, the largest
+// processes just before, and the growth rate.
 func TestOOM(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
@@ -34,7 +34,7 @@ func TestOOM(t *testing.T) {
 	c.wait(t, id)
 	settle(t, s.path("spool"))
 	r := onlyRun(t, s, id, c.nodes[0])
-	if r.State != "ended" { // its outcome is that of the script, which ended with the status of srun
+	if r.State != "ended" { // its outcome is the script's, which ended with the status of srun
 		t.Errorf("%s is %s", r.path, r.State)
 	}
 	text, status := s.rtSpool(t, "report", fmt.Sprint(id))

@@ -20,8 +20,8 @@ var (
 	computing = regexp.MustCompile(`timeout \S*5\S*( \* id\)\))?`)
 )
 
-// TestPages executes the commands of the readers' pages that need no Slurm, as they stand there, except for the
-// directory, the port and the time that a command computes.
+// TestPages executes the commands of the readers' pages that need no Slurm, as they stand there. Only the directory,
+// the port and a computed time differ.
 func TestPages(t *testing.T) {
 	tests := []struct {
 		page string

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// TestPrologFlags runs a job of two nodes with each way in which Slurm starts its Prolog:
-// before the job or at a node's first step, with an extern step that keeps the job's cgroup
-// or without one, where the cgroup comes and goes with the steps.
+// TestPrologFlags runs a job of two nodes with each way in which Slurm starts its Prolog: before the job or at a
+// node's first step. An extern step keeps the job's cgroup; without one it comes and goes with the steps.
 func TestPrologFlags(t *testing.T) {
 	for _, flags := range []string{"none", "Alloc", "Contain"} {
 		t.Run(flags, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestAlertRules(t *testing.T) {
 	promtool(t, "", "test", "rules", "../contrib/prometheus/rt.test.yml")
 }
 
-// nodeMetrics returns the metrics of a node of which everything is known.
+// nodeMetrics returns the metrics of a node with everything known.
 func nodeMetrics(t *testing.T) string {
 	t.Helper()
 	one, now := rt.Some[int64](1), rt.Some(time.Unix(1_800_000_000, 0))

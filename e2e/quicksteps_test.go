@@ -16,10 +16,9 @@ import (
 // and touches 8 MiB.
 const quickSteps = 12
 
-// TestQuickSteps runs short steps, each directly after the other, on a node with more work than
-// cores. A step has its CPU time and its peak, or the ledger names it: a tracker that gets no CPU
-// while the step's cgroup exists cannot read the step, or not to its end. At least one of several
-// jobs has all figures, and its steps add up to the job.
+// TestQuickSteps runs short steps, each directly after the other, on a node with more work than cores. A step has its
+// CPU time and its peak, or the ledger names it. A tracker without CPU while the step's cgroup exists cannot read the
+// step, or not to its end. At least one of several jobs has all figures, and its steps add up to the job.
 func TestQuickSteps(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)

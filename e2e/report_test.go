@@ -19,8 +19,8 @@ import (
 // cores is.
 const shared = "PartitionName=shared Nodes=ALL OverSubscribe=FORCE:16 MaxTime=INFINITE DefaultTime=60 State=UP"
 
-// reportLab starts a Slurm with accounting, in which drain reads the outcomes, the ids of arrays and the
-// time limits. The settings are those of rt.toml, see serve.
+// reportLab starts a Slurm with accounting, in which drain reads the outcomes, the ids of arrays and the time limits.
+// The settings are from rt.toml, see serve.
 func reportLab(t *testing.T, s *site, settings ...string) *cluster {
 	t.Helper()
 	t.Setenv("TZ", "UTC")
@@ -95,8 +95,8 @@ func reportCases(nodes []string) []reportCase {
 	}
 }
 
-// TestReports compares the reports of jobs with golden text, JSON documents and pages; that of a
-// job which runs into its time limit, which takes Slurm more than a minute, is in TestAdviceHolds.
+// TestReports compares the reports of jobs with golden text, JSON documents and pages. The job which runs into its
+// time limit, which takes Slurm more than a minute, is in TestAdviceHolds.
 func TestReports(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := reportLab(t, s)
@@ -119,7 +119,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// submitCases runs jobs, and returns the ids of each: its own, then those of its tasks or components.
+// submitCases runs jobs, and returns the ids of each: its own, then the ids of its tasks or components.
 func submitCases(t *testing.T, s *site, c *cluster, cases []reportCase) (all map[string][]string) {
 	t.Helper()
 	ids := map[string]int64{}

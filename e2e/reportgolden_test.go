@@ -71,8 +71,8 @@ var inText = rewrites(
 	`(^|[^¤0-9.:])\d+\.\d+`, `$1<n>`,
 	`(- CPU|<time> CPU), peak (-|<size>)`, `<time> CPU, peak <size>`,
 	` percent\b`, ` %`, `¤ ?`, ``, ` {2,}`, `  `,
-	// What depends on whether the tracker got a processor in the last milliseconds of a step, of a job or before an OOM
-	// kill, and on how much the processes of Slurm used: the marks of figures, the extern step and the last reading.
+	// The tracker may get no processor in the last milliseconds of a step, of a job or before an OOM kill. Slurm's
+	// processes use more or less. The marks of figures, the extern step and the last reading depend on this.
 	` *>= +(<(percent|size|time)>)`, `  $1`, `(>=|\bat least )(<(percent|size|time)>)`, `$2`,
 	`\bextern  <time> CPU, peak <size>( on \w+)?(; \d+ tasks?)?(, max/mean: CPU (<n>|-), memory (<n>|-))? ?`, ``,
 	`, max/mean: CPU (<n>|-), memory (<n>|-)`, ``,
@@ -128,17 +128,17 @@ func (g *reports) page(text string) string {
 	return applied(g.steady(text), inRows)
 }
 
-// The keys of --format json with numbers that are the same in each run, and those with values that are
-// of the machine or of the moment.
+// The keys of --format json: with the same numbers in each run, with values of the machine or moment, and keys that
+// may be absent.
 var (
 	exactKeys    = regexp.MustCompile(`^(.*limit_bytes|alloc_(cpus|mem)|cores|.*oom_kills|kills|missing|nodes|tasks|task|attempt|num_nodes|expected_nodes|exit_.*|derived_exit|array_task_id|het_job_offset|runs|risk_pct|margin_pct|time_limit_secs|n|complete|earlier_attempts|finished|count|idle)$`)
 	hostKeys     = regexp.MustCompile(`^(sensors|sensors_not_ok|node_context|network|pressure|series|tracker|sacct|tags|boot_id|gpus|ended|page_faults)$`)
 	optionalKeys = regexp.MustCompile(`^(allowed_cpus|allowed_mems|remarks|budget|(.*_)?mark|energy|energy_share|top|biggest|biggest_age_secs)$`)
-	// A task of which the end was not read lacks some figures.
+	// A task whose end was not read lacks some figures.
 	mayLack = regexp.MustCompile(`^(used_secs|user_secs|system_secs|peak_bytes|anonymous_bytes|shared_bytes|file_bytes|major_faults|max_processes|max_threads|.*_imbalance|growth_bytes_per_sec|before_.*|elapsed_.*_secs)$`)
 )
 
-// document replaces the values of a JSON document. The key is that of value.
+// document replaces the values of a JSON document. The key belongs to value.
 func (g *reports) document(key string, value any) any {
 	_, isList := value.([]any)
 	_, isObject := value.(map[string]any)

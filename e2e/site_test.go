@@ -24,8 +24,8 @@ type site struct {
 	t    *testing.T
 	dir  string
 	base map[string]string // keys of each configuration, see configure
-	// byRank: Slurm names the directory of a task by its number in the step, not on the node; with
-	// cgroup v2 in 24.11, not in 22.05.
+	// byRank: Slurm names the directory of a task by its number in the step, not on the node (cgroup v2 in 24.11, not
+	// in 22.05).
 	byRank bool
 }
 
@@ -79,9 +79,9 @@ func newSite(t *testing.T, dir string) *site {
 	return s
 }
 
-// makeUser makes the user of the trackers, if it is missing. It has a lock, as in contrib/lab/slurm-lab: a second
-// useradd of the name at the same time succeeds too and replaces the ids, to which the spool of the first test
-// then no longer belongs.
+// makeUser makes the user of the trackers, if it is missing. It has a lock, as in contrib/lab/slurm-lab. A second
+// useradd of the name at the same time succeeds too and replaces the ids, and then the first test's spool has another
+// owner.
 func makeUser(t *testing.T) {
 	t.Helper()
 	const add = "useradd --system --user-group --no-create-home --shell /usr/sbin/nologin" +
@@ -117,8 +117,8 @@ func (s *site) own(dirs ...string) {
 	}
 }
 
-// configure writes rt.toml with short intervals and all paths below the site; the given
-// "section.key" = TOML value replace its defaults and those of the site.
+// configure writes rt.toml with short intervals and all paths below the site. The given "section.key" = TOML value
+// replace the site's values and the defaults.
 func (s *site) configure(over map[string]string) {
 	quoted := func(p ...string) string { return fmt.Sprintf("%q", s.path(p...)) }
 	keys := map[string]string{

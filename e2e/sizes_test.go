@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSizes checks the size limit in section 12 of the specification, 15 MiB, and our own
-// budgets, so that a package that is linked by mistake is found.
+// TestSizes checks the size limit in section 12 of the specification, 15 MiB, and our own budgets. So it finds a
+// package that is linked by mistake.
 func TestSizes(t *testing.T) {
 	bin := os.Getenv("RT_BIN")
 	if bin == "" {

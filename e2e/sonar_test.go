@@ -118,8 +118,8 @@ func compareSacct(t *testing.T, said []string, printed string) map[string]string
 	return states
 }
 
-// sonarPsOf waits until rt-spool sonar ps shows that the job's workload holds its memory and has used 1.5 s of CPU time,
-// which Sonar rounds to 2 s.
+// sonarPsOf waits until rt-spool sonar ps shows that the job's workload holds its memory and has used 1.5 s of CPU
+// time. Sonar rounds it to 2 s.
 func sonarPsOf(t *testing.T, s *site, job int64) {
 	t.Helper()
 	until(t, fmt.Sprintf("sonar ps to show the workload of job %d", job), func() bool {

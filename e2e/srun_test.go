@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestSrun tracks steps without root: srun starts resource-tracker as each task, and one of
-// them on each node tracks the step while the others exec their commands.
+// TestSrun tracks steps without root. srun starts resource-tracker as each task. One of them on each node tracks the
+// step while the others exec their commands.
 func TestSrun(t *testing.T) {
 	s := newSite(t, workDir(t))
 	s.configure(nil)
@@ -85,8 +85,8 @@ func runSixteen(t *testing.T, c *cluster, s *site) {
 	}
 }
 
-// checkStep compares the CPU time of step 0 and of each of its tasks with the reports of
-// its processes and with the tracker's report of its own CPU time.
+// checkStep compares the CPU time of step 0 and of each task with the reports of its processes and with the tracker's
+// own CPU time.
 func checkStep(t *testing.T, r spooled, is truth) {
 	t.Helper()
 	of := func(where string) time.Duration {
@@ -96,8 +96,7 @@ func checkStep(t *testing.T, r spooled, is truth) {
 		}
 		return time.Duration(us) * time.Microsecond
 	}
-	// One task is that of the tracker, which reports its own CPU time until the end of its
-	// readings.
+	// One task is the tracker's, which reports its own CPU time until the end of its readings.
 	cost := trackerCost(t, r)
 	got := of("IS NULL")
 	if high, low := is.disagrees(got); low || high && got > is.cpu+cost+is.slack() {
@@ -169,8 +168,8 @@ srun -O -n4 --ntasks-per-node=2 RT sleep 5; echo srun said $?`, "-N2", "--ntasks
 	}
 }
 
-// runBadExit makes one of 16 tasks fail while the others run, so that srun ends them: srun
-// reports the same as without us, and both runs end.
+// runBadExit makes one of 16 tasks fail while the others run, so that srun ends them. srun reports the same as
+// without us, and both runs end.
 func runBadExit(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, `srun -O -n16 --ntasks-per-node=8 --kill-on-bad-exit=1 RT bash -c '
 if [ $SLURM_PROCID != 3 ]; then exec W -- bash -c "`+s.workload()+` --cpu 0.2; : >$HOME/ready.$SLURM_PROCID; exec sleep 3600"; fi

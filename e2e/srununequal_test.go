@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// unequalTasks runs three tasks, of which the tracked one ends first. The two others wait
-// until resource-tracker has left their step, and only then use CPU time.
+// unequalTasks runs three tasks. The tracked one ends first. The two others wait until resource-tracker has left
+// their step, and only then use CPU time.
 const unequalTasks = `cat >$HOME/task <<'X'
 cd $HOME; : >began.$SLURM_LOCALID
 until [ -e began.0 -a -e began.1 -a -e began.2 ]; do sleep 0.05; done

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestThirdMachine lets two nodes with a spool each deliver the jobs of TestReports to rt-site, and
-// compares what they show with what another user sees who has only the address of the site.
+// TestThirdMachine lets two nodes with a spool each deliver the jobs of TestReports to rt-site. It compares what the
+// nodes show with what another user sees who has only the address of the site.
 func TestThirdMachine(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := reportLab(t, s, "serve.munge", fmt.Sprintf("%q", s.path("lab", "munge.d", "socket")))
@@ -133,7 +133,7 @@ func (m *machines) drain(node string) {
 	}
 }
 
-// with returns those of the nodes that have all runs of a job.
+// with returns the nodes that have all runs of a job.
 func (m *machines) with(nodes []string, job string) (list []string) {
 	count := func(machine string) int {
 		return strings.Count(m.show(m.t, machine, nil, "ls", "--json", job), `"path"`)

@@ -20,13 +20,13 @@ type truth struct {
 	read    int64            // bytes, of the processes and those that they waited for; below 0 if they could not read it
 	written int64
 	reports int
-	// virtual: the machine has no steal time, and charges other work of its host to the
-	// process that runs, at the end of a process as at its beginning.
+	// virtual: the machine has no steal time, and charges other work of its host to the running process, at its end
+	// as at its beginning.
 	virtual bool
 }
 
-// truthOf adds up what the workloads of a job on a node have written. job is the id in the
-// processes' environment: in a het job that of the leader.
+// truthOf adds up what the workloads of a job on a node have written. job is the id in the processes' environment: in
+// a het job the leader's id.
 func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 	t.Helper()
 	files, err := filepath.Glob(s.path("truth", "*.json"))

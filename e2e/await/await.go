@@ -1,5 +1,5 @@
-// Package await lets a test wait for events of the kernel: a change in a directory, the end of a process, a lock that
-// is free. None of the functions asks again after a pause.
+// Package await lets a test wait for events of the kernel: a changed directory, the end of a process, a lock that is
+// free. None of the functions asks again after a pause.
 package await
 
 import (

@@ -70,8 +70,8 @@ func emptyShell(int) (float64, error) {
 	return milliseconds(time.Since(begin)), err
 }
 
-// shortJob runs a process in the cgroups of a job for a moment, so that the tracker has taken its
-// last reading before the Epilog, as in a real job. Without root the job has no process.
+// shortJob runs a process in the cgroups of a job for a moment. So the tracker has taken its last reading before the
+// Epilog, as in a real job. Without root the job has no process.
 func (n *node) shortJob(id int) (float64, error) {
 	const moment = 100 * time.Millisecond
 	if os.Getuid() != 0 {
@@ -87,8 +87,8 @@ func (n *node) shortJob(id int) (float64, error) {
 	return 0, err
 }
 
-// instantTracker compiles a tracker that is ready at once: the remaining time is that of the hook. It has no C
-// library: the start of one takes 0.3 ms where the hypervisor emulates CPUID.
+// instantTracker compiles a tracker that is ready at once: the hook takes the remaining time. It has no C library:
+// the start of one takes 0.3 ms where the hypervisor emulates CPUID.
 func instantTracker(dir string) (string, error) {
 	const source = `
 static long call(long number, long a, long b, long c) {

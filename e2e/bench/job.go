@@ -24,8 +24,8 @@ type job struct {
 	command *exec.Cmd // of the batch step
 }
 
-// start starts the processes of the batch step, with the variables of a batch script: without them the tracker
-// looks for the job's name all the time. The step extern is empty.
+// start starts the processes of the batch step, with the variables of a batch script. Without them the tracker looks
+// for the job's name all the time. The step extern is empty.
 func (j *job) start(work string, processes int) error {
 	if err := makeCgroups(taskCgroups(j.id, "extern")); err != nil {
 		return err

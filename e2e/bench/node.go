@@ -14,7 +14,7 @@ import (
 // nodeName is no name of a node in contrib/lab, so that a Slurm of this machine has other cgroups.
 const nodeName = "bench1"
 
-// node is a node that runs hooks as slurmd runs them, and jobs in cgroups like those of Slurm.
+// node is a node that runs hooks as slurmd runs them, and jobs in cgroups like Slurm's.
 type node struct {
 	bin, dir, state, config string
 	work                    string // the program of the jobs

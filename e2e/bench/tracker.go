@@ -12,12 +12,12 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// warm is how long a tracker runs before it is measured. It releases the memory of its start after 9 s, and the
-// pages that its first readings need 10 s later; what follows is what it costs for the rest of the job.
+// warm is how long a tracker runs before it is measured. It releases the memory of its start after 9 s, and the pages
+// of its first readings 10 s later. What follows is the cost for the rest of the job.
 const warm = 20 * time.Second
 
-// oneTracker measures the tracker of a job at 1 Hz next to a C program that reads the same files, and to the Python
-// tracker of the node, all in the same seconds.
+// oneTracker measures the tracker of a job at 1 Hz, a C program that reads the same files, and the Python tracker of
+// the node. All run in the same seconds.
 func oneTracker(bin, dir string) (figures []figure, err error) {
 	n, err := newNode(bin, dir, "tracker")
 	if err != nil {

@@ -12,7 +12,7 @@ const tolerance = 0.05
 // comparison is one row of the table.
 type comparison struct {
 	name string
-	note string // the formula, if it is not that of the published columns
+	note string // the formula, if it is not the formula of the published columns
 	// apart: the two define the figure differently, so it is shown but not judged.
 	apart bool
 	// counter: the difference of a counter, not a level at one instant.

@@ -82,8 +82,8 @@ func grow(ctx context.Context) error {
 	})
 }
 
-// readWrite writes and reads 10 MiB a second, bypassing the page cache if the file system
-// permits it: the cache would write to the disk in bursts.
+// readWrite writes and reads 10 MiB a second. It bypasses the page cache if possible: the cache would write to the
+// disk in bursts.
 func readWrite(ctx context.Context, dir string) error {
 	path := filepath.Join(dir, "load")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_DIRECT, 0o600)

@@ -1,7 +1,6 @@
-// Compat runs the Python resource-tracker and ours at the same time, under a load of CPU,
-// memory, disk and loopback traffic, and prints the differences column by column
-// (T-COMPAT-01). The exit status is 1 if a column differs by more than 5 % of the Python
-// value. RT_BIN names the directory of our programs.
+// Compat runs the Python resource-tracker and ours at the same time, under a load of CPU, memory, disk and loopback
+// traffic. It prints the differences column by column (T-COMPAT-01). The exit status is 1 if a column differs by more
+// than 5 % of the Python value. RT_BIN names the directory of our programs.
 //
 // Where the two define a published figure differently, the row is marked, and a second row
 // compares one formula over the readings of both trackers.

@@ -90,8 +90,8 @@ type pair struct {
 	skew                 time.Duration // the sum of the differences at both ends
 }
 
-// match pairs each of their intervals with the one of ours that has the closest begin and
-// end, less than a quarter of the interval apart.
+// match pairs each of their intervals with our interval of the closest begin and end, less than a quarter of the
+// interval apart.
 func match(theirs []theirReading, ours []ourReading, interval time.Duration) []pair {
 	nearest := func(t *theirReading) int {
 		best := -1

@@ -17,11 +17,10 @@ type result struct {
 	out           int // intervals that differ too much
 }
 
-// compare judges every interval separately: the permitted difference is 5 % of the Python
-// value, the figure's own step, and what the skew of the two readings explains. A burst
-// that one tracker counts just before a reading and the other just after it is missing here
-// and in excess there: for a counter, the differences of an interval and one of its
-// neighbours may cancel to within the same 5 %.
+// compare judges every interval separately. The permitted difference is 5 % of the Python value, the figure's own
+// step, and what the skew of the two readings explains. One tracker may count a burst just before a reading and the
+// other just after it. So for a counter, the differences of an interval and a neighbour may cancel to within the same
+// 5 %.
 func (c *comparison) compare(pairs []pair) result {
 	var r result
 	var percents []float64
@@ -56,9 +55,8 @@ func (c *comparison) compare(pairs []pair) result {
 	return r
 }
 
-// explained returns the difference that the skew of interval i can make: for a counter the
-// amount counted in that time, for a level its change in that time, each at the highest
-// rate of the interval and its neighbours.
+// explained returns the difference that the skew of interval i can make. For a counter it is the amount counted in
+// that time, for a level its change. Each is at the highest rate of the interval and its neighbours.
 func (c *comparison) explained(pairs []pair, i int) float64 {
 	part := min(1, pairs[i].skew.Seconds()/pairs[i].secs)
 	most := 0.0

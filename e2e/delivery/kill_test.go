@@ -66,8 +66,8 @@ func newBench(t *testing.T, s *site, random *rand.Rand, keys ...string) *bench {
 	return b
 }
 
-// drain runs one drain. It is killed at its n-th change of a file (0: never) or at the
-// given exchange; the result reports whether it was, and how many changes it made.
+// drain runs one drain. A kill comes at the drain's n-th change of a file (0: never) or at the given exchange. The
+// results are whether drain was killed, and how many changes it made.
 func (b *bench) drain(t *testing.T, change, exchange int, late bool, flags ...string) (killed bool, changes int) {
 	t.Helper()
 	counter := b.path("changes")
@@ -162,9 +162,8 @@ func (b *bench) add(t *testing.T, job uint64, snapshots int) {
 	b.sent = append(b.sent, put(t, b.path("spool"), job, snapshots, b.random))
 }
 
-// TestDrainKilledAtEveryStep kills a drain at each change that it makes of a file, one
-// after the other, and at each exchange with the receiver, before and after the receiver
-// gets the request.
+// TestDrainKilledAtEveryStep kills a drain at each change of a file and at each exchange, before and after the
+// receiver gets the request.
 func TestDrainKilledAtEveryStep(t *testing.T) {
 	const exchanges = 2 * (1 + 3 + 1) // for two runs: register, three batches, finish
 	var byChange, byExchange atomic.Int64
@@ -202,8 +201,8 @@ func TestDrainKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestDrainKilledAtRandom kills drains and the receiver at random times while the network
-// between them fails at random, and while some of the runs are still tracked.
+// TestDrainKilledAtRandom kills drains and the receiver at random times while the network fails at random, and while
+// some of the runs are still tracked.
 func TestDrainKilledAtRandom(t *testing.T) {
 	kills := envNumber(t, "RT_KILLS", 100)
 	var deaths, drains atomic.Int64

@@ -263,8 +263,8 @@ func (c *central) restart(t *testing.T, database, objects bool) {
 	}
 }
 
-// TestSiteFilesKilled kills a receiver with SQLite and a directory at random while nodes deliver runs:
-// each run arrives once, and nothing that was acknowledged is lost. RT_KILLS is the number of kills.
+// TestSiteFilesKilled kills a receiver with SQLite and a directory at random while nodes deliver runs. Each run
+// arrives once, and no acknowledged run is lost. RT_KILLS is the number of kills.
 func TestSiteFilesKilled(t *testing.T) {
 	const workers, perKill = 16, 12
 	kills := envNumber(t, "RT_KILLS", 300)

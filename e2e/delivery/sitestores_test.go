@@ -260,8 +260,8 @@ func recordOf(t *testing.T, path string) []byte {
 // largeRun is a number of snapshots with more rows than fit into an object of the registry.
 const largeRun = 2500
 
-// TestSiteStores delivers the same spool to a receiver with SQLite and a directory, and to one with
-// PostgreSQL and MinIO: both store and return the same.
+// TestSiteStores delivers the same spool to a receiver with SQLite and a directory, and to one with PostgreSQL and
+// MinIO. Both store and return the same.
 func TestSiteStores(t *testing.T) {
 	from := random.Seed(t)
 	c := newCentral(t)

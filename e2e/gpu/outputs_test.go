@@ -98,8 +98,8 @@ func track(c *check, pid int, devices string) (out outputs) {
 	return out
 }
 
-// TestOutputs compares report, list of jobs, CSV and the figures of a site for a job without GPUs, with
-// the GPU of the load, and with one that does not exist.
+// TestOutputs compares report, list of jobs, CSV and the figures of a site. The jobs have no GPU, the GPU of the
+// load, or one that does not exist.
 func TestOutputs(t *testing.T) {
 	c := begin(t, "outputs of a job")
 	pid := load(c)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// exitNoGPU is the exit status on a machine without a GPU, that of a skipped test in Automake.
+// exitNoGPU is the exit status on a machine without a GPU, as of a skipped test in Automake.
 const exitNoGPU = 77
 
 // results are the lines of the report.

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Dir makes a directory on a file system for which the kernel counts writes in
-// /proc/<pid>/io, below the first of the given directories that is on one, and removes
-// it when the test ends.  A tmpfs counts nothing.  The test fails if none counts.
+// Dir makes a directory on a file system for which the kernel counts writes in /proc/<pid>/io, and removes it when
+// the test ends. It is below the first of the given directories that is on one. A tmpfs counts nothing. The test
+// fails if none counts.
 func Dir(t testing.TB, below ...string) string {
 	t.Helper()
 	var failed error

@@ -31,8 +31,8 @@ import (
 // perRun is the number of samples of a run in the figures.
 const perRun = 100
 
-// load is a run with perRun readings: a job on a node with one network interface and one disk, with all figures that a
-// node without GPUs has; each tenth job uses GPUs. Without lists it has the figures of the node and the job only.
+// load is a run with perRun readings, on a node with one network interface and one disk. It has all figures of a node
+// without GPUs; each tenth job uses GPUs. Without lists it has the figures of the node and the job only.
 func load(n int, hasLists bool) (rt.Run, []rt.Snapshot) {
 	run, _ := runtest.Job()
 	u := rt.Some[uint64]

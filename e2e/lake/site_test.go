@@ -27,7 +27,7 @@ import (
 	"github.com/resource-tracker/rt/spool/archive"
 )
 
-// array is the id of the array of which the runs of the tests are tasks: rt-spool report shows all of them at once.
+// array is the id of the array whose tasks are the runs of the tests: rt-spool report shows all of them at once.
 const array = 500_000
 
 // testSite is a site with a lake.

@@ -1,5 +1,5 @@
-// Package random has the seed of a test's random choices, such as the places at which a short form of a test has
-// its faults: over many runs each place is visited.
+// Package random has the seed of a test's random choices, such as the places of faults in a test's short form. Over
+// many runs each place is visited.
 package random
 
 import (

@@ -64,11 +64,9 @@ const liveCSVHeader = "timestamp,system_processes,system_utime,system_stime,syst
 // maxLine is longer than any row with 32 columns of 20 digits, in bytes.
 const maxLine = 4096
 
-// ReadCSV reads the header and returns the dialect and the rows. The rows end
-// with the first error, a *ParseError or the reader's own. It is strict: fields
-// are empty or plain numbers with no more decimals than their column has (the last
-// one may be NaN, which means empty), used space is total - free, and every line
-// ends in a newline.
+// ReadCSV reads the header and returns the dialect and the rows. The rows end with the first error, a *ParseError or
+// the reader's own. It is strict: fields are empty or plain numbers with no more decimals than their column has. The
+// last one may be NaN, which means empty. Used space is total - free, and every line ends in a newline.
 func ReadCSV(r io.Reader) (Dialect, iter.Seq2[Row, error], error) {
 	br := bufio.NewReaderSize(r, maxLine)
 	header, err := readLine(br, 1)

@@ -22,9 +22,8 @@ type step struct{ clients, runs int }
 
 var steps = []step{{1, 2000}, {16, 7000}, {64, 8000}}
 
-// capacity sends load to the receiver with a growing number of clients, each of which
-// delivers one run after the other, and prints how many runs a second the receiver accepts. It returns
-// the figures of the last step.
+// capacity sends load to the receiver with a growing number of clients, and prints how many runs a second the
+// receiver accepts. Each client delivers one run after the other. It returns the figures of the last step.
 func capacity(ctx context.Context, o options, st stores, r *receiver) ([]figure, error) {
 	fmt.Printf("runs a second that the receiver takes with %s, on %d CPUs that it shares with the clients and the stores (data in %s)\n", st.name, runtime.NumCPU(), o.dir)
 	var rate float64

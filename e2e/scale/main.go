@@ -1,9 +1,8 @@
-// Scale drains the spools of many simulated nodes to one real receiver on this machine,
-// first all at the same instant, as cron starts them, and then with a random delay; and it
-// measures how many runs a second the receiver accepts, with SQLite and a directory and with PostgreSQL
-// and MinIO. The figures that it prints are the constants of the model in upload/DESIGN.md. Each node is
-// an upload.Drain with its own connections and a spool in memory. RT_BIN names the directory of the
-// programs, RT_MINIO the MinIO server.
+// Scale drains the spools of many simulated nodes to one real receiver on this machine. First all drain at the same
+// instant, as cron starts them, and then with a random delay. It measures how many runs a second the receiver
+// accepts, with SQLite and a directory and with PostgreSQL and MinIO. The figures that it prints are the constants of
+// the model in upload/DESIGN.md. Each node is an upload.Drain with its own connections and a spool in memory. RT_BIN
+// names the directory of the programs, RT_MINIO the MinIO server.
 package main
 
 import (

@@ -14,10 +14,9 @@ import (
 	"sync"
 )
 
-// Handler is a receiver that hides a run as soon as it is closed: it refuses a second finish, even
-// of the same rows, new credentials, and further uploads. The status of the second finish is 404,
-// 409, 410 or 422, by the id of the run. A run can also be forgotten. A finish that names a record is
-// refused with 422 if the newest upload of the record is another one.
+// Handler is a receiver that hides a closed run. It refuses a second finish, even of the same rows, new credentials,
+// and further uploads. The status of the second finish is 404, 409, 410 or 422, by the id of the run. A run can also
+// be forgotten. A finish that names a record is refused with 422 if the newest upload of the record is another one.
 type Handler struct {
 	next http.Handler
 
@@ -32,9 +31,9 @@ func New(next http.Handler) *Handler {
 	return &Handler{next: next, closed: map[string]bool{}, forgotten: map[string]bool{}, records: map[string]string{}}
 }
 
-// Forget makes the receiver forget a run, and reports whether it did. It keeps a run that is closed or
-// has a record: the client may have saved that it sends the finish, and from then on it cannot
-// distinguish a forgotten run from a closed one.
+// Forget makes the receiver forget a run, and reports whether it did. It keeps a run that is closed or has a record.
+// The client may have saved that it sends the finish, and then it cannot distinguish a forgotten run from a closed
+// run.
 func (h *Handler) Forget(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -24,10 +24,10 @@ const (
 	Summary = `{"cpu_secs":3600.5,"note":"<ä>"}`
 )
 
-// Fill stores runs in the registry of a directory, as nodes have delivered them, and returns their ids: of
-// the first user job 1 on two nodes, in account physics; of the second one job 2, a task of array 20 in
-// account physics, with inline data; of the third one job 3 in account chemistry, which is running; and a
-// run without a record, of which nothing is known. Node n1 has reported its state.
+// Fill stores runs in the registry of a directory, as nodes have delivered them, and returns their ids. The first
+// user has job 1 on two nodes, in account physics. The second one has job 2, a task of array 20 in account physics,
+// with inline data. The third one has job 3 in account chemistry, which is running. The last run has no record and
+// nothing is known about it. Node n1 has reported its state.
 func Fill(ctx context.Context, dir string, users [3]string) (ids []string, err error) {
 	r, err := registry.Open(ctx, dir+"/registry.db", registry.Options{})
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 // Config are the limits and the dialect of a receiver.
 type Config = api.Config
 
-// Open returns a receiver that accepts a token. Without Config.RunOf it takes no records, as Sentinel.
-// Its database is in a directory, and its large objects are in memory: site/objects would link a client
-// of S3, and its initialization needs descriptors that some tests of programs do not have.
+// Open returns a receiver that accepts a token. Without Config.RunOf it takes no records, as Sentinel. Its database
+// is in a directory, and its large objects are in memory. site/objects would link a client of S3, and its
+// initialization needs descriptors that some tests of programs lack.
 func Open(ctx context.Context, dir, token string, c Config) (s *api.Server, closeAll func() error, err error) {
 	return OpenWith(ctx, dir, token, c, registry.Options{})
 }
