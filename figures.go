@@ -38,18 +38,6 @@ const (
 	AnyKind = Gauge | Counter | Peak | Limit
 )
 
-// Storage is the table of a spool file that holds a figure. Moving has a row for each snapshot;
-// the other tables have a row only where one of their figures changed.
-type Storage uint8
-
-// The tables.
-const (
-	Moving   Storage = iota // figures that change all the time
-	Steady                  // figures that seldom change
-	TreeOnly                // figures of a process tree
-	GPUOnly                 // figures of GPUs
-)
-
 // Values of Figure.Derived.
 const (
 	derived = true
@@ -63,7 +51,6 @@ type Figure[T, V any] struct {
 	Name    string // with the name of the noun it is unique: "mem_current"
 	Unit    Unit
 	Kind    Kind
-	Storage Storage
 	Derived bool // whether DeriveScalars or DeriveProcess uses it
 	Field   func(*T) *Opt[V]
 }
@@ -81,100 +68,100 @@ func column(name string, unit Unit) string {
 
 // NodeFigures are the figures of the node. Its ticks, which are read together, are not among them.
 var NodeFigures = [...]Figure[NodeReading, uint64]{
-	{"cpus", Count, Gauge, Steady, derived, func(n *NodeReading) *Opt[uint64] { return &n.CPUs }},
-	{"processes", Count, Gauge, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.Processes }},
-	{"mem_total", KiB, Gauge, Steady, derived, func(n *NodeReading) *Opt[uint64] { return &n.MemTotal }},
-	{"mem_free", KiB, Gauge, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.MemFree }},
-	{"mem_available", KiB, Gauge, Moving, kept, func(n *NodeReading) *Opt[uint64] { return &n.MemAvailable }},
-	{"buffers", KiB, Gauge, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.Buffers }},
-	{"cached", KiB, Gauge, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.Cached }},
-	{"sreclaimable", KiB, Gauge, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.SReclaimable }},
-	{"shmem", KiB, Gauge, Moving, kept, func(n *NodeReading) *Opt[uint64] { return &n.Shmem }},
-	{"active", KiB, Gauge, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.Active }},
-	{"inactive", KiB, Gauge, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.Inactive }},
-	{"swap_total", KiB, Gauge, Steady, kept, func(n *NodeReading) *Opt[uint64] { return &n.SwapTotal }},
-	{"swap_free", KiB, Gauge, Steady, kept, func(n *NodeReading) *Opt[uint64] { return &n.SwapFree }},
-	{"net_rx_bytes", Bytes, Counter, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.NetRxBytes }},
-	{"net_tx_bytes", Bytes, Counter, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.NetTxBytes }},
-	{"disk_read_bytes", Bytes, Counter, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.DiskReadBytes }},
-	{"disk_write_bytes", Bytes, Counter, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.DiskWriteBytes }},
-	{"space_total", KiB, Gauge, Steady, derived, func(n *NodeReading) *Opt[uint64] { return &n.SpaceTotal }},
-	{"space_available", KiB, Gauge, Moving, derived, func(n *NodeReading) *Opt[uint64] { return &n.SpaceAvailable }},
-	{"gpus", Count, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUs }},
-	{"gpu_vram_used", KiB, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUVRAMUsed }},
-	{"gpu_utilized", Count, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUUtilized }},
-	{"huge_free", KiB, Gauge, Steady, kept, func(n *NodeReading) *Opt[uint64] { return &n.HugeFree }},
-	{"load1", Hundredths, Gauge, Moving, kept, func(n *NodeReading) *Opt[uint64] { return &n.Load1 }},
-	{"cpu_freq", KHz, Gauge, Moving, kept, func(n *NodeReading) *Opt[uint64] { return &n.CPUFreq }},
+	{"cpus", Count, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.CPUs }},
+	{"processes", Count, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.Processes }},
+	{"mem_total", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.MemTotal }},
+	{"mem_free", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.MemFree }},
+	{"mem_available", KiB, Gauge, kept, func(n *NodeReading) *Opt[uint64] { return &n.MemAvailable }},
+	{"buffers", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.Buffers }},
+	{"cached", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.Cached }},
+	{"sreclaimable", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.SReclaimable }},
+	{"shmem", KiB, Gauge, kept, func(n *NodeReading) *Opt[uint64] { return &n.Shmem }},
+	{"active", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.Active }},
+	{"inactive", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.Inactive }},
+	{"swap_total", KiB, Gauge, kept, func(n *NodeReading) *Opt[uint64] { return &n.SwapTotal }},
+	{"swap_free", KiB, Gauge, kept, func(n *NodeReading) *Opt[uint64] { return &n.SwapFree }},
+	{"net_rx_bytes", Bytes, Counter, derived, func(n *NodeReading) *Opt[uint64] { return &n.NetRxBytes }},
+	{"net_tx_bytes", Bytes, Counter, derived, func(n *NodeReading) *Opt[uint64] { return &n.NetTxBytes }},
+	{"disk_read_bytes", Bytes, Counter, derived, func(n *NodeReading) *Opt[uint64] { return &n.DiskReadBytes }},
+	{"disk_write_bytes", Bytes, Counter, derived, func(n *NodeReading) *Opt[uint64] { return &n.DiskWriteBytes }},
+	{"space_total", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.SpaceTotal }},
+	{"space_available", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.SpaceAvailable }},
+	{"gpus", Count, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUs }},
+	{"gpu_vram_used", KiB, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUVRAMUsed }},
+	{"gpu_utilized", Count, Gauge, derived, func(n *NodeReading) *Opt[uint64] { return &n.GPUUtilized }},
+	{"huge_free", KiB, Gauge, kept, func(n *NodeReading) *Opt[uint64] { return &n.HugeFree }},
+	{"load1", Hundredths, Gauge, kept, func(n *NodeReading) *Opt[uint64] { return &n.Load1 }},
+	{"cpu_freq", KHz, Gauge, kept, func(n *NodeReading) *Opt[uint64] { return &n.CPUFreq }},
 }
 
 // JobFigures are the figures of the job's cgroup.
 var JobFigures = [...]Figure[JobReading, uint64]{
-	{"cpu_usage", Micros, Counter, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.CPUUsage }},
-	{"cpu_user", Micros, Counter, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.CPUUser }},
-	{"cpu_system", Micros, Counter, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.CPUSystem }},
-	{"cpu_throttled", Micros, Counter, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.CPUThrottled }},
-	{"stepd_cpu_usage", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.StepdCPUUsage }},
-	{"mem_current", KiB, Gauge, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.MemCurrent }},
-	{"mem_peak", KiB, Peak, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.MemPeak }},
-	{"mem_limit", KiB, Limit, Steady, derived, func(j *JobReading) *Opt[uint64] { return &j.MemLimit }},
-	{"swap", KiB, Gauge, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.Swap }},
-	{"swap_peak", KiB, Peak, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.SwapPeak }},
-	{"mem_interval_peak", KiB, Gauge, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.MemIntervalPeak }},
-	{"anon", KiB, Gauge, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.Anon }},
-	{"file", KiB, Gauge, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.File }},
-	{"shmem", KiB, Gauge, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.Shmem }},
-	{"kernel", Bytes, Gauge, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.Kernel }},
-	{"slab_reclaimable", Bytes, Gauge, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.SlabReclaimable }},
-	{"active", KiB, Gauge, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.Active }},
-	{"inactive", KiB, Gauge, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.Inactive }},
-	{"page_faults", Count, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.PageFaults }},
-	{"major_faults", Count, Counter, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.MajorFaults }},
-	{"events_high", Count, Counter, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.EventsHigh }},
-	{"events_max", Count, Counter, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.EventsMax }},
-	{"events_oom", Count, Counter, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.EventsOOM }},
-	{"events_oom_kill", Count, Counter, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.EventsOOMKill }},
-	{"pids", Count, Gauge, Steady, derived, func(j *JobReading) *Opt[uint64] { return &j.Pids }},
-	{"threads", Count, Gauge, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.Threads }},
-	{"io_read_bytes", Bytes, Counter, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.IOReadBytes }},
-	{"io_write_bytes", Bytes, Counter, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.IOWriteBytes }},
-	{"cpu_stall_some", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.CPUStallSome }},
-	{"cpu_stall_full", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.CPUStallFull }},
-	{"mem_stall_some", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.MemStallSome }},
-	{"mem_stall_full", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.MemStallFull }},
-	{"io_stall_some", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.IOStallSome }},
-	{"io_stall_full", Micros, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.IOStallFull }},
-	{"suspended", Micros, Counter, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.Suspended }},
-	{"huge_tlb", KiB, Gauge, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.HugeTLB }},
-	{"rdma_handles", Count, Gauge, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.RDMAHandles }},
-	{"rdma_objects", Count, Gauge, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.RDMAObjects }},
-	{"proc_read_bytes", Bytes, Counter, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.ProcReadBytes }},
-	{"proc_write_bytes", Bytes, Counter, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.ProcWriteBytes }},
-	{"voluntary_switches", Count, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.VoluntarySwitches }},
-	{"involuntary_switches", Count, Counter, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.InvoluntarySwitches }},
+	{"cpu_usage", Micros, Counter, derived, func(j *JobReading) *Opt[uint64] { return &j.CPUUsage }},
+	{"cpu_user", Micros, Counter, derived, func(j *JobReading) *Opt[uint64] { return &j.CPUUser }},
+	{"cpu_system", Micros, Counter, derived, func(j *JobReading) *Opt[uint64] { return &j.CPUSystem }},
+	{"cpu_throttled", Micros, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.CPUThrottled }},
+	{"stepd_cpu_usage", Micros, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.StepdCPUUsage }},
+	{"mem_current", KiB, Gauge, derived, func(j *JobReading) *Opt[uint64] { return &j.MemCurrent }},
+	{"mem_peak", KiB, Peak, kept, func(j *JobReading) *Opt[uint64] { return &j.MemPeak }},
+	{"mem_limit", KiB, Limit, derived, func(j *JobReading) *Opt[uint64] { return &j.MemLimit }},
+	{"swap", KiB, Gauge, kept, func(j *JobReading) *Opt[uint64] { return &j.Swap }},
+	{"swap_peak", KiB, Peak, kept, func(j *JobReading) *Opt[uint64] { return &j.SwapPeak }},
+	{"mem_interval_peak", KiB, Gauge, kept, func(j *JobReading) *Opt[uint64] { return &j.MemIntervalPeak }},
+	{"anon", KiB, Gauge, kept, func(j *JobReading) *Opt[uint64] { return &j.Anon }},
+	{"file", KiB, Gauge, derived, func(j *JobReading) *Opt[uint64] { return &j.File }},
+	{"shmem", KiB, Gauge, kept, func(j *JobReading) *Opt[uint64] { return &j.Shmem }},
+	{"kernel", Bytes, Gauge, kept, func(j *JobReading) *Opt[uint64] { return &j.Kernel }},
+	{"slab_reclaimable", Bytes, Gauge, derived, func(j *JobReading) *Opt[uint64] { return &j.SlabReclaimable }},
+	{"active", KiB, Gauge, derived, func(j *JobReading) *Opt[uint64] { return &j.Active }},
+	{"inactive", KiB, Gauge, derived, func(j *JobReading) *Opt[uint64] { return &j.Inactive }},
+	{"page_faults", Count, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.PageFaults }},
+	{"major_faults", Count, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.MajorFaults }},
+	{"events_high", Count, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.EventsHigh }},
+	{"events_max", Count, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.EventsMax }},
+	{"events_oom", Count, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.EventsOOM }},
+	{"events_oom_kill", Count, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.EventsOOMKill }},
+	{"pids", Count, Gauge, derived, func(j *JobReading) *Opt[uint64] { return &j.Pids }},
+	{"threads", Count, Gauge, kept, func(j *JobReading) *Opt[uint64] { return &j.Threads }},
+	{"io_read_bytes", Bytes, Counter, derived, func(j *JobReading) *Opt[uint64] { return &j.IOReadBytes }},
+	{"io_write_bytes", Bytes, Counter, derived, func(j *JobReading) *Opt[uint64] { return &j.IOWriteBytes }},
+	{"cpu_stall_some", Micros, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.CPUStallSome }},
+	{"cpu_stall_full", Micros, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.CPUStallFull }},
+	{"mem_stall_some", Micros, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.MemStallSome }},
+	{"mem_stall_full", Micros, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.MemStallFull }},
+	{"io_stall_some", Micros, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.IOStallSome }},
+	{"io_stall_full", Micros, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.IOStallFull }},
+	{"suspended", Micros, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.Suspended }},
+	{"huge_tlb", KiB, Gauge, kept, func(j *JobReading) *Opt[uint64] { return &j.HugeTLB }},
+	{"rdma_handles", Count, Gauge, kept, func(j *JobReading) *Opt[uint64] { return &j.RDMAHandles }},
+	{"rdma_objects", Count, Gauge, kept, func(j *JobReading) *Opt[uint64] { return &j.RDMAObjects }},
+	{"proc_read_bytes", Bytes, Counter, derived, func(j *JobReading) *Opt[uint64] { return &j.ProcReadBytes }},
+	{"proc_write_bytes", Bytes, Counter, derived, func(j *JobReading) *Opt[uint64] { return &j.ProcWriteBytes }},
+	{"voluntary_switches", Count, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.VoluntarySwitches }},
+	{"involuntary_switches", Count, Counter, kept, func(j *JobReading) *Opt[uint64] { return &j.InvoluntarySwitches }},
 }
 
 // TreeFigures are the figures of a process tree.
 var TreeFigures = [...]Figure[TreeReading, uint64]{
-	{"cpu_user_ticks", Ticks, Counter, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.CPUUserTicks }},
-	{"cpu_system_ticks", Ticks, Counter, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.CPUSystemTicks }},
-	{"children", Count, Gauge, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.Children }},
-	{"rss", KiB, Gauge, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.RSS }},
-	{"pss", KiB, Gauge, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.PSS }},
-	{"read_bytes", Bytes, Counter, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.ReadBytes }},
-	{"write_bytes", Bytes, Counter, TreeOnly, derived, func(t *TreeReading) *Opt[uint64] { return &t.WriteBytes }},
+	{"cpu_user_ticks", Ticks, Counter, derived, func(t *TreeReading) *Opt[uint64] { return &t.CPUUserTicks }},
+	{"cpu_system_ticks", Ticks, Counter, derived, func(t *TreeReading) *Opt[uint64] { return &t.CPUSystemTicks }},
+	{"children", Count, Gauge, derived, func(t *TreeReading) *Opt[uint64] { return &t.Children }},
+	{"rss", KiB, Gauge, derived, func(t *TreeReading) *Opt[uint64] { return &t.RSS }},
+	{"pss", KiB, Gauge, derived, func(t *TreeReading) *Opt[uint64] { return &t.PSS }},
+	{"read_bytes", Bytes, Counter, derived, func(t *TreeReading) *Opt[uint64] { return &t.ReadBytes }},
+	{"write_bytes", Bytes, Counter, derived, func(t *TreeReading) *Opt[uint64] { return &t.WriteBytes }},
 }
 
 // GPUUseFigures are the figures of the GPUs of the job or tree.
 var GPUUseFigures = [...]Figure[GPUUse, uint64]{
-	{"vram_used", KiB, Gauge, GPUOnly, derived, func(u *GPUUse) *Opt[uint64] { return &u.VRAMUsed }},
-	{"utilized", Count, Gauge, GPUOnly, derived, func(u *GPUUse) *Opt[uint64] { return &u.Utilized }},
+	{"vram_used", KiB, Gauge, derived, func(u *GPUUse) *Opt[uint64] { return &u.VRAMUsed }},
+	{"utilized", Count, Gauge, derived, func(u *GPUUse) *Opt[uint64] { return &u.Utilized }},
 }
 
 // NodeGPUUsage and GPUUseUsage are the figures that have fractions: GPUs in use.
 var (
-	NodeGPUUsage = Figure[NodeReading, float64]{"gpu_usage", Count, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[float64] { return &n.GPUUsage }}
-	GPUUseUsage  = Figure[GPUUse, float64]{"usage", Count, Gauge, GPUOnly, derived, func(u *GPUUse) *Opt[float64] { return &u.Usage }}
+	NodeGPUUsage = Figure[NodeReading, float64]{"gpu_usage", Count, Gauge, derived, func(n *NodeReading) *Opt[float64] { return &n.GPUUsage }}
+	GPUUseUsage  = Figure[GPUUse, float64]{"usage", Count, Gauge, derived, func(u *GPUUse) *Opt[float64] { return &u.Usage }}
 )
 
 // carryOver fills the figures of some kinds that are absent in to with the figures of older.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -132,7 +133,9 @@ func (c *coder) node(s *rt.Snapshot) {
 		n.CPU.Set(cpu)
 	}
 	for i := range rt.NodeFigures {
-		if f := &rt.NodeFigures[i]; f.Storage != rt.GPUOnly {
+		f := &rt.NodeFigures[i]
+		isOfGPUs := strings.HasPrefix(f.Name, "gpu") // each tracker reads its own
+		if !isOfGPUs {
 			option(c, f.Field(n))
 		}
 	}

@@ -6,7 +6,6 @@
 // directory. DESIGN.md describes the format, what is synced when, and the invariants that
 // Verify checks.
 //
-// sqlite3(1) opens the files: the view sample has the rates, the view snapshot the counters
-// as they were read. A run that is tracked has its views from the second commit of readings on: in its
-// first seconds there are only the tables.
+// sqlite3(1) opens the files: the view sample has the rates, the table snapshot the counters
+// as they were read.
 package spool

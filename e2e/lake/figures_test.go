@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -53,13 +54,13 @@ func load(n int, hasLists bool) (rt.Run, []rt.Snapshot) {
 		s.Job.Phase = rt.JobPresent
 		s.Node.CPU.Set(rt.CPUTimes{User: uint64(i)*900 + random(90), System: uint64(i) * 10, Idle: uint64(i)*5000 + random(99)})
 		for k := range rt.NodeFigures {
-			if f := &rt.NodeFigures[k]; f.Storage != rt.GPUOnly {
-				set(f.Field(&s.Node), i, k, f.Kind, f.Storage, random)
+			if f := &rt.NodeFigures[k]; !strings.HasPrefix(f.Name, "gpu") {
+				set(f.Field(&s.Node), i, k, f.Kind, f.Derived, random)
 			}
 		}
 		for k := range rt.JobFigures {
 			f := &rt.JobFigures[k]
-			set(f.Field(&s.Job), i, k, f.Kind, f.Storage, random)
+			set(f.Field(&s.Job), i, k, f.Kind, f.Derived, random)
 		}
 		s.Job.MemLimit, s.Job.MemPeak = run.AllocMem, u(run.AllocMem.Or(0)/100*uint64(n*37%97+i/40))
 		if n%10 == 0 {
@@ -78,9 +79,9 @@ func load(n int, hasLists bool) (rt.Run, []rt.Snapshot) {
 }
 
 // set gives a figure a value: a level or a count that moves, or one that seldom changes.
-func set(v *rt.Opt[uint64], i, k int, kind rt.Kind, storage rt.Storage, random func(uint64) uint64) {
+func set(v *rt.Opt[uint64], i, k int, kind rt.Kind, moves bool, random func(uint64) uint64) {
 	switch {
-	case storage == rt.Steady:
+	case !moves && kind != rt.Counter:
 		v.Set(uint64(k) << 20)
 	case kind == rt.Counter:
 		v.Set(uint64(i)*uint64(1000*(k+1)) + random(1000))

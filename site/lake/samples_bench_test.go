@@ -52,7 +52,7 @@ func change(s *rt.Snapshot, i uint64) {
 	for k, f := range rt.JobFigures {
 		if k < 28 {
 			v := uint64(1 << 30)
-			if f.Storage == rt.Moving {
+			if f.Derived || f.Kind == rt.Counter {
 				v = i*917*uint64(k) + (i*i*2654435761)>>40
 			}
 			f.Field(&s.Job).Set(v)
