@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -239,12 +238,6 @@ func (c *conn) prepare(sql string) (*stmt, error) {
 	st.args = named(make([]driver.Value, st.s.NumInput()))
 	c.stmts = append(c.stmts, st)
 	return st, nil
-}
-
-// finalize closes a statement before its connection.
-func (c *conn) finalize(s *stmt) {
-	c.stmts = slices.DeleteFunc(c.stmts, func(other *stmt) bool { return other == s })
-	s.s.Close() // its errors were returned when it ran
 }
 
 func (s *stmt) run() error {

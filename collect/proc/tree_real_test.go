@@ -3,7 +3,6 @@ package proc
 import (
 	"bufio"
 	"io"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -83,9 +82,4 @@ func TestTreeOfNewProcesses(t *testing.T) {
 		}
 	}
 	run("kill " + strings.Join(list, " ") + "; wait; echo")
-}
-
-func exists(pid int) bool {
-	_, err := os.Stat("/proc/" + strconv.Itoa(pid))
-	return err == nil
 }

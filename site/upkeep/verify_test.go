@@ -37,7 +37,7 @@ func newStore(t *testing.T) *store {
 	return openStore(t, t.TempDir())
 }
 
-// copied returns a copy of a site that nobody changes.
+// copied returns a copy of a site that no process changes.
 func (s *store) copied(t *testing.T) *store {
 	t.Helper()
 	if err := s.Wipe(t.Context()); err != nil { // all is in the file of the database
