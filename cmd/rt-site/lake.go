@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -265,16 +264,12 @@ func damaged(err error) error {
 // object that it names is not there.
 func (d *decoder) open(ctx context.Context, id string) (io.ReadCloser, error) {
 	for absent := ""; ; {
-		o, err := d.recordOf(ctx, id)
+		o, err := d.st.registry.RecordOf(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if o.Stored == "" {
-			body, err := d.st.registry.Body(ctx, id, o.Name)
-			return io.NopCloser(bytes.NewReader(body)), err
-		}
-		body, err := d.st.objects.Get(ctx, o.Stored)
-		isAbsent := errors.Is(err, site.ErrNotFound)
+		body, err := d.st.registry.OpenObject(ctx, d.st.objects, o)
+		isAbsent := errors.Is(err, site.ErrNotFound) && o.Stored != ""
 		if isAbsent && o.Stored == absent {
 			return nil, fmt.Errorf("%w: %v; the next pass tries it again; if this repeats, rt-site verify says what to do", lake.ErrAbsent, err)
 		}
@@ -283,20 +278,6 @@ func (d *decoder) open(ctx context.Context, id string) (io.ReadCloser, error) {
 		}
 		absent = o.Stored // once more: a new record may have replaced it meanwhile
 	}
-}
-
-// recordOf returns the object of the record of a run, or site.ErrNotFound.
-func (d *decoder) recordOf(ctx context.Context, id string) (site.Object, error) {
-	list, err := d.st.registry.Objects(ctx, id)
-	if err != nil {
-		return site.Object{}, err
-	}
-	for _, o := range list {
-		if o.Class == site.ClassRecord {
-			return o, nil
-		}
-	}
-	return site.Object{}, fmt.Errorf("the record of run %s: %w", id, site.ErrNotFound)
 }
 
 // export writes the runs of a job to a directory.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
+	"github.com/resource-tracker/rt/site/slots"
 )
 
 // repeated is the gzip of n equal bytes.
@@ -117,7 +118,7 @@ func TestTooLargeFinishes(t *testing.T) {
 func TestTooManyRows(t *testing.T) {
 	rows := func(n int) error {
 		newlines := repeated(t, '\n', 1+n) // with the header
-		return inspect(turn{t.Context(), "a", newSlots(1, 1)}, bytes.NewReader(newlines), maxInflated, io.Discard, &site.Object{})
+		return inspect(turn{t.Context(), "a", slots.New(1, 1)}, bytes.NewReader(newlines), maxInflated, io.Discard, &site.Object{})
 	}
 	if err := rows(maxRows); err != nil {
 		t.Error(err)
@@ -280,7 +281,7 @@ func TestABodyThatWaitsForSpaceIsNotSlow(t *testing.T) {
 		go func() { ended <- Serve(t.Context(), ln, s, time.Second, nil) }()
 		var give []func()
 		for i := range maxSpool / maxTokenSpool {
-			give = append(give, s.limits.spool.takeUnits(t.Context(), fmt.Sprint(i), maxTokenSpool))
+			give = append(give, s.limits.spool.TakeUnits(t.Context(), fmt.Sprint(i), maxTokenSpool))
 		}
 		body := `{"job_name":"` + strings.Repeat("x", 100<<10) + `"}`
 		c := ln.send(t, fmt.Sprintf("POST /runs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", token, len(body)))

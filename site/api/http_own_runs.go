@@ -247,19 +247,10 @@ func (s *Server) data(w http.ResponseWriter, t turn, id string) error {
 	return nil
 }
 
-// open opens the bytes of an object.
-func (s *Server) open(ctx context.Context, o site.Object) (io.ReadCloser, error) {
-	if o.Stored != "" {
-		return s.conf.Objects.Get(ctx, o.Stored)
-	}
-	content, err := s.conf.Registry.Body(ctx, o.RunID, o.Name)
-	return io.NopCloser(bytes.NewReader(content)), err
-}
-
 // copyCSV writes an object's lines, the first one only with header. It decompresses in steps of
 // a turn.
 func (s *Server) copyCSV(w io.Writer, t turn, o site.Object, header bool) error {
-	f, err := s.open(t.ctx, o)
+	f, err := s.conf.Registry.OpenObject(t.ctx, s.conf.Objects, o)
 	if err != nil {
 		return err
 	}

@@ -142,24 +142,21 @@ func (s *Server) readRecord(w http.ResponseWriter, r *http.Request, q reading, i
 
 // openRecord opens the complete record of a run.
 func (s *Server) openRecord(q reading, id string) (site.Object, io.ReadCloser, error) {
-	objects, err := s.conf.Registry.Objects(q.ctx, id)
+	o, err := s.conf.Registry.RecordOf(q.ctx, id)
+	if errors.Is(err, site.ErrNotFound) {
+		return o, nil, refuse(http.StatusNotFound, "the run has no complete record")
+	}
 	if err != nil {
-		return site.Object{}, nil, err
+		return o, nil, err
 	}
-	for _, o := range objects {
-		if o.Class != site.ClassRecord {
-			continue
-		}
-		if o.Stored != "" {
-			content, err := s.conf.Objects.Get(q.ctx, o.Stored)
-			return o, content, err
-		}
-		content, err := s.conf.Registry.Body(q.ctx, id, o.Name)
-		sum := sha256.Sum256(content)
-		if err == nil && hex.EncodeToString(sum[:]) != o.SHA256 {
-			err = site.ErrNotFound // it was replaced
-		}
-		return o, io.NopCloser(bytes.NewReader(content)), err
+	if o.Stored != "" {
+		content, err := s.conf.Objects.Get(q.ctx, o.Stored)
+		return o, content, err
 	}
-	return site.Object{}, nil, refuse(http.StatusNotFound, "the run has no complete record")
+	content, err := s.conf.Registry.Body(q.ctx, id, o.Name)
+	sum := sha256.Sum256(content)
+	if err == nil && hex.EncodeToString(sum[:]) != o.SHA256 {
+		err = site.ErrNotFound // it was replaced
+	}
+	return o, io.NopCloser(bytes.NewReader(content)), err
 }

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/resource-tracker/rt/site/slots"
 )
 
 // maxWait is how long a request waits for each of the resources that it needs.
@@ -25,12 +27,12 @@ type limits struct {
 	rate  *pace // requests of an address
 	bytes *pace // bytes of the bodies of a token
 
-	open  *slots // requests of a token, from the header to the end of the answer
-	reads *slots // requests that return runs or data
-	spool *slots // KiB of bodies in temporary files
-	large *slots // the same, of bodies above mediumBody
-	work  *slots // units of work of requests that have a complete body, see workUnit
-	cpu   *slots // steps of some milliseconds that need a processor, see turn
+	open  *slots.Slots // requests of a token, from the header to the end of the answer
+	reads *slots.Slots // requests that return runs or data
+	spool *slots.Slots // KiB of bodies in temporary files
+	large *slots.Slots // the same, of bodies above mediumBody
+	work  *slots.Slots // units of work of requests that have a complete body, see workUnit
+	cpu   *slots.Slots // steps of some milliseconds that need a processor, see turn
 }
 
 const (
@@ -53,21 +55,21 @@ func newLimits(c Config) *limits {
 	return &limits{
 		rate:  newPace(c.ClientRate, burst),
 		bytes: newPace(float64(c.TokenRate), burstSeconds*float64(c.TokenRate)),
-		open:  newSlots(1<<30, 4*c.MaxRequests),
-		reads: newSlots(maxReads, maxTokenReads),
-		spool: newSlots(maxSpool, maxTokenSpool),
-		large: newSlots(maxLarge, maxTokenLarge),
-		work:  newSlots(c.MaxRequests, max(1, c.MaxRequests/4)),
-		cpu:   newSlots(cores, cores/2),
+		open:  slots.New(1<<30, 4*c.MaxRequests),
+		reads: slots.New(maxReads, maxTokenReads),
+		spool: slots.New(maxSpool, maxTokenSpool),
+		large: slots.New(maxLarge, maxTokenLarge),
+		work:  slots.New(c.MaxRequests, max(1, c.MaxRequests/4)),
+		cpu:   slots.New(cores, cores/2),
 	}
 }
 
 // takeUnits takes units of a resource for a client. If they are not free within maxWait, it returns a
 // problem with status 503 and HeaderUndone.
-func takeUnits(ctx context.Context, from *slots, client string, units int) (give func(), err error) {
+func takeUnits(ctx context.Context, from *slots.Slots, client string, units int) (give func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	if give := from.takeUnits(ctx, client, units); give != nil {
+	if give := from.TakeUnits(ctx, client, units); give != nil {
 		return give, nil
 	}
 	return nil, &problem{
@@ -81,12 +83,12 @@ func takeUnits(ctx context.Context, from *slots, client string, units int) (give
 type turn struct {
 	ctx    context.Context
 	client string
-	cpu    *slots
+	cpu    *slots.Slots
 }
 
 // do runs a step of some milliseconds. f must not wait for anything.
 func (t turn) do(f func()) error {
-	give := t.cpu.takeUnits(t.ctx, t.client, 1)
+	give := t.cpu.TakeUnits(t.ctx, t.client, 1)
 	if give == nil {
 		return t.ctx.Err()
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,7 +51,7 @@ func TestAClientWithTooManyRequestsIsRefused(t *testing.T) {
 func TestRequestsWaitForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, Config{MaxRequests: 1})
-		give := s.limits.work.takeUnits(t.Context(), "other", 1)
+		give := s.limits.work.TakeUnits(t.Context(), "other", 1)
 		r := httptest.NewRequest("POST", "/runs", strings.NewReader("{}"))
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
@@ -63,52 +61,11 @@ func TestRequestsWaitForAPlace(t *testing.T) {
 		}
 		go func() { time.Sleep(maxWait / 2); give() }()
 		register(t, s)
-		s.limits.work.takeUnits(t.Context(), "other", 1)
+		s.limits.work.TakeUnits(t.Context(), "other", 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if s.limits.work.takeUnits(ctx, "another", 1) != nil {
+		if s.limits.work.TakeUnits(ctx, "another", 1) != nil {
 			t.Error("a place where there is none")
-		}
-	})
-}
-
-// TestSlotsAreShared: a client that uses its share waits, and delays no other client.
-func TestSlotsAreShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(4, 2)
-		var order []string
-		var mu sync.Mutex
-		ask := func(name, client string, units int) {
-			go func() {
-				give := s.takeUnits(t.Context(), client, units)
-				mu.Lock()
-				order = append(order, name)
-				mu.Unlock()
-				time.Sleep(time.Second)
-				give()
-				give() // a second time is no change
-			}()
-			synctest.Wait()
-		}
-		for _, r := range []struct {
-			name, client string
-			units        int
-		}{
-			{"a1", "a", 1}, {"a2, more than its share", "a", 99}, {"a3, behind a2", "a", 1}, {"b1", "b", 1}, {"b2", "b", 1},
-			{"c1", "c", 1}, {"d2, no room", "d", 2}, {"e1, behind d2", "e", 1},
-		} {
-			ask(r.name, r.client, r.units)
-		}
-		for range 4 {
-			time.Sleep(time.Second)
-			synctest.Wait()
-		}
-		want := []string{"a1", "b1", "b2", "c1", "a2, more than its share", "d2, no room", "a3, behind a2", "e1, behind d2"}
-		if !slices.Equal(order[:4], want[:4]) || len(order) != len(want) || slices.Index(order, "a3, behind a2") < slices.Index(order, "a2, more than its share") {
-			t.Errorf("%q", order)
-		}
-		if s.used != 0 || len(s.queue) != 0 || len(s.clients) != 0 {
-			t.Errorf("%d in use, %d wait, %d clients", s.used, len(s.queue), len(s.clients))
 		}
 	})
 }
@@ -123,7 +80,7 @@ func TestViewsTakeTurns(t *testing.T) {
 		}
 		owner := s.keys.owner(Token{Hash: HashToken(token)})
 		for _, path := range []string{"/runs", "/runs/" + id, "/runs/" + id + "/data"} {
-			give := s.limits.cpu.takeUnits(t.Context(), owner, 1<<20) // the share of this client
+			give := s.limits.cpu.TakeUnits(t.Context(), owner, 1<<20) // the share of this client
 			answered := make(chan int, 1)
 			go func() {
 				status, _ := api(t, s, "GET", path, "")
@@ -160,7 +117,7 @@ func TestCloseWaitsForRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, ends := range []bool{true, false} {
 			s := newServer(t, Config{})
-			leave := s.limits.open.takeUnits(t.Context(), "a", 1)
+			leave := s.limits.open.TakeUnits(t.Context(), "a", 1)
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close() }()
 			synctest.Wait()
@@ -187,7 +144,7 @@ func TestLimitsOfAllTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, Config{})
 		for i := range maxLarge / maxTokenLarge {
-			s.limits.large.takeUnits(t.Context(), strconv.Itoa(i), maxTokenLarge)
+			s.limits.large.TakeUnits(t.Context(), strconv.Itoa(i), maxTokenLarge)
 		}
 		g := register(t, s)
 		body := `{"run_status":"finished","data_source":"inline","data_csv":"` + strings.Repeat("x", mediumBody) + `"}`
@@ -202,7 +159,7 @@ func TestLimitsOfAllTokens(t *testing.T) {
 			t.Errorf("a read: %d", status)
 		}
 		for i := range maxReads {
-			s.limits.reads.takeUnits(t.Context(), strconv.Itoa(i), 1)
+			s.limits.reads.TakeUnits(t.Context(), strconv.Itoa(i), 1)
 		}
 		if status, _ := api(t, s, "GET", "/runs", ""); status != http.StatusServiceUnavailable {
 			t.Errorf("one read more than the limit: %d", status)

@@ -111,25 +111,13 @@ func (s *Server) removeUnused(ctx context.Context, before time.Time) (removed in
 	if _, _, err := s.marker.check(ctx); err != nil {
 		return 0, fmt.Errorf("look for objects that no run names: %w", err)
 	}
-	run := ""
-	var named map[string]bool // the objects of this run
-	for o, err := range s.conf.Objects.List(ctx, "") {
+	for o, err := range s.conf.Registry.UnnamedObjects(ctx, s.conf.Objects, before) {
 		if err != nil {
-			return removed, fmt.Errorf("look for objects that no run names: %w", err)
+			return removed, err
 		}
 		id, _, _ := strings.Cut(o.Name, "/")
-		if !nameOfRun.MatchString(id) || !o.Modified.Before(before) {
-			continue // not an object of ours, or that of a request in progress
-		}
-		if id != run {
-			named, err = s.namedBy(ctx, id)
-			if err != nil {
-				return removed, fmt.Errorf("look for objects that no run names: %w", err)
-			}
-			run = id
-		}
-		if named[o.Name] {
-			continue
+		if !nameOfRun.MatchString(id) {
+			continue // not an object of ours
 		}
 		if err := s.remove(ctx, o.Name); err != nil {
 			return removed, fmt.Errorf("remove an object that no run names: %w", err)
@@ -144,14 +132,4 @@ func (s *Server) remove(ctx context.Context, stored string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	return s.conf.Objects.Delete(ctx, stored)
-}
-
-// namedBy returns the names in the object store that a run has.
-func (s *Server) namedBy(ctx context.Context, id string) (map[string]bool, error) {
-	objects, err := s.conf.Registry.Objects(ctx, id)
-	named := map[string]bool{}
-	for _, o := range objects {
-		named[o.Stored] = true
-	}
-	return named, err
 }

@@ -96,7 +96,7 @@ var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
-	if !s.limits.open.end(ctx) {
+	if !s.limits.open.End(ctx) {
 		return fmt.Errorf("requests are still in progress %s after the end", maxWait)
 	}
 	return nil

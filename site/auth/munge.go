@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os/exec"
 	"os/user"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/slots"
 )
 
 // mungeTime is how long unmunge may take.
@@ -35,22 +37,33 @@ const outputMax = 128 << 10
 // are expired, from the future, used before or sealed with another key.
 type Munge struct {
 	program string
-	socket  string // of munged; empty: its default
-	turns   chan struct{}
-	ofOne   addressTurns
+	socket  string          // of munged; empty: its default
+	turns   *slots.Slots    // by address
 	names   *lookup[string] // of users, by UID
 }
 
 // NewMunge returns the decoder that runs a program with the socket of munged, by default the one that it
 // is compiled with.
 func NewMunge(program, socket string) *Munge {
-	return &Munge{program: program, socket: socket, turns: make(chan struct{}, mungeMax), names: newLookup(func(uid string) (string, error) {
+	return &Munge{program: program, socket: socket, turns: slots.New(mungeMax, mungeMaxOfAddress), names: newLookup(func(uid string) (string, error) {
 		u, err := user.LookupId(uid)
 		if err != nil {
 			return "", err
 		}
 		return u.Username, nil
 	})}
+}
+
+// turn waits until unmunge may run for a request of an address. The caller calls leave after it.
+func (m *Munge) turn(ctx context.Context, remote string) (leave func(), err error) {
+	if address, err := netip.ParseAddrPort(remote); err == nil {
+		remote = address.Addr().Unmap().String()
+	}
+	leave = m.turns.TakeUnits(ctx, remote, 1)
+	if leave == nil {
+		return nil, fmt.Errorf("%w: %d MUNGE credentials are being decoded, %d of them for one address", site.ErrBusy, mungeMax, mungeMaxOfAddress)
+	}
+	return leave, nil
 }
 
 // MungePayload is the payload of the credential of a request. It binds the credential to the request: a

@@ -1,9 +1,13 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
+	"iter"
+	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -194,6 +198,64 @@ func scanObject(scan scanFunc) (o site.Object, err error) {
 		o.Signed = moment(signed)
 	}
 	return o, err
+}
+
+// OpenObject opens the bytes of an object, in the registry or in the object store.
+func (r *Registry) OpenObject(ctx context.Context, store site.ObjectStore, o site.Object) (io.ReadCloser, error) {
+	if o.Stored != "" {
+		return store.Get(ctx, o.Stored)
+	}
+	body, err := r.Body(ctx, o.RunID, o.Name)
+	return io.NopCloser(bytes.NewReader(body)), err
+}
+
+// RecordOf returns the object with the complete record of a run, or site.ErrNotFound.
+func (r *Registry) RecordOf(ctx context.Context, runID string) (site.Object, error) {
+	objects, err := r.Objects(ctx, runID)
+	if err != nil {
+		return site.Object{}, err
+	}
+	for _, o := range objects {
+		if o.Class == site.ClassRecord {
+			return o, nil
+		}
+	}
+	return site.Object{}, fmt.Errorf("the record of run %s: %w", runID, site.ErrNotFound)
+}
+
+// UnnamedObjects yields the objects in the object store below the name of a run that are older than a time, and that
+// no row names.
+func (r *Registry) UnnamedObjects(ctx context.Context, store site.ObjectStore, before time.Time) iter.Seq2[site.Stored, error] {
+	return func(yield func(site.Stored, error) bool) {
+		run := ""
+		var named map[string]bool // the objects of this run
+		for o, err := range store.List(ctx, "") {
+			id, _, isBelow := strings.Cut(o.Name, "/")
+			isCandidate := isBelow && o.Modified.Before(before)
+			if err == nil && isCandidate && id != run {
+				named, err = r.storedNames(ctx, id)
+				run = id
+			}
+			if err != nil {
+				yield(o, fmt.Errorf("look for objects that no run names: %w", err))
+				return
+			}
+			isUnnamed := isCandidate && !named[o.Name]
+			if isUnnamed && !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// storedNames returns the names in the object store that a run has.
+func (r *Registry) storedNames(ctx context.Context, runID string) (map[string]bool, error) {
+	objects, err := r.Objects(ctx, runID)
+	names := map[string]bool{}
+	for _, o := range objects {
+		names[o.Stored] = true
+	}
+	return names, err
 }
 
 // Body returns the bytes of an object that the registry holds. For an object in the object store

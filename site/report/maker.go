@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/slots"
 )
 
 // The limits of one report.
@@ -53,12 +55,13 @@ type Maker struct {
 	Temp    string // directory of temporary files; empty: the system's
 	Policy  string // the Content-Security-Policy of the pages
 
-	turns *turns
+	front *slots.Slots // one place for each reader, whose other requests wait before it
+	turn  *slots.Slots // the one report that is made
 }
 
 // New returns a Maker, and removes what an earlier process has left in the directory of temporary files.
 func New(m Maker) *Maker {
-	m.turns = newTurns()
+	m.front, m.turn = slots.New(math.MaxInt, 1), slots.New(1, 1)
 	if m.Temp == "" {
 		m.Temp = os.TempDir()
 	}
@@ -136,15 +139,24 @@ func (m *Maker) write(ctx context.Context, w io.Writer, form string, r site.Repo
 	return m.run(ctx, w, dir)
 }
 
-// takeTurn waits until the report can be made, at most maxWait, and then returns site.ErrBusy.
+// takeTurn waits until the report can be made, at most maxWait, and then returns site.ErrBusy. Of each reader only one
+// request waits for it: a reader with many connections does not delay the others by all of them.
 func (m *Maker) takeTurn(ctx context.Context, r site.Report) (end func(), err error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, maxWait, site.ErrBusy)
 	defer cancel()
-	end, err = m.turns.takeTurn(waiting, r.Reader)
-	if err != nil {
+	leave := m.front.TakeUnits(waiting, r.Reader, 1)
+	if leave == nil {
 		return nil, context.Cause(waiting)
 	}
-	return end, nil
+	done := m.turn.TakeUnits(waiting, r.Reader, 1)
+	if done == nil {
+		leave()
+		return nil, context.Cause(waiting)
+	}
+	return func() {
+		done()
+		leave()
+	}, nil
 }
 
 // prepare puts what Load reads into a directory.

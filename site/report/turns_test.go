@@ -43,9 +43,6 @@ func TestMakerSharesTurnsByReader(t *testing.T) {
 		if want := []string{"greedy", "other", "greedy", "greedy", "greedy"}; !slices.Equal(order, want) {
 			t.Errorf("the order is %q, want %q", order, want)
 		}
-		if len(m.turns.readers) != 0 {
-			t.Errorf("%d readers are not forgotten", len(m.turns.readers))
-		}
 	})
 }
 

@@ -228,7 +228,7 @@ func (f *Forgetter) rewrite(ctx context.Context, run site.Run, objects []site.Ob
 }
 
 func (f *Forgetter) read(ctx context.Context, o site.Object) ([]byte, error) {
-	r, err := open(ctx, f.Registry, f.Objects, o)
+	r, err := f.Registry.OpenObject(ctx, f.Objects, o)
 	if err != nil {
 		return nil, err
 	}

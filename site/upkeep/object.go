@@ -17,7 +17,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
-	"github.com/resource-tracker/rt/site/registry"
 )
 
 // errUnread means that the bytes of an object could not be read to their end. That need not be damage: the
@@ -46,7 +45,7 @@ func (c *check) object(ctx context.Context, run site.Run, o site.Object) (proble
 
 // try reads an object once.
 func (c *check) try(ctx context.Context, run site.Run, o site.Object) (problem string, err error) {
-	f, err := open(ctx, c.Registry, c.Verifier.Objects, o)
+	f, err := c.Registry.OpenObject(ctx, c.Verifier.Objects, o)
 	if errors.Is(err, site.ErrNotFound) {
 		return "it is missing", nil
 	}
@@ -84,15 +83,6 @@ func (c *check) try(ctx context.Context, run site.Run, o site.Object) (problem s
 		return "its bytes are not those that were stored: the SHA-256 differs", nil
 	}
 	return problem, nil
-}
-
-// open opens the bytes of an object.
-func open(ctx context.Context, r *registry.Registry, s site.ObjectStore, o site.Object) (io.ReadCloser, error) {
-	if o.Stored != "" {
-		return s.Get(ctx, o.Stored)
-	}
-	body, err := r.Body(ctx, o.RunID, o.Name)
-	return io.NopCloser(bytes.NewReader(body)), err
 }
 
 // record checks the complete record of a run.

@@ -268,30 +268,12 @@ func missing(s state) (names []string) {
 
 // unnamed counts the objects that are older than a time and that no run names.
 func (c *check) unnamed(ctx context.Context, before time.Time) error {
-	run := ""
-	var named map[string]bool // the objects of this run
-	for o, err := range c.Verifier.Objects.List(ctx, "") {
+	for o, err := range c.Registry.UnnamedObjects(ctx, c.Verifier.Objects, before) {
 		if err != nil {
 			return err
 		}
-		id, _, isObject := strings.Cut(o.Name, "/")
-		if !isObject || !o.Modified.Before(before) {
-			continue
-		}
-		if id != run {
-			objects, err := c.Registry.Objects(ctx, id)
-			if err != nil {
-				return fmt.Errorf("look for objects that no run names: %w", err)
-			}
-			run, named = id, map[string]bool{}
-			for _, o := range objects {
-				named[o.Stored] = true
-			}
-		}
-		if !named[o.Name] {
-			c.Unnamed++
-			c.UnnamedBytes += o.Bytes
-		}
+		c.Unnamed++
+		c.UnnamedBytes += o.Bytes
 	}
 	return nil
 }

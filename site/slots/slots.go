@@ -1,4 +1,5 @@
-package api
+// Package slots shares what a service has few of between its clients.
+package slots
 
 import (
 	"context"
@@ -6,10 +7,10 @@ import (
 	"sync"
 )
 
-// slots shares a resource between clients: at most total units are in use at the same time,
+// Slots shares a resource between clients: at most total units are in use at the same time,
 // and at most each of them by one client. Requests of a client that has its share wait, and
 // requests of other clients pass them; otherwise the order is that of arrival.
-type slots struct {
+type Slots struct {
 	total, each int
 
 	mu      sync.Mutex
@@ -17,7 +18,7 @@ type slots struct {
 	clients map[string]*share
 	queue   []*waiter
 	scan    uint64        // number of the current scan of the queue
-	drained chan struct{} // closed when no unit is in use after end; nil before
+	drained chan struct{} // closed when no unit is in use after End; nil before
 }
 
 // share is what one client uses. It exists while the client uses something or waits.
@@ -32,14 +33,15 @@ type waiter struct {
 	ready  chan struct{} // closed when the units are taken
 }
 
-func newSlots(total, each int) *slots {
-	return &slots{total: total, each: each, clients: map[string]*share{}}
+// New returns slots with a number of units for all clients, and a number for each of them.
+func New(total, each int) *Slots {
+	return &Slots{total: total, each: each, clients: map[string]*share{}}
 }
 
-// takeUnits takes units for a client, at most its share, and waits for them until the context ends.
+// TakeUnits takes units for a client, at most its share, and waits for them until the context ends.
 // It returns the function that gives them back, which may be called more than once; nil if the
 // context ended first.
-func (s *slots) takeUnits(ctx context.Context, client string, units int) (give func()) {
+func (s *Slots) TakeUnits(ctx context.Context, client string, units int) (give func()) {
 	w := &waiter{client: client, units: max(1, min(units, s.each)), ready: make(chan struct{})}
 	s.mu.Lock()
 	c := s.clients[client]
@@ -76,7 +78,7 @@ func (s *slots) takeUnits(ctx context.Context, client string, units int) (give f
 	return nil
 }
 
-func (s *slots) give(w *waiter) {
+func (s *Slots) give(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.clients[w.client]
@@ -87,7 +89,7 @@ func (s *slots) give(w *waiter) {
 }
 
 // grant gives free units to those that wait, in their order.
-func (s *slots) grant() {
+func (s *Slots) grant() {
 	if s.drained != nil && s.used == 0 {
 		close(s.drained)
 		s.drained = nil
@@ -116,15 +118,15 @@ func (s *slots) grant() {
 	s.queue = kept
 }
 
-func (s *slots) forget(client string, c *share) {
+func (s *Slots) forget(client string, c *share) {
 	if c.used == 0 && c.waiting == 0 {
 		delete(s.clients, client)
 	}
 }
 
-// end lets no request take units from now on, and waits until all units are given back; it
+// End lets no request take units from now on, and waits until all units are given back; it
 // returns false if the context ends first.
-func (s *slots) end(ctx context.Context) bool {
+func (s *Slots) End(ctx context.Context) bool {
 	drained := make(chan struct{})
 	s.mu.Lock()
 	s.total = 0
