@@ -1,5 +1,5 @@
-// Package tui is what the full screens of rt-spool share: the program on the terminal,
-// the keys and their help, the prompt and the cursor of a list.
+// Package tui is what the full screens of rt-spool share. It has the program on the terminal, the
+// keys and their help, the prompt and the cursor of a list.
 package tui
 
 import (
@@ -133,8 +133,8 @@ type Cursor struct {
 	Top int // first row on the screen
 }
 
-// Move applies a key to the cursor in a list of n rows with page rows on the screen,
-// and reports whether the key moves cursors.
+// Move applies a key to the cursor in a list of n rows with page rows on the screen. It reports
+// whether the key moves cursors.
 func (c *Cursor) Move(k Key, n, page int) bool {
 	switch {
 	case k.Is(up):

@@ -13,7 +13,7 @@ import (
 	"github.com/resource-tracker/rt/format/ftdc"
 )
 
-// ftdcSample is ten minutes of four metrics, one of which starts halfway.
+// ftdcSample is ten minutes of four metrics; one metric starts halfway.
 func ftdcSample(t *testing.T) []byte {
 	var file bytes.Buffer
 	enc := ftdc.NewEncoder(&file)

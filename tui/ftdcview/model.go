@@ -66,7 +66,7 @@ func (m *model) load() tea.Cmd {
 			}
 			some := view
 			some.match = regexp.MustCompile("^(?:" + strings.Join(names, "|") + ")$")
-			l.drawn, _ = some.series(l.sum, width-axisWidth) // its error is that of Summarize
+			l.drawn, _ = some.series(l.sum, width-axisWidth) // Summarize returns the same error
 		}
 		return l
 	}
@@ -156,7 +156,7 @@ func (m *model) typeKey(k tea.KeyPressMsg) tea.Cmd {
 	return m.load()
 }
 
-// The keys next to those of all screens.
+// The keys of this screen only.
 var (
 	markKey    = tui.Bind("space", "mark", "space")
 	rateKey    = tui.Bind("r", "rate", "r")

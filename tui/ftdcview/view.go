@@ -99,9 +99,9 @@ func (v *View) setRange(from, to string) error {
 	return nil
 }
 
-// momentOf parses a duration after the first reading or before the last, a local time, or
-// a time of the day: on the day of the first reading, or on the next day if only that is
-// within the readings.
+// momentOf parses a duration after the first reading or before the last, a local time, or a time of
+// the day. The day is the day of the first reading, or the next day if only that is within the
+// readings.
 func momentOf(text string, whole *Summary) (int64, bool) {
 	if d, err := time.ParseDuration(text); err == nil {
 		if strings.HasPrefix(text, "-") {

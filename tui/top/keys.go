@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt/tui"
 )
 
-// The keys next to those of all screens.
+// The keys of this screen only.
 var (
 	helpKey     = tui.Bind("?", "help", "?", "h", "f1")
 	redrawKey   = tui.Bind("", "", "ctrl+l")
@@ -283,8 +283,8 @@ func (d *Detail) momentOf(text string, zone *time.Location) (time.Duration, erro
 	return at, err
 }
 
-// parseMoment parses seconds after the first reading, a duration such as 1m30s, or a time
-// of the day, on the day of the first reading or the next.
+// parseMoment parses seconds after the first reading, a duration such as 1m30s, or a time of the
+// day. The day is the day of the first reading or the next.
 func parseMoment(text string, first time.Time) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {

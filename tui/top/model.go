@@ -14,7 +14,7 @@ import (
 type pace int
 
 const (
-	following pace = iota // it is that of the last reading
+	following pace = iota // it shows the last reading
 	still                 // it stays
 	playing               // it passes through the run in real time
 )
@@ -197,8 +197,8 @@ func (m *model) program() *Program {
 	return m.frame.Program
 }
 
-// titles returns the titles of all pages: of a run also those of its program, if it has
-// broadcast frames.
+// titles returns the titles of all pages. If the program of a run has broadcast frames, its pages
+// are there too.
 func (m *model) titles() (out []string) {
 	d := m.detail()
 	if m.open != "" {

@@ -86,8 +86,8 @@ func (p *page) write(out *strings.Builder, columns int) {
 	}
 }
 
-// Document returns the data of Print as a document for package json: an array of runs, of which the
-// open one has its pages, or one object for a program.
+// Document returns the data of Print as a document for package json. It is an array of runs, where
+// the open run has its pages, or one object for a program.
 func Document(ctx context.Context, src Source, o Options) (f *Frame, doc any, err error) {
 	o = o.withDefaults()
 	f, err = src.Read(ctx, o.wanted())

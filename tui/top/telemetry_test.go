@@ -16,8 +16,8 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// sampleLine is line i, half a second after the one before: four workers on two
-// hosts, of which 0 sends to all others and 1 reports no figures of its process.
+// sampleLine is line i, half a second after the line before. There are four workers on two hosts: 0
+// sends to all others, and 1 reports no figures of its process.
 func sampleLine(t *testing.T, i uint64) []byte {
 	t.Helper()
 	e := gempba.Envelope{
@@ -202,8 +202,7 @@ func TestOnceOfTelemetry(t *testing.T) {
 	})
 }
 
-// A run that has kept the frames of its program shows them, as they were at the
-// moment.
+// A run that has kept the frames of its program shows the frames of the moment.
 func TestFramesOfARun(t *testing.T) {
 	dir := t.TempDir()
 	path, w := sampleFile(t, dir, 12, 1, false)

@@ -43,8 +43,8 @@ type Wanted struct {
 	Wait bool          // for all files; else a Frame may have Pending
 }
 
-// Source reads what is shown. One goroutine at a time calls it, and it never changes what
-// it has returned.
+// Source reads what is shown. One goroutine at a time calls it. It never changes what it has
+// returned.
 type Source interface {
 	Read(ctx context.Context, wanted Wanted) (*Frame, error)
 }

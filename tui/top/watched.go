@@ -169,8 +169,8 @@ func share(part, whole rt.Opt[float64]) rt.Opt[float64] {
 	return rt.Some(p / w * 100)
 }
 
-// figures computes those of the interval that cur ends. prev is nil for the first
-// reading, which has only gauges.
+// figures computes the figures of the interval that cur ends. prev is nil for the first reading,
+// which has only gauges.
 func figures(prev, cur *rt.Snapshot) Figures {
 	f := Figures{Read: rt.Some(time.Unix(0, cur.Wall).UTC())}
 	p := rt.DeriveProcess(prev, cur)
