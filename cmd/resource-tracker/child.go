@@ -17,9 +17,9 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// child is the command that we run. It leads a process group of its own, so that each
-// signal reaches its processes once: we forward those of our group, for example Ctrl-C until
-// the command has the terminal.
+// child is the command that we run. It leads a process group of its own, so that no process gets a
+// signal twice. We forward our group's signals, for example Ctrl-C until the command has the
+// terminal.
 type child struct {
 	pid      int
 	ownPeak  int64     // the largest resident set of this process when it started the command, KiB

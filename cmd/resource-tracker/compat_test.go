@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// T-COMPAT-01: next to the Python resource-tracker, for 60 s. RT_COMPAT is the path
-// of e2e/compat as built, which `contrib/test/compat` runs: it installs that tracker, runs
-// both, prints the table and ends with 0 where each column agrees.
+// T-COMPAT-01: next to the Python resource-tracker, for 60 s. RT_COMPAT is the path of e2e/compat
+// as built, which `contrib/test/compat` runs. It installs that tracker, runs both, prints the table
+// and ends with 0 where each column agrees.
 func TestT_COMPAT_01(t *testing.T) {
 	program := os.Getenv("RT_COMPAT")
 	if program == "" {

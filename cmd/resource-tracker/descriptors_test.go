@@ -12,8 +12,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// printsInits makes each Go program print a line for each of its packages, so that a test sees whether the runtime
-// started. It opens descriptors for its first timer, at a moment of its own, and ends the program if it cannot.
+// printsInits makes each Go program print a line for each of its packages. So a test sees whether
+// the runtime started. The runtime opens descriptors for its first timer, at any moment, and ends
+// the program if that fails.
 const printsInits = "GODEBUG=inittrace=1"
 
 // With fewer than 32 descriptors the command runs untracked, and the Go runtime does not start. The dynamic loader
@@ -81,8 +82,8 @@ func executableByAll(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	path = filepath.Join(dir, "resource-tracker")
-	// A child that another test forks has the file open for writing until it executes its program, and the kernel
-	// starts no file that is open for writing (ETXTBSY).
+	// A child that another test forks has the file open for writing until the child executes its
+	// program. The kernel starts no file that is open for writing (ETXTBSY).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := errors.Join(os.WriteFile(path, text, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {

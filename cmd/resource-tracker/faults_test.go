@@ -47,7 +47,7 @@ type faultCase struct {
 	config   testsite.Config
 	meddle   meddler
 	kept     bool // nothing is delivered before the fault is over
-	maySpare bool // the receiver may hold further runs, of which no answer came
+	maySpare bool // the receiver may hold further runs without an answer
 	note     string
 }
 

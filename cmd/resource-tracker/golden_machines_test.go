@@ -77,10 +77,9 @@ func twoSockets() machine {
 
 func words(v []uint64) string { return strings.Trim(fmt.Sprint(v), "[]") }
 
-// drives is a node with 8 NVMe drives: a partition table on the first, an array
-// over 2 to 5, a logical volume on the array and one on 6 and 7. What is done to
-// a volume is counted by it and by the drives below. The first drive is seen over
-// two paths, of which the kernel hides one.
+// drives is a node with 8 NVMe drives. A partition table is on the first, an array over 2 to 5, a
+// logical volume on the array and one on 6 and 7. A volume and the drives below count the same
+// work. The first drive has two paths, and the kernel hides one.
 func drives() machine {
 	m := plain(2500 * time.Millisecond)
 	before, after := &strings.Builder{}, &strings.Builder{}
@@ -132,8 +131,8 @@ func drives() machine {
 	return m
 }
 
-// gpus is a node with 8 GPUs, of which the fourth is partitioned: it shows its
-// temperature, power and clock, and its two instances their memory (collect/gpu).
+// gpus is a node with 8 GPUs. The fourth is partitioned: it shows temperature, power and clock, and
+// its two instances show the memory (collect/gpu).
 func gpus() machine {
 	const gib = 1 << 30
 	m := plain(time.Second)
@@ -163,7 +162,8 @@ func gpus() machine {
 		g.Utilization, g.VRAMTotal, g.VRAMUsed = rt.Some(float64(i)*12.5), rt.Some[uint64](80*gib), rt.Some(uint64(i)*gib+gib/3)
 		m.given.gpus = append(m.given.gpus, g)
 	}
-	// 12.5 % x (0 + 1 + 2 + 4 + 5 + 6 + 7); 25 GiB, 7 thirds and the instance's 5; all but the first.
+	// 12.5 % x (0 + 1 + 2 + 4 + 5 + 6 + 7). 25 GiB, 7 thirds and the instance's 5. All but the
+	// first.
 	m.given.usage, m.given.vram, m.given.busy = 3.125, 30*gib+7*(gib/3), 6
 	return m
 }

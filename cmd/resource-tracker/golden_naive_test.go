@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// naive is sections 6 and 7 of the specification, worked out a second time without
-// the program's sources, parsers and derivation: from the texts, in floating point.
+// naive is sections 6 and 7 of the specification, worked out a second time. It uses none of the
+// program's sources, parsers and derivation, but the texts, in floating point.
 type naive struct {
 	m             *machine
 	before, after map[string]string
@@ -119,8 +119,8 @@ func (n *naive) ofCPU() {
 	}
 }
 
-// tree is the time of a process and its descendants in ticks, with what those had
-// used that were waited for, and how many descendants there are.
+// tree is the time in ticks of a process and its descendants, with the use of the descendants that
+// were waited for. children is the number of descendants.
 func tree(state map[string]string, root int) (ticks, children float64) {
 	stat := state[fmt.Sprintf("proc/%d/stat", root)]
 	f := strings.Fields(stat[strings.LastIndex(stat, ")")+1:]) // from field 3 on

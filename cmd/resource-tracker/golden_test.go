@@ -145,8 +145,8 @@ func (m *machine) write(t *testing.T, dir string, old, state map[string]string) 
 	}
 }
 
-// sample takes the two readings with the program's own sources, recorder and
-// output, and returns what it prints: a line of JSON, and CSV with its header.
+// sample takes the two readings with the program's own sources, recorder and output. It returns the
+// output: a line of JSON, and CSV with its header.
 func (m *machine) sample(t *testing.T) (json, csv string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -159,7 +159,7 @@ func (m *machine) sample(t *testing.T) (json, csv string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The file systems of the machine that tests are not those of the fixture.
+	// The machine that tests has other file systems than the fixture.
 	trk.sources = slices.DeleteFunc(trk.sources, func(s collect.Source) bool { return s.Name() == "space" })
 	trk.sources = append(trk.sources, m.given)
 
@@ -200,8 +200,8 @@ type sinkFunc func(*rt.Snapshot)
 
 func (f sinkFunc) Put(s *rt.Snapshot) error { f(s); return nil }
 
-// A machine's two instants give these bytes, and the figures in them are those
-// that a naive reading of section 6 and 7 comes to.
+// A machine's two instants give these bytes. A naive reading of sections 6 and 7 gives the same
+// figures.
 func TestGolden(t *testing.T) {
 	for name, m := range machines(t) {
 		t.Run(name, func(t *testing.T) {

@@ -45,9 +45,9 @@ func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 	return j, nil
 }
 
-// Read implements collect.Source. This process is in the job, so the job has begun: a cgroup that does not exist is
-// one that cannot be seen here, for example in a container. The figures of the job are then not read; they
-// are not zero.
+// Read implements collect.Source. This process is in the job, so the job has begun. A cgroup that
+// does not exist cannot be seen here, for example in a container. The figures of the job are then
+// not read; they are not zero.
 func (j jobSource) Read(s *rt.Snapshot) error {
 	err := j.Job.Read(s)
 	if s.Job.Phase == rt.JobPending {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// statusOf runs the program under a limit of prlimit(1). It returns its status and its whole output.
+// statusOf runs the program under a limit of prlimit(1) and returns the status and the whole
+// output.
 func statusOf(t *testing.T, limit string, user *syscall.SysProcAttr, program string, args ...string) (status int, out string) {
 	t.Helper()
 	cmd := exec.Command("prlimit", append([]string{limit, program}, args...)...)

@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// The exit statuses of this program in addition to those of all programs. With a command they
-// are the command's own, as a shell reports them.
+// The exit statuses of this program only. With a command the status is the command's own, as a
+// shell reports it.
 const (
 	exitNotExecutable = 126 // the command is there and cannot be run
 	exitNotFound      = 127 // there is no such command

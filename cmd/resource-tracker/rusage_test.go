@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The largest resident set of a command is in the ledger only if it is above that of the tracker,
+// The largest resident set of a command is in the ledger only if it is above the tracker's own,
 // which the kernel counts too.
 func TestRusageEvent(t *testing.T) {
 	for _, test := range []struct {

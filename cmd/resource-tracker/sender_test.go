@@ -38,8 +38,9 @@ func (s *station) sender(tracker *exec.Cmd) int {
 	return 0
 }
 
-// The process that sends is no part of the tracked tree, holds none of the tracker's streams, shows no token in its
-// arguments, and ignores the signals that the tracker handles. It exits before the tracker.
+// The process that sends is no part of the tracked tree and holds none of the tracker's streams. It
+// shows no token in its arguments, and ignores the signals that the tracker handles. It exits
+// before the tracker.
 func TestSenderIsSeparate(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, testsite.Config{})
@@ -142,8 +143,8 @@ func openFiles(t *testing.T, pid int) map[int]string {
 	return files
 }
 
-// If the process that sends is killed, there is one warning, the command goes on, and the command of the warning
-// delivers the run, each row once.
+// If the process that sends is killed, there is one warning, and the command goes on. The command
+// in the warning delivers the run, each row once.
 func TestSenderIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, testsite.Config{})

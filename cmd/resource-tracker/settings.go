@@ -150,7 +150,7 @@ func (c *commandLine) interval(fromFile uint64) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// pid is that of the flag, the variable or the file; a command overrides the latter two.
+// pid is from the flag, the variable or the file; a command overrides the latter two.
 func (c *commandLine) pid(fromFile int) int {
 	text := c.text("pid")
 	switch {

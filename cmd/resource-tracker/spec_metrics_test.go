@@ -160,8 +160,8 @@ func TestT_MEM_04(t *testing.T) {
 	}
 }
 
-// withNetwork are the samples of this machine, which may have no interface but lo,
-// and those of one that has.
+// withNetwork are the samples of this machine, which may have no interface but lo, and of a machine
+// with others.
 func withNetwork(t *testing.T) [][]rt.Sample {
 	t.Helper()
 	fixture := machineOf(t, "networks").samples(t)
@@ -186,8 +186,8 @@ func TestT_NET_01(t *testing.T) {
 	}
 }
 
-// known says whether the first sample had the interface: one that comes while the
-// test runs has no rate at first, and the machine's others may make some.
+// known says whether the first sample had the interface. An interface that comes while the test
+// runs has no rate at first, and other programs may make one.
 func known(first []rt.NetMetrics, name string) bool {
 	for _, n := range first {
 		if n.Interface == name && n.RxBytesPerSec.Valid() {
@@ -228,8 +228,8 @@ func TestT_NET_03(t *testing.T) {
 	}
 }
 
-// withDisks are the samples of this machine, which may show no disk, and those of
-// one that has some, with the space of this machine's root on one of them.
+// withDisks are the samples of this machine, which may show no disk, and of a machine with several
+// disks. One of them has the space of this machine's root.
 func withDisks(t *testing.T) []rt.Sample {
 	t.Helper()
 	return append(machineOf(t, "drives").samples(t), runsOf(t).samples...)

@@ -102,8 +102,8 @@ func work(path string, stop <-chan struct{}) {
 	}
 }
 
-// sampled runs the program until it has printed so many lines, signals it to stop
-// and returns all its lines, each with its newline.
+// sampled runs the program until it has printed so many lines, and signals it to stop. It returns
+// all lines, each with a newline.
 func sampled(dir string, lines int, args ...string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

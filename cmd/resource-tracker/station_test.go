@@ -150,7 +150,7 @@ func (s *station) disturb(meddle func(w http.ResponseWriter, r *http.Request, ne
 // report lets a subtest fail instead of the test that made the station.
 func (s *station) report(t *testing.T) { s.mu.Lock(); s.t = t; s.mu.Unlock() }
 
-// uploads returns the uploads of rows: all but that of the record.
+// uploads returns the uploads of rows: all but the record's.
 func (s *station) uploads() []request {
 	return slices.DeleteFunc(s.requests("PUT", ""), func(r request) bool { return strings.HasSuffix(r.path, "/run.rtrec") })
 }
@@ -291,8 +291,8 @@ func (s *station) later(cmd *exec.Cmd, stderr string) outcome {
 type cleaning struct{ *testing.M }
 
 func (c cleaning) Run() int {
-	// A caught signal is a child's to be ended by again: one that was ignored around the
-	// tests (nohup, a job of a shell's background) would rightly not be passed on.
+	// A child can end by a caught signal. A signal that was ignored around the tests (nohup, a job
+	// of a shell's background) would rightly not be passed on.
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)

@@ -50,7 +50,7 @@ func atOnce(t *testing.T, dir string, commands []*exec.Cmd) {
 	running.Wait()
 }
 
-// task is a command that says that it runs and waits for the end of its input, which it shares with the others.
+// task is a command that prints a line and waits for the end of the input, which all tasks share.
 func task(i int, end string) []string {
 	return []string{"sh", "-c", fmt.Sprintf("echo task %d; : > ran.%d; read line; %s", i, i, end)}
 }

@@ -151,8 +151,8 @@ func TestT_EOR_01(t *testing.T) {
 	}
 }
 
-// T-EOR-02: the finish names the run as the answer to its registration did, in its
-// path and in its body, and says how the command ended.
+// T-EOR-02: the finish names the run as the answer to the registration did, in the path and in the
+// body. It also says how the command ended.
 func TestT_EOR_02(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

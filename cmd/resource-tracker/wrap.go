@@ -171,11 +171,10 @@ func exitOf(status unix.WaitStatus, signalled syscall.Signal, now time.Time) rt.
 	return e
 }
 
-// rusageEvent returns an event with the resource usage of the whole command from wait4(2),
-// because the readings of a short command may miss most of it. max_process_rss_kib is the
-// largest resident set of one process. The kernel also counts the memory that the command shared
-// with this process until execve(2), so a value of at most ownPeak is left out (exec_mmap in the
-// kernel's fs/exec.c).
+// rusageEvent returns an event with the resource usage of the whole command from wait4(2), because
+// the readings of a short command may miss most. max_process_rss_kib is the largest resident set of
+// one process. The kernel also counts the memory that the command shared with this process until
+// execve(2) (exec_mmap in fs/exec.c). So a value of at most ownPeak is left out.
 func rusageEvent(used *unix.Rusage, ownPeak int64) rt.Event {
 	largest := ""
 	if used.Maxrss > ownPeak {

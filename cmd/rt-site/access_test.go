@@ -323,8 +323,8 @@ func munge(t *testing.T, uid uint32, socket, payload string, options ...string) 
 	return "MUNGE " + strings.TrimSpace(string(out))
 }
 
-// Users that MUNGE identifies see their own jobs, coordinators those of their accounts and operators all.
-// A credential is valid once, for one request, and for a limited time.
+// Users that MUNGE identifies see their own jobs, coordinators see the jobs of their accounts, and
+// operators see all. A credential is valid once, for one request, and for a limited time.
 func TestMunge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in make check: MUNGE")
@@ -336,7 +336,7 @@ func TestMunge(t *testing.T) {
 		t.Skip("needs munged, of the Debian package munge")
 	}
 	var names [3]string
-	uids := [3]uint32{1, 2, 3} // those of any Debian
+	uids := [3]uint32{1, 2, 3} // any Debian has them
 	for i, uid := range uids {
 		u, err := user.LookupId(fmt.Sprint(uid))
 		if err != nil {
@@ -388,7 +388,8 @@ func TestMunge(t *testing.T) {
 	}
 }
 
-// A Unix socket is for the user and the group of the process, and replaces that of a process that has ended.
+// A Unix socket is for the user and the group of the process. It replaces the socket of an ended
+// process.
 func TestListenOnAUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	s := &secrets{conf: config.Serve{Listen: "unix:" + path}}

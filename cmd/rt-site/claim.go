@@ -12,8 +12,8 @@ import (
 	"github.com/resource-tracker/rt/site/registry"
 )
 
-// claim makes the object store that of this copy of the database, such as after a restore. Objects that it
-// does not name stay for the longest hold: perhaps the backup was the wrong one.
+// claim gives the object store to this copy of the database, such as after a restore. Objects that
+// it does not name stay for the longest hold: perhaps the backup was the wrong one.
 func claim(ctx context.Context, o *options, stdout io.Writer) (err error) {
 	st, err := o.openChecked(ctx, func(context.Context, *registry.Registry, site.ObjectStore) error { return nil })
 	if err != nil {

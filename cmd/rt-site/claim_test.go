@@ -17,8 +17,8 @@ import (
 	"github.com/resource-tracker/rt/site/api"
 )
 
-// serveOnce starts the service with a configuration. It ends at once if it must not start, and else is refused at its address, after the
-// object store is claimed.
+// serveOnce starts the service with a configuration. The service ends at once if it must not start.
+// Otherwise its address is refused, after it has claimed the object store.
 func serveOnce(t *testing.T, conf config.Serve) (status int, messages string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,8 +95,8 @@ func newPostgreSQL(t *testing.T) *postgres.Server {
 	return server
 }
 
-// The copy of a database is a test of a backup as long as it has not claimed the objects: it removes nothing and
-// does not start with them. The original goes on.
+// The copy of a database is a test of a backup until the copy claims the objects. It removes
+// nothing and does not start with the objects. The original goes on.
 func TestACopyOfTheDatabase(t *testing.T) {
 	copies := map[string]databaseCopy{"SQLite": copyOfSQLite(t)}
 	if postgres.Missing() == "" {

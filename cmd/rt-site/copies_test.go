@@ -87,8 +87,8 @@ func (c *copyOfRun) register(ctx context.Context, r *registry.Registry, path, id
 	return errors.Join(err, r.Rewrite(ctx, site.Rewrite{Old: old, OldRecord: o, Metadata: old.Metadata, Finish: old.Finish, Run: &run}))
 }
 
-// copyCases are the pairs of copies about which list, page, report and lake had different rules. want is the number of the
-// copy that all of them show; the local one is after those of the site.
+// copyCases are the pairs of copies that list, page, report and lake must rank alike. want is the
+// number of the copy that all show; the local copy comes after the site's copies.
 var copyCases = []struct {
 	name  string
 	step  string

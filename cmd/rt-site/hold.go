@@ -46,8 +46,8 @@ type heldObjects struct {
 	registry *registry.Registry
 }
 
-// Delete implements site.ObjectStore. The row that named the object is gone before: a copy of the database that
-// still has it was made before the hold or during it.
+// Delete implements site.ObjectStore. The row that named the object is gone. A copy of the database
+// that still has the row was made before the hold or during it.
 func (h heldObjects) Delete(ctx context.Context, name string) error {
 	until, err := h.registry.Held(ctx)
 	isHeld := err == nil && time.Now().Before(until)

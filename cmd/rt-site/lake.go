@@ -88,14 +88,14 @@ func (o *options) openForLake(ctx context.Context) (cfg config.Config, st *store
 	return cfg, st, err
 }
 
-// isCopy reports whether --dir names another directory than that of the site, such as a backup, to which
-// serve.lake does not belong.
+// isCopy reports whether --dir names a directory other than the site's, such as a backup.
+// serve.lake does not belong to such a directory.
 func (o *options) isCopy(cfg config.Config) bool {
 	return o.isSet("dir") && filepath.Clean(o.dir) != filepath.Clean(cfg.Serve.Dir)
 }
 
-// checkLake checks that the files of the lake are apart from those of the site: rt-site verify reports what it does not
-// know in the object store, and the directory of the site is for its user only.
+// checkLake checks that the files of the lake are apart from the site's files. rt-site verify
+// reports unknown files in the object store, and the directory of the site is for its user only.
 func checkLake(s config.Serve) error {
 	isS3 := strings.HasPrefix(s.Lake, "s3://")
 	if !isS3 && !filepath.IsAbs(s.Lake) {

@@ -155,7 +155,8 @@ func TestLakeOfACopy(t *testing.T) {
 	lakeCall(t, cli.ExitOK, "--config", file, "lake", "--dir", site)
 }
 
-// The lake is not in a directory of the site, and the site not in that of the lake, also through a symbolic link.
+// The lake is not in a directory of the site, and the site not in the lake's directory. A symbolic
+// link does not hide that.
 func TestCheckLake(t *testing.T) {
 	top := t.TempDir()
 	for _, err := range []error{os.Mkdir(filepath.Join(top, "site"), 0o700), os.Symlink("site", filepath.Join(top, "link"))} {
@@ -216,8 +217,8 @@ func lakeStores(t *testing.T, file string) *stores {
 	return st
 }
 
-// A run with a line of another program that cannot be parsed, and one of which the object is absent, are reported. The
-// others are written; the absent one is tried again.
+// A run with a line of another program that cannot be parsed is reported, and a run without its
+// object. The others are written; the run without its object is tried again.
 func TestLakeWithUnreadableRuns(t *testing.T) {
 	file, dir := lakeSite(t, "alice")
 	st := lakeStores(t, file)

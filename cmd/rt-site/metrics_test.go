@@ -38,7 +38,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The outcome of a run is that of its summary, else that of its finish.
+// The outcome of a run is from its summary, else from its finish.
 func TestOutcomeOfAFinish(t *testing.T) {
 	for summary, want := range map[string]rt.Outcome{
 		`{"run":{"outcome":"oom"}}`: rt.OutcomeOOM, `{"run":{}}`: rt.OutcomeFailed, ``: rt.OutcomeFailed, `{"run":7}`: rt.OutcomeFailed,

@@ -42,7 +42,7 @@ var payloads = []string{
 	`<a href="javascript:window.hit=1">x</a>`, `&lt;script&gt;window.hit=1&lt;/script&gt;`, "\u202e<b>x", `%3Cscript%3Ewindow.hit=1%3C/script%3E`, `<iframe srcdoc="<script>parent.hit=1</script>">`,
 }
 
-// storeJob stores a run as a node delivers it: its record, and its figures.
+// storeJob stores a run as a node delivers it: the record and the figures.
 func storeJob(ctx context.Context, dir string, r *registry.Registry, n int, change func(*rt.Run)) error {
 	run, list := runtest.Job()
 	return storeRun(ctx, dir, r, n, run, list, change)
@@ -185,8 +185,8 @@ func getPage(t *testing.T, url, token string) (status int, header http.Header, b
 	return resp.StatusCode, resp.Header, string(text)
 }
 
-// Two users and an operator see the jobs that they may see, on all pages, and no page runs a script of the
-// texts that users choose.
+// Two users and an operator see the jobs that they may see, on all pages. No page runs a script
+// from the texts that users choose.
 func TestPages(t *testing.T) {
 	base := newPageSite(t)
 	for _, c := range []struct {

@@ -47,8 +47,8 @@ func writeCertificate(t *testing.T, certFile, keyFile string, serial int64) {
 	}
 }
 
-// TestServeReloadsItsFiles: tokens and certificate are those of the files, and
-// what cannot be read leaves the old ones in force.
+// TestServeReloadsItsFiles: tokens and certificate come from the files. If one cannot be read, the
+// old one stays in force.
 func TestServeReloadsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	s := &secrets{conf: config.Serve{

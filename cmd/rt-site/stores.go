@@ -101,8 +101,8 @@ func (st *stores) openObjects(ctx context.Context, s config.Serve) (site.ObjectS
 	return dir, nil
 }
 
-// openExisting opens the stores of a site for another verb than serve, and checks that the objects are those of
-// the registry or of a copy of it.
+// openExisting opens the stores of a site for another verb than serve. It checks that the objects
+// belong to the registry or to a copy of it.
 func (o *options) openExisting(ctx context.Context) (*stores, error) {
 	return o.openChecked(ctx, api.CheckObjects)
 }
@@ -141,7 +141,7 @@ func (o *options) openChecked(ctx context.Context, check func(context.Context, *
 	return st, nil
 }
 
-// notOwner marks the error of an object store that is not the one of the registry.
+// notOwner marks the error of an object store that belongs to another registry.
 func notOwner(err error) error {
 	if errors.Is(err, api.ErrNotOwner) {
 		return misconfigured(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// With objects that are not those of the registry, nothing is checked and nothing is changed.
+// With the objects of another registry, nothing is checked and nothing is changed.
 func TestObjectsOfAnotherSite(t *testing.T) {
 	dir, conf := newSite(t)
 	other, _ := newSite(t)

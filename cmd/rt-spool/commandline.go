@@ -12,8 +12,8 @@ import (
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 )
 
-// inOrder moves flags where the library expects them: those of all verbs before the verb,
-// the verb's own before its arguments. All words after -- are arguments.
+// inOrder moves flags where the library expects them: flags of all verbs before the verb, the
+// verb's own before its arguments. All words after -- are arguments.
 func inOrder(app *cli.App, args []string) []string {
 	verb, first, at := verbOf(app, args)
 	if verb == nil {
@@ -48,7 +48,7 @@ func inOrder(app *cli.App, args []string) []string {
 	return slices.Concat(before, own, operands)
 }
 
-// verbOf returns the verb, the index of its first word, and that of the word after it.
+// verbOf returns the verb, the index of its first word, and the index of the word after it.
 func verbOf(app *cli.App, args []string) (verb *cli.Command, first, next int) {
 	for first = 1; first < len(args) && isFlag(args[first]); {
 		first += flagWords(app.Flags, args[first])

@@ -42,7 +42,7 @@ func drainCommand() *cli.Command {
 // the node with jobs, and creates the record of each run in memory.
 const drainGCPercent = 50
 
-// maxConcurrency is that of drain.concurrency: the memory for open spool files has a limit.
+// maxConcurrency is the maximum of drain.concurrency: the memory for open spool files has a limit.
 const maxConcurrency = 64
 
 func runDrain(c *cli.Context) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt/format/ftdc"
 )
 
-// ftdcSample is ten minutes of four metrics, one of which starts halfway.
+// ftdcSample is ten minutes of four metrics; one metric starts halfway.
 func ftdcSample(t interface{ Fatal(...any) }) []byte {
 	var file bytes.Buffer
 	enc := ftdc.NewEncoder(&file)

@@ -140,7 +140,7 @@ func runImport(c *cli.Context) error {
 	return errors.Join(failed...)
 }
 
-// handOver prints the paths of new files, and gives those of root to the spool's owner.
+// handOver prints the paths of new files, and gives root's files to the spool's owner.
 func handOver(w io.Writer, dir string, made []string) error {
 	var failed []error
 	for _, path := range made {

@@ -25,7 +25,7 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// The exit statuses from sysexits.h, next to those of all programs.
+// The exit statuses from sysexits.h, which not all programs share.
 const (
 	exitDamaged   = 65 // EX_DATAERR: some files are damaged; everything else was done
 	exitTemporary = 75 // EX_TEMPFAIL: retry later, nothing is lost

@@ -50,8 +50,8 @@ func destination(cfg config.Sentinel) (drain.Receiver, error) {
 	}, nil
 }
 
-// dialectOf returns the dialect of the registration. That of the configured receiver is not for one that
-// the environment names.
+// dialectOf returns the dialect of the registration. A receiver that the environment names does not
+// get the configured receiver's dialect.
 func dialectOf(cfg config.Sentinel) string {
 	if os.Getenv(streaming.EnvEndpoint) != "" {
 		return ""

@@ -19,8 +19,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// richSnapshots are those of runtest.Job with steps, tasks, processes, an OOM kill, energy, hardware
-// counters, pressure, a network and file systems.
+// richSnapshots are the snapshots of runtest.Job with steps, tasks, processes, an OOM kill, energy,
+// hardware counters, pressure, a network and file systems.
 func richSnapshots() []rt.Snapshot {
 	_, list := runtest.Job()
 	for i := range list {

@@ -43,8 +43,8 @@ func advise(c *cli.Context, jobs []*report.Job, found *siteruns.FoundJob) error 
 	return nil
 }
 
-// earlierOf returns where the earlier runs of jobs are: in the directories of their runs, and with a site
-// in the local spool and at the site.
+// earlierOf returns where the earlier runs of jobs are. They are in the directories of the jobs'
+// runs, and with a site also in the local spool and at the site.
 func earlierOf(c *cli.Context, jobs []*report.Job, found *siteruns.FoundJob) (from list.EarlierSource, err error) {
 	from.Read = func(path string) (*report.Summary, error) { return summarize(c, path) }
 	for _, e := range found.Entries {

@@ -56,8 +56,8 @@ func makeSpool(c *cli.Context, dir string) error {
 	return nil
 }
 
-// spoolDirs returns the directories of the runs that are shown: that of --spool, else the
-// configured one and, for a user without root, the user's own.
+// spoolDirs returns the directories of the runs that are shown. They are the directory of --spool,
+// or else the configured one and, for a user without root, the user's own.
 func spoolDirs(c *cli.Context, cfg config.Spool) []string {
 	own := rtcli.OwnSpool()
 	if c.IsSet("spool") || os.Geteuid() == 0 || own == cfg.Dir {

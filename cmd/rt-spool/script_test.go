@@ -68,10 +68,10 @@ func writeConfig(dir, endpoint string) error {
 	return os.WriteFile(filepath.Join(dir, "rt.toml"), []byte(text), 0o644)
 }
 
-// cmdRun puts a run into the spool: run JOB NODE [running|live|here] makes one of four
-// snapshots, in which the job uses 1.5 s of CPU time in 3 s and peaks at 64 MiB. It
-// has ended, lost its tracker, or is tracked until run JOB NODE end takes two more. With here it is
-// a run since the boot of this machine.
+// cmdRun puts a run into the spool. run JOB NODE [running|live|here] makes one of four snapshots.
+// The job uses 1.5 s of CPU time in 3 s and peaks at 64 MiB. The run has ended, lost its tracker,
+// or is tracked until run JOB NODE end takes two more. With here it is a run since the boot of this
+// machine.
 func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: run JOB NODE [running|live|here]")

@@ -20,9 +20,9 @@ const (
 	siteKey   = "the key of pseudonyms of a site of tests" // in the file site-key
 )
 
-// cmdSite starts the service of a site and writes its address into rt.toml, and into two files for
-// machines that ask it: third.toml with a spool directory that does not exist, and node.toml with the
-// directory a. In gone.toml nothing listens at the address.
+// cmdSite starts the service of a site and writes its address into rt.toml. Two more files are for
+// machines that ask the site: third.toml with a spool directory that does not exist, and node.toml
+// with the directory a. In gone.toml nothing listens at the address.
 func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
 	readers, err := auth.New(auth.Config{})
 	ts.Check(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt/format/sonar"
 )
 
-// TestSonarPsLoad runs a known load, which stops itself so that its figures stay as they are, and
+// TestSonarPsLoad runs a known load, which stops itself so that its figures stay the same. It
 // compares the record of sonar ps with /proc and ps(1), within 2 %.
 func TestSonarPsLoad(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,7 @@ func compareWithPs(t *testing.T, pid int, s *sonar.Sample) {
 		}
 		return v
 	}
-	// ps divides by whole seconds, of which the first and the last are not whole.
+	// ps divides by whole seconds, but the first and the last are not whole.
 	near(t, "cpu% and ps", s.CPUPct, number(words[2]), number(words[2])*(0.02+1/number(words[4])))
 	near(t, "cputime_sec and ps", float64(s.CPUTimeSec), number(words[3]), 0)
 }

@@ -110,8 +110,8 @@ func usersRun(t *testing.T, dir string, job uint64, isOver bool) string {
 	return w.Path()
 }
 
-// A user without root sees the runs of ~/.local/state/rt, together with those of the configured
-// spool if there is one.
+// A user without root sees the runs of ~/.local/state/rt, and of the configured spool if there is
+// one.
 func TestOwnSpoolIsShown(t *testing.T) {
 	dir := usersDir(t)
 	shared, own := filepath.Join(dir, "spool"), filepath.Join(homeOf(t, dir, annaUID), ".local/state/rt")
@@ -158,8 +158,8 @@ func TestOwnSpoolIsShown(t *testing.T) {
 	}
 }
 
-// The owner of a job sees it with every verb, while it runs and after its end. Another user sees
-// only the number of files.
+// The owner of a job sees it with every verb, while it runs and later. Another user sees only the
+// number of files.
 func TestEveryVerbShowsOwnJobsOnly(t *testing.T) {
 	dir := usersDir(t)
 	shared := filepath.Join(dir, "spool")

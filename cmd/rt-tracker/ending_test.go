@@ -116,8 +116,8 @@ func (e *ending) complete(t *testing.T, snapshots int) {
 	}
 }
 
-// A disk that is full when the job ends and has room again a minute later: all is
-// written, although the Epilog's file is removed meanwhile.
+// A disk is full when the job ends and has room again a minute later. All is written, although the
+// Epilog's file is removed meanwhile.
 func TestEndWaitsForAFullDisk(t *testing.T) {
 	e := newEnding(t)
 	dir := filepath.Join(e.site.dir, "spool")

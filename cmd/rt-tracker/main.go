@@ -1,5 +1,5 @@
-// Rt-tracker tracks one job on one node, from before its first step to its end.
-// rt-prolog starts it with the Run on its standard input; rt-epilog stops it.
+// Rt-tracker tracks one job on one node, from before its first step to its end. rt-prolog writes
+// the Run to its standard input; rt-epilog stops it.
 package main
 
 import (

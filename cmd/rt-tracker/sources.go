@@ -18,7 +18,7 @@ import (
 	"github.com/resource-tracker/rt/tracker"
 )
 
-// openSources opens the sources of the node and those of the job.
+// openSources opens the sources of the node and of the job.
 func (t *jobTracker) openSources() {
 	fs := proc.NewFS(procRoot, sysRoot)
 	processes := proc.NewProcesses(fs)
@@ -49,7 +49,7 @@ func (t *jobTracker) openSources() {
 	}
 }
 
-// openNodeCache opens the node's readings that its trackers share; without it each reads its own.
+// openNodeCache opens the node's readings that its trackers share. Without it each reads the node.
 func (t *jobTracker) openNodeCache() {
 	dir := filepath.Join(t.cfg.Tracker.StateDir, "node")
 	_ = os.Mkdir(dir, 0o700) // the Prolog makes it if the tracker has no permission

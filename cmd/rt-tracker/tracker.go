@@ -209,9 +209,9 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 	return nil
 }
 
-// phase returns when a job is read within the burst of readings of all trackers of the node. At the same
-// instant, those of a node with many processors would wait for each other in the kernel, which has one
-// lock for the counters of all cgroups, and each would read the node for itself.
+// phase returns when a job is read within the burst of readings of all trackers of the node. On a
+// node with many processors, readings at one instant would wait for each other: in the kernel all
+// cgroups share one lock. Each tracker would also read the node for itself.
 func phase(job uint64) time.Duration {
 	const slots, slot = 64, 250 * time.Microsecond
 	return time.Duration(job%slots) * slot
@@ -236,8 +236,9 @@ func (t *jobTracker) waitRecorded(ended <-chan rt.Reason, most time.Duration) bo
 	}
 }
 
-// wait returns after a signal to stop, when the grace time since the job's end has passed, or
-// when the job has not appeared within absent. stopped reports whether there was a signal.
+// wait returns after a signal to stop, or when the grace time since the job's end has passed. It
+// also returns when the job has not appeared within absent. stopped reports whether there was a
+// signal.
 func (t *jobTracker) wait(stop <-chan os.Signal, ended <-chan rt.Reason, absent time.Duration) (stopped bool) {
 	var grace, settled <-chan time.Time
 	abandoned := time.After(absent)

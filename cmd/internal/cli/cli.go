@@ -1,4 +1,4 @@
-// Package cli is what the command lines of the programs share: the layout of the help,
+// Package cli is what the command lines of the programs share. It has the layout of the help,
 // errors with their exit statuses, JSON output and the check for a terminal.
 package cli
 
@@ -44,7 +44,7 @@ func Fold(text string, first, next int) string {
 	return out.String()
 }
 
-// The exit statuses that all programs share. Those of one program stand with it.
+// The exit statuses that all programs share. Each program has the others.
 const (
 	ExitOK    = 0
 	ExitError = 1 // the message says what went wrong

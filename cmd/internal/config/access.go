@@ -58,8 +58,8 @@ func (s Spool) Readers(groupFile string) (Readers, error) {
 // maxAccounts bounds passwd(5) and group(5), which list every account at some sites.
 const maxAccounts = 32 << 20
 
-// Accounts returns the fields of each line of a file in the form of passwd(5) or group(5),
-// at least three. The error is that of reading the file, which counts as empty then.
+// Accounts returns the fields of each line of a file in the form of passwd(5) or group(5), at least
+// three. If the file cannot be read, it counts as empty, and the error says so.
 func Accounts(path string) (iter.Seq[[]string], error) {
 	text, err := file.ReadSmall(path, maxAccounts)
 	return func(yield func([]string) bool) {

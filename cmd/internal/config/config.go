@@ -16,8 +16,8 @@ import (
 const DefaultPath = "/etc/rt/rt.toml"
 
 // Config is rt.toml. The tags of a key are its name, its default, the limits of a number or
-// duration, and whether it is a path that may be empty. The tag words lists the words of which it is one;
-// a slash among them is an absolute path.
+// duration, and whether a path may be empty. The tag words lists the words that the key accepts; a
+// slash among them is an absolute path.
 type Config struct {
 	Spool    Spool    `toml:"spool"`
 	Tracker  Tracker  `toml:"tracker"`
@@ -213,7 +213,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return fmt.Errorf(`%q is not a size such as "64MiB", "1GiB" or "0"`, text)
 }
 
-// String formats the size in the largest unit of which it is a multiple.
+// String formats the size in the largest unit that divides it.
 func (s Size) String() string {
 	for _, u := range units {
 		if s.Bytes != 0 && s.Bytes%u.bytes == 0 {

@@ -114,7 +114,7 @@ func (e *keyError) in(name string, data []byte) error {
 	return fmt.Errorf("%s: %s: %s", name, e.key, e.problem)
 }
 
-// check returns a value that is out of its range, nil if there is none. keys are those of c.
+// check returns a value that is out of its range, nil if there is none. keys are the keys of c.
 func (c *Config) check(keys []key) *keyError {
 	for _, k := range keys {
 		for _, problem := range [...]string{k.checkPath(), k.checkWord(), k.checkRange(), k.checkSize()} {

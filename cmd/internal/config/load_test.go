@@ -178,7 +178,7 @@ func Keys() []string {
 	return names
 }
 
-// The keys of the receiver replace those of the section, one by one.
+// The keys of the receiver replace the section's keys, one by one.
 func TestPrivacyOfAReceiver(t *testing.T) {
 	p := Privacy{Users: "pseudonym", Jobs: "none", Directories: "plain", Commands: "none", KeyFile: "/key"}
 	if got := p.For(Sentinel{}); got != p || !got.NeedsKey() {

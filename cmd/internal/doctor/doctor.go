@@ -1,6 +1,6 @@
-// Package doctor checks whether a machine is set up to track jobs and to deliver their records: Slurm,
-// the kernel, the files of rt, the receiver, the GPUs. Each check states what it found, what that
-// means, and how to fix it.
+// Package doctor checks whether a machine is set up to track jobs and to deliver their records. It
+// checks Slurm, the kernel, the files of rt, the receiver and the GPUs. Each check states what it
+// found, what that means, and how to fix it.
 package doctor
 
 import (

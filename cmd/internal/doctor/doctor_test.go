@@ -28,7 +28,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// machine is a sound machine, parts of which a test breaks.
+// machine is a sound machine. A test breaks parts of it.
 type machine struct {
 	Doctor
 	t          *testing.T
@@ -416,7 +416,7 @@ func spaceOf(s Space) func(string) (Space, error) {
 	}
 }
 
-// drained lets drains have run, the last of which failed.
+// drained lets drains have run. The last drain failed.
 func (m *machine) drained(last time.Time, failed int) {
 	m.write("/var/spool/rt/.drains.json", fmt.Sprintf(`{"last":%q,"failed":%d}`, last.Format(time.RFC3339), failed), 0o644)
 }
@@ -628,7 +628,7 @@ var loginConditions = []condition{
 	}},
 }
 
-// configConditions are those of each role.
+// configConditions are the conditions of each role.
 var configConditions = []condition{
 	{"rt.config", Failure, "rt.toml:3", func(m *machine) { m.ConfigErr = errors.New("/etc/rt/rt.toml:3: unknown key spool.dri") }},
 	{"rt.config", Failure, "can be written", func(m *machine) { m.chmod("/etc/rt/rt.toml", 0o666) }},

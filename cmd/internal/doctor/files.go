@@ -44,7 +44,7 @@ func (d Files) hookFiles(value string) []string {
 	if st, err := os.Stat(pattern); err == nil && st.IsDir() {
 		pattern = filepath.Join(pattern, "*")
 	}
-	found, _ := filepath.Glob(pattern) // the error is that of a bad pattern, which names no file
+	found, _ := filepath.Glob(pattern) // it fails for a bad pattern, which names no file
 	for i := range found {
 		found[i] = "/" + strings.TrimPrefix(strings.TrimPrefix(found[i], d.Root), "/")
 	}

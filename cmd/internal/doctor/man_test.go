@@ -34,7 +34,7 @@ func documented(t *testing.T, subsection string) map[string]string {
 func TestManPage(t *testing.T) {
 	login := slices.Concat(loginConditions, configConditions)
 	receiver := slices.Concat(receiverConditions, configConditions, []condition{ownerCondition})
-	// The site of a node is that of a login node.
+	// The site of a node is checked as on a login node.
 	node := slices.DeleteFunc(slices.Concat(nodeConditions, configConditions), func(c condition) bool { return strings.HasPrefix(c.name, "site.") })
 	trials := slices.DeleteFunc(slices.Clone(tryConditions), func(c condition) bool { return c.name == "slurm.node" })
 	for subsection, conditions := range map[string][]condition{"node": node, "login": login, "receiver": receiver, `\-\-try`: trials} {

@@ -122,8 +122,8 @@ func (d *Doctor) checkStateDir() {
 	}
 }
 
-// checkStateMemory checks that no disk can hold up the hooks: a process that waits for a frozen or dead file
-// system cannot be ended, and slurmd waits for it.
+// checkStateMemory checks that no disk can hold up the hooks. A process that waits for a frozen or
+// dead file system cannot be ended, and slurmd waits for the process.
 func (d *Doctor) checkStateMemory(name string) {
 	dir := d.Config.Tracker.StateDir
 	space, err := d.Space(d.path(dir))

@@ -44,7 +44,7 @@ func (d slurmChecks) run(ctx context.Context) {
 func (d slurmChecks) checkVersion(ctx context.Context, s *slurmSettings) {
 	const name = "slurm.version"
 	text, found := s.get("SLURM_VERSION")
-	if !found { // that of the programs on this node
+	if !found { // then ask the programs on this node
 		out, err := d.Command(ctx, "scontrol", "--version")
 		if err != nil {
 			d.unknown(name, err)
@@ -228,7 +228,8 @@ func (d slurmChecks) checkCgroupPlugin(s *slurmSettings) {
 	}
 }
 
-// checkConstraint checks a setting of cgroup.conf, which scontrol prints after those of slurm.conf.
+// checkConstraint checks a setting of cgroup.conf. scontrol prints it after the settings of
+// slurm.conf.
 func (d slurmChecks) checkConstraint(s *slurmSettings, setting, meaning string) {
 	name := "slurm." + strings.ToLower(setting)
 	value, known := s.get(setting)
@@ -288,7 +289,7 @@ func (d *Doctor) checkNode(ctx context.Context) {
 	d.okUnless(before, name, "%s is %s", strings.Join(d.nodes, ", "), state)
 }
 
-// reason returns why a node gets no job. It is a text that people write, so it has a call of its own.
+// reason returns why a node gets no job. People write this text, so it has a call of its own.
 func (d *Doctor) reason(ctx context.Context, node string) string {
 	out, err := d.Command(ctx, "sinfo", "--noheader", "--nodes="+node, "--format=%E")
 	if err != nil {

@@ -44,7 +44,7 @@ func parseSettings(text string) map[string][]string {
 	return values
 }
 
-// slurmConfFiles are where slurm.conf can be; the last one is that of a node without configuration.
+// slurmConfFiles are where slurm.conf can be; a node without configuration has the last one.
 var slurmConfFiles = []string{"/etc/slurm/slurm.conf", "/usr/local/etc/slurm.conf", "/run/slurm/conf/slurm.conf"}
 
 // settings asks slurmctld for its configuration, and reads slurm.conf if there is no answer.

@@ -1,6 +1,6 @@
-// Package hook is the common part of rt-prolog and rt-epilog. They read the configuration,
-// do their work before a deadline, log an error once, and always exit 0, because Slurm
-// drains the node of a hook that fails.
+// Package hook is the common part of rt-prolog and rt-epilog. They read the configuration, do their
+// work before a deadline, and log an error once. They always exit 0, because Slurm drains the node
+// of a hook that fails.
 package hook
 
 import (
@@ -259,9 +259,9 @@ const (
 	raisedDescriptors = 1024 // for the hook and its tracker, if the limit is lower than fewestDescriptors
 )
 
-// hasDescriptors checks the limit on open files (RLIMIT_NOFILE), and raises it if it is too low and
-// the process may raise it. At its first timer the Go runtime opens two descriptors, and ends the
-// program with status 2 if that fails. It has already raised the soft limit to the hard limit.
+// hasDescriptors checks the limit on open files (RLIMIT_NOFILE). It raises a limit that is too low,
+// if the process may. At its first timer the Go runtime opens two descriptors, and ends the program
+// with status 2 if that fails. The runtime has already raised the soft limit to the hard limit.
 func hasDescriptors() bool {
 	var limit unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)

@@ -43,8 +43,9 @@ func stopTracker(h *slurmhook.Hook, env environ.Env, now time.Time) error {
 	return explainUser(h.Epilog(r, exit), os.Geteuid(), h.ProcRoot)
 }
 
-// explainUser explains an error of an Epilog that does not run as root. Slurm 24.11 sometimes starts it like that with
-// PrologFlags=RunInJob, where it is in the extern step: its slurmstepd takes the job's user at the same time.
+// explainUser explains an error of an Epilog that does not run as root. With PrologFlags=RunInJob
+// the Epilog is in the extern step. There Slurm 24.11 sometimes starts it while slurmstepd takes
+// the job's user.
 func explainUser(err error, uid int, procRoot string) error {
 	if uid == 0 || !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -72,9 +73,9 @@ func identify(env environ.Env, now time.Time) (rt.Run, error) {
 	return r, nil
 }
 
-// leaveJob moves this process out of the job's cgroup, in which PrologFlags=RunInJob starts it, so
-// that the tracker that it starts is not charged to the job and does not end with it. procRoot is
-// /proc. It does nothing outside a job's cgroup. If it fails, no tracker may start.
+// leaveJob moves this process out of the job's cgroup, in which PrologFlags=RunInJob starts it.
+// Otherwise the tracker would be charged to the job and end with the job. procRoot is /proc.
+// leaveJob does nothing outside a job's cgroup. If it fails, no tracker may start.
 func leaveJob(procRoot string) error {
 	own, err := os.ReadFile(filepath.Join(procRoot, "self", "cgroup"))
 	if err != nil {

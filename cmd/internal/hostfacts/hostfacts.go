@@ -1,7 +1,6 @@
-// Package hostfacts combines the facts of the machine: from its own files, its drivers and
-// the metadata service of its cloud, without the fields that a user suppresses. It also has
-// their cache. It links no network code: the caller passes the function that queries the
-// cloud.
+// Package hostfacts combines the facts of the machine: from its files, drivers and the metadata
+// service of the cloud. It leaves out the fields that a user suppresses. It also has the cache of
+// the facts. It links no network code: the caller passes the function that queries the cloud.
 package hostfacts
 
 import (
@@ -63,10 +62,9 @@ func Join(local, cloud rt.Host) rt.Host {
 	return h
 }
 
-// AddGPUs sets the host_gpu_* fields from a reading of all GPUs. MIG instances are parts of
-// a GPU: they are not counted, but they have its memory. The sum of memory is absent if
-// that of one GPU is. Without GPUs AddGPUs sets nothing, because a driver that did not
-// answer does not mean zero GPUs.
+// AddGPUs sets the host_gpu_* fields from a reading of all GPUs. MIG instances are parts of a GPU:
+// they are not counted, but have its memory. The sum of memory is absent if one GPU's memory is.
+// Without GPUs AddGPUs sets nothing, because a driver that did not answer does not mean zero GPUs.
 func AddGPUs(h *rt.Host, gpus []rt.GPUReading) {
 	var count, sum uint64
 	known := true // all memory so far
@@ -258,8 +256,8 @@ func isShortText(s string) bool {
 // errStale means that a cache is of another machine or too old.
 var errStale = errors.New("the host's facts are out of date; run `rt-spool host` at boot")
 
-// check returns an error if the cache is of another machine or too old. One of another boot
-// may come from a disk image, so its host_id must be that of this machine.
+// check returns an error if the cache is of another machine or too old. A cache of another boot may
+// come from a disk image, so its host_id must be this machine's.
 func (c *Cache) check(bootID, hostID string, now time.Time) error {
 	if c.BootID != "" && c.BootID == bootID {
 		return nil
@@ -273,9 +271,9 @@ func (c *Cache) check(bootID, hostID string, now time.Time) error {
 	return nil
 }
 
-// Known returns the host's facts without a query: those of the cache with the present name
-// and address. If there is no valid cache it returns those of the machine's files and the
-// error of the cache. An empty path means no cache and is no error.
+// Known returns the host's facts without a query: the cached facts with the present name and
+// address. If there is no valid cache it returns the facts from the machine's files and the error
+// of the cache. An empty path means no cache and is no error.
 func Known(path string, roots host.Roots, env Lookup, now time.Time) (rt.Host, error) {
 	if path == "" {
 		return Local(roots, env), nil

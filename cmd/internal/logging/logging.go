@@ -167,8 +167,8 @@ func (h handler) toSyslog(now time.Time, severity int, text string) error {
 	return os.NewSyscallError("sendto", err)
 }
 
-// OpenFile opens or creates a log file for appending. It refuses what can make a writer wait,
-// a FIFO or a terminal, and follows no link, which a user could set to any file of root.
+// OpenFile opens or creates a log file for appending. It refuses what can make a writer wait, a
+// FIFO or a terminal. It follows no link, because a user could link to any file of root.
 func OpenFile(path string) (*os.File, error) {
 	if path == "" {
 		return nil, os.ErrNotExist
