@@ -11,6 +11,7 @@ import (
 
 const (
 	stretchKept = 32 // about how many snapshots thinning leaves of a stretch; twice as many of the newest numbers are not thinned
+	keptAtLeast = 4  // the same, if that is not enough
 	thinLevels  = 20
 )
 
@@ -104,6 +105,10 @@ func (t *thinner) thinNext(why string) (dropped int64, found bool, err error) {
 			return err
 		}
 		level, s, found = t.next(sealed, newest)
+		for !found && t.kept > keptAtLeast {
+			t.kept /= 2
+			level, s, found = t.next(sealed, newest)
+		}
 		if !found {
 			return nil
 		}

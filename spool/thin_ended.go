@@ -42,10 +42,6 @@ func vacuum(c *conn) error {
 	}
 }
 
-// keptAtLeast is how many snapshots of a stretch are left, if the file of an ended run is still too large with stretchKept of
-// them.
-const keptAtLeast = stretchKept / 8
-
 func (r *Reader) thin(limit int64) (dropped int64, err error) {
 	t, err := newThinner(r.db)
 	if err != nil {
@@ -58,14 +54,8 @@ func (r *Reader) thin(limit int64) (dropped int64, err error) {
 		}
 		n, found, err := t.thinNext("spool.quota_node")
 		dropped += n
-		if err != nil {
+		if err != nil || !found {
 			return dropped, err
-		}
-		if !found {
-			t.kept /= 2
-		}
-		if t.kept < keptAtLeast {
-			return dropped, nil
 		}
 	}
 }
