@@ -31,8 +31,8 @@ const (
 	MemoryCores = 0.25
 )
 
-// WasteParts are what was reserved and not used of cores, GPUs and memory, in equivalent core-seconds. A part of which
-// the figures are not known is absent.
+// WasteParts are what was reserved and not used of cores, GPUs and memory, in equivalent
+// core-seconds. A part without known figures is absent.
 func (f *Figures) WasteParts() (parts [3]rt.Opt[float64]) {
 	weights := [...]float64{1, GPUCores, MemoryCores / (1 << 30)}
 	for i, pair := range f.Pairs() {
@@ -72,8 +72,8 @@ func SummaryOf(summary json.RawMessage) (f report.RunFigures) {
 	return f
 }
 
-// FiguresOf returns the figures of a run. Those of a node that was not reserved for the job are not used, and neither
-// is a pair with a figure that no run can have.
+// FiguresOf returns the figures of a run. It leaves out a node that was not reserved for the job,
+// and a pair with a figure that no run can have.
 func FiguresOf(s *report.RunFigures) (f Figures) {
 	if s.CPU.CoresOf == "allocation" {
 		f.CoreSecs, f.CoreSecsUsed, f.CoreMark = s.CPU.AllocatedSecs, s.CPU.UsedSecs, known(s.CPU.UsedMark)

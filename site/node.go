@@ -6,8 +6,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// NodeState is what a node reports of itself after a drain. It has no data of jobs or users. What the
-// node does not know is absent. Times are those of the node's clock.
+// NodeState is what a node reports of itself after a drain. It has no data of jobs or users. What
+// the node does not know is absent. Times are from the node's clock.
 type NodeState struct {
 	Cluster string    `json:"cluster"` // empty: not known
 	Node    string    `json:"node"`    // name of the node in Slurm

@@ -1,7 +1,6 @@
-// Package site has the data types of a site service: the runs that the nodes of a site have
-// delivered, the objects of a run, and the jobs that they form. Its parts are on the same floor:
-// site/registry stores runs and jobs in a database, site/objects stores large objects, and
-// site/api serves both over HTTP.
+// Package site has the data types of a site service: the runs that the nodes of a site deliver, the
+// objects of a run, and the jobs. site/registry stores runs and jobs in a database. site/objects
+// stores large objects. site/api serves both over HTTP.
 package site
 
 import (
@@ -26,7 +25,7 @@ type Run struct {
 	Finish   *Finish         // nil until the client has finished the run
 	Finished time.Time       // when the first finish was accepted; zero before
 	Record   *rt.Run         // from the newest complete record, or nil
-	Expired  []Class         // of which retention has removed objects
+	Expired  []Class         // whose objects retention has removed
 	Held     Held            // set in lists
 }
 
@@ -81,7 +80,7 @@ const (
 	ClassRecord Class = "record" // the complete record of the run; its name is RecordName
 )
 
-// The names of the objects of which a run has at most one.
+// The names of objects that a run has at most once.
 const (
 	InlineName = "inline.csv.gz"
 	RecordName = "run.rtrec"
@@ -104,8 +103,8 @@ type Object struct {
 // MaxRow is the size, in bytes, up to which the registry has the bytes of an object. The object store has larger ones.
 const MaxRow = 64 << 10
 
-// NewStoredName returns a name for the object in the object store that no other object has, so that it can be deleted
-// there at any time. RunID and SHA256 must be set.
+// NewStoredName returns a name in the object store that no other object has, so that the object can
+// be deleted at any time. RunID and SHA256 must be set.
 func (o *Object) NewStoredName() string {
 	return o.RunID + "/" + o.SHA256 + "-" + strings.ToLower(rand.Text())
 }
@@ -157,7 +156,7 @@ type JobRow struct {
 	SlurmState    string
 	SuspendedSecs rt.Opt[float64]
 
-	Figures // of the runs of the whole job, not of those of its steps
+	Figures // of the runs of the whole job, not of its steps
 	// Waste is Figures.WasteSecs when the last run was stored, in whole core-seconds.
 	Waste rt.Opt[int64]
 }
@@ -168,7 +167,7 @@ type Sort string
 // The orders of a list of jobs.
 const (
 	ByStart Sort = ""      // the newest first
-	ByWaste Sort = "waste" // the most wasteful first, without the jobs of which the waste is not known
+	ByWaste Sort = "waste" // the most wasteful first, without jobs of unknown waste
 )
 
 // Filter selects jobs. A zero field selects all.

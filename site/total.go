@@ -19,6 +19,6 @@ type Total struct {
 	Week time.Time // its first instant
 	Jobs int64
 	Figures
-	Known     int64   // jobs of which the waste is known
+	Known     int64   // jobs whose waste is known
 	WasteSecs float64 // of these, in equivalent core-seconds
 }

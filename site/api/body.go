@@ -12,7 +12,7 @@ import (
 )
 
 // After slowStart a body must arrive, and an answer be read, at an average of at least minRate
-// bytes per second, and a body above mediumBody of at least minLargeRate.
+// bytes per second. A body above mediumBody must arrive at minLargeRate.
 const (
 	slowStart    = 10 * time.Second
 	minRate      = 16 << 10
@@ -28,8 +28,8 @@ func rateDeadline(begin time.Time, bytes, rate int64) time.Time {
 	return begin.Add(slowStart + time.Duration(bytes)*(time.Second/time.Duration(rate)))
 }
 
-// body is the body of a request that has arrived: a small one in memory, a larger one in a
-// temporary file without a name, for which space is reserved.
+// body is the body of a request that has arrived. A small one is in memory, a larger one in a
+// temporary file without a name, with reserved space.
 type body struct {
 	io.ReadSeeker
 	size    int64

@@ -181,8 +181,8 @@ func (s *Server) names(id string, uris []string) ([]string, error) {
 	return names, nil
 }
 
-// finishInline stores a finish with inline data. If they are large, the object store has them before
-// the registry names them.
+// finishInline stores a finish with inline data. The object store has large data before the
+// registry names its objects.
 func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) (done site.Finished, err error) {
 	o := site.Object{RunID: run.ID, Name: site.InlineName, Class: site.ClassInline, Created: time.Now().UTC()}
 	packed, err := s.unpack(t, text, &f, &o)

@@ -231,8 +231,8 @@ func TestSlowClientsDelayNobody(t *testing.T) {
 	})
 }
 
-// A body that takes long, but arrives at the minimum rate, is accepted and answered. That of a large body
-// is higher.
+// A body that takes long, but arrives at the minimum rate, is accepted and answered. The rate of a
+// large body is higher.
 func TestABodyAtTheMinimumRate(t *testing.T) {
 	for _, tc := range []struct {
 		lines, status int

@@ -33,7 +33,7 @@ type view struct {
 	Record     *object         `json:"record,omitempty"` // the newest complete record
 	Objects    []object        `json:"objects,omitempty"`
 	Rows       int64           `json:"rows,omitzero"`
-	Expired    []site.Class    `json:"expired,omitempty"` // of which objects were removed because of their age
+	Expired    []site.Class    `json:"expired,omitempty"` // whose objects were removed because of their age
 
 	data []site.Object // what Rows counts: the uploads, or inline data
 }

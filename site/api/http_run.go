@@ -22,7 +22,7 @@ type runDetail struct {
 	runView
 	Created  time.Time       `json:"created"`
 	Finished *time.Time      `json:"finished"`
-	Expired  []site.Class    `json:"expired"` // of which retention has removed objects
+	Expired  []site.Class    `json:"expired"` // whose objects retention has removed
 	Metadata json.RawMessage `json:"metadata"`
 	Finish   *finishView     `json:"finish"`
 }
@@ -117,8 +117,8 @@ func (s *Server) readCSV(w http.ResponseWriter, r *http.Request, q reading, id s
 	return s.data(w, q.turn, id)
 }
 
-// readRecord answers GET /v1/runs/{run_id}/record. A newer record may replace the one that is read: then
-// the bytes in the object store are gone, and the second attempt finds the newer one.
+// readRecord answers GET /v1/runs/{run_id}/record. A newer record may replace the record during the
+// read. Then the bytes in the object store are gone, and the second attempt finds the newer one.
 func (s *Server) readRecord(w http.ResponseWriter, r *http.Request, q reading, id string) error {
 	if _, err := s.visible(r, q, id); err != nil {
 		return err

@@ -38,10 +38,12 @@ type limits struct {
 const (
 	// smallBody is the size, in bytes, up to which a body is kept in memory while it arrives.
 	smallBody = 16 << 10
-	// mediumBody is the size, in bytes, up to which bodies have temporary files of their own limits: a
-	// few slow clients with large bodies do not delay the many requests with smaller ones.
+	// mediumBody is the size, in bytes, up to which bodies have temporary files of their own
+	// limits. So a few slow clients with large bodies do not delay the many requests with smaller
+	// ones.
 	mediumBody = 1 << 20
-	// maxReads is how many reads run at the same time, and those of a token. Each can need some 20 MiB.
+	// maxReads is how many reads run at the same time, and maxTokenReads how many of one token.
+	// Each can need some 20 MiB.
 	maxReads, maxTokenReads = 16, 4
 	// The maximum size of the temporary files of all tokens and of one token, in KiB.
 	maxSpool, maxTokenSpool = 256 << 10, 32 << 10

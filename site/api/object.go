@@ -144,8 +144,8 @@ func (s *Server) keepRecord(t turn, b *body, o site.Object) error {
 	return s.keep(t.ctx, b, o, &run)
 }
 
-// limitToUser refuses the record of a run that the token of a user may not send: only a node knows what a whole job
-// did, and who its user is. The account, which the user can set, is left out.
+// limitToUser refuses the record of a run that the token of a user may not send. Only a node knows
+// what a whole job did, and who its user is. The account, which the user can set, is left out.
 func (s *Server) limitToUser(owner string, run *rt.Run) error {
 	isOfJob := run.JobID.Valid() || run.ArrayJobID.Valid() || run.HetJobID.Valid()
 	user := s.userOf(owner)

@@ -81,8 +81,8 @@ func errNoRun() error {
 	return &problem{status: http.StatusNotFound, code: "NoSuchKey", detail: "there is no such run"}
 }
 
-// problemOf returns the answer to an error: its own, that of an error of the registry, or 500 for an
-// error that is not the client's. The text of the latter goes to Config.Fault only.
+// problemOf returns the answer to an error: its own, or the answer for an error of the registry. An
+// error that is not the client's is a 500, and its text goes to Config.Fault only.
 func (s *Server) problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p

@@ -117,8 +117,8 @@ func moment(set func(*query, time.Time)) func(*query, []string) string {
 	}
 }
 
-// parseQuery returns the parameters of a request: only those that are expected, each of them once unless
-// it may be repeated.
+// parseQuery returns the parameters of a request. A parameter must be expected, and may be there
+// twice only if it can be repeated.
 func parseQuery(r *http.Request, expected ...map[string]parameter) (q query, err error) {
 	q.limit = pageJobs
 	values, err := url.ParseQuery(r.URL.RawQuery)

@@ -24,9 +24,10 @@ const expireBatch = 100
 // time that a request takes.
 const unusedAge = 24 * time.Hour
 
-// Retain removes what is old, now and every hour until the context ends. Every day it removes the objects that no run names: requests that a kill or a lost
-// connection interrupted have left them. It calls Config.Fault with what could not be removed. Before that it renews the claim to the object store, and returns
-// ErrNotOwner if another copy of the registry has claimed it: the Server must not be used any more.
+// Retain removes what is old, now and every hour until the context ends. Every day it removes the
+// objects that no run names, which interrupted requests have left. Config.Fault gets what could not
+// be removed. First Retain renews the claim to the object store. It returns ErrNotOwner if another
+// copy of the registry has claimed the store: the Server must not be used any more.
 func (s *Server) Retain(ctx context.Context, retain Ages) error {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()

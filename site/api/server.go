@@ -1,7 +1,7 @@
 // Package api serves a site's runs over HTTP: the Sentinel API and an S3-compatible PUT on one
-// listener, with verified signatures and with credentials that expire and are valid for one run
-// only. Runs are in a registry, large objects in an object store. Both are durable before the
-// answer to a request, so that the process may be killed at any instant.
+// listener. It verifies signatures, and its credentials expire and are valid for one run only. Runs
+// are in a registry, large objects in an object store. Both are durable before the answer to a
+// request, so that the process may be killed at any instant.
 package api
 
 import (
@@ -29,7 +29,7 @@ type Config struct {
 	Registry *registry.Registry
 	Objects  site.ObjectStore
 	Temp     string        // directory of temporary files; os.TempDir when empty
-	Tokens   []Token       // each permits to register runs, and to read and finish those of its owner
+	Tokens   []Token       // each permits to register runs, and to read and finish its owner's runs
 	Readers  *auth.Readers // who may use the paths below /v1, and the pages; nil: no one
 	Pages    *page.Pages   // nil: there are none
 	// Metrics answers GET /metrics of operators; nil: there are none.
@@ -102,7 +102,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// New returns a Server. The error is ErrNotOwner if the object store is not the one of the registry.
+// New returns a Server. The error is ErrNotOwner if the object store belongs to another registry.
 func New(ctx context.Context, c Config) (*Server, error) {
 	setDefault(&c.Bucket, "rt")
 	setDefault(&c.Prefix, "runs")

@@ -20,8 +20,8 @@ const markerName = "registry.sha256"
 // firstClaim is the claim of a registry that uses its object store for the first time.
 const firstClaim = "first"
 
-// ErrNotOwner means that the object store is not the one of the registry, which must not remove objects from
-// it. The other errors wrap it.
+// ErrNotOwner means that the object store belongs to another registry, so this one must not remove
+// objects from it. The other errors wrap it.
 var (
 	ErrNotOwner      = errors.New("the object store is not the one of this database")
 	errOtherRegistry = fmt.Errorf("%w: it belongs to another one", ErrNotOwner)
@@ -30,9 +30,9 @@ var (
 		"(serve.dir, serve.objects); if the objects are all there, run rt-site claim", ErrNotOwner, markerName)
 )
 
-// marker is the mark of an object store. It names the registry by its master key, which it does not reveal,
-// and has one of the registry's last claims. The claims are random and change all the time: a copy of
-// the registry does not have those that the registry makes after the copy.
+// marker is the mark of an object store. It names the registry by the master key, which stays
+// secret, and has one of the registry's last claims. The claims are random and change all the time.
+// A copy does not have the claims that the registry makes later.
 type marker struct {
 	registry *registry.Registry
 	objects  site.ObjectStore
@@ -47,8 +47,8 @@ func newMarker(ctx context.Context, r *registry.Registry, o site.ObjectStore) (*
 	return &marker{r, o, keyring{master: master}}, nil
 }
 
-// CheckObjects checks that an object store is the one of a registry or of a copy of it, which may read it.
-// The error is ErrNotOwner if it is not.
+// CheckObjects checks that an object store belongs to a registry or to a copy of it, which may read
+// the store. Otherwise the error is ErrNotOwner.
 func CheckObjects(ctx context.Context, r *registry.Registry, o site.ObjectStore) error {
 	f, err := o.Get(ctx, markerName) // first: Secret makes the key of a registry that has none
 	if errors.Is(err, site.ErrNotFound) {
@@ -67,9 +67,9 @@ func CheckObjects(ctx context.Context, r *registry.Registry, o site.ObjectStore)
 	return err
 }
 
-// Renew checks that an object store is the one of a registry and of no other copy of it, and makes a new claim.
-// A registry that has not used an object store takes one without a mark. The error is ErrNotOwner if the
-// registry must not remove objects.
+// Renew checks that an object store belongs to a registry and to no other copy of it, and makes a
+// new claim. A registry that has not used an object store takes one without a mark. The error is
+// ErrNotOwner if the registry must not remove objects.
 func Renew(ctx context.Context, r *registry.Registry, o site.ObjectStore) error {
 	m, err := newMarker(ctx, r, o)
 	if err != nil {
@@ -78,7 +78,7 @@ func Renew(ctx context.Context, r *registry.Registry, o site.ObjectStore) error 
 	return m.renew(ctx)
 }
 
-// Claim makes an object store that of this copy of a registry. Receivers of other copies end.
+// Claim gives an object store to this copy of a registry. Receivers of other copies end.
 func Claim(ctx context.Context, r *registry.Registry, o site.ObjectStore) error {
 	m, err := newMarker(ctx, r, o)
 	if err != nil {
@@ -119,8 +119,8 @@ func (m *marker) renew(ctx context.Context) error {
 	return err
 }
 
-// check returns the claims of the registry and the one of the mark. The error is ErrNotOwner if the mark has
-// none of these claims.
+// check returns the claims of the registry and the claim in the mark. The error is ErrNotOwner if
+// the mark has none of these claims.
 func (m *marker) check(ctx context.Context) (claims []string, found string, err error) {
 	claims, found, err = m.compare(ctx)
 	if errors.Is(err, errNoMarker) { // another receiver may have made the first mark and claim in between

@@ -54,8 +54,8 @@ func copied(t *testing.T, m *memory) (*registry.Registry, *memory) {
 	return openStores(t, path)
 }
 
-// A copy of a registry does not use the objects of the original, and removes none of them, until it has claimed
-// them. Then the original ends.
+// A copy of a registry neither uses nor removes the objects of the original until it has claimed
+// the store. Then the original ends.
 func TestACopyOfTheRegistry(t *testing.T) {
 	r, m := newStores(t)
 	s := newServer(t, Config{Registry: r, Objects: m})
@@ -100,7 +100,8 @@ func TestACopyOfTheRegistry(t *testing.T) {
 	}
 }
 
-// An object store that is empty, such as a directory that is not mounted, is not that of a registry with objects.
+// An empty object store, such as a directory that is not mounted, does not belong to a registry
+// with objects.
 func TestAnEmptyObjectStore(t *testing.T) {
 	r, m := newStores(t)
 	empty := &memory{store: map[string]stored{}}

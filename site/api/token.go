@@ -26,8 +26,9 @@ func HashToken(token string) TokenHash { return site.HashToken(token) }
 // Token permits to register runs, and to read and finish the runs of its owner.
 type Token struct {
 	Hash TokenHash
-	// Name is the owner of what is sent with the token, so that a run outlives the change of a token:
-	// tokens with the same name have the same owner. A token without a name is an owner of its own.
+	// Name is the owner of what is sent with the token, so that a run outlives the change of a
+	// token. Tokens with the same name have the same owner. A token without a name is an owner of
+	// its own.
 	Name string
 	// User limits the token to runs of this user, of steps or outside a scheduler. Then Name is empty: all tokens of a
 	// user have the same owner. Empty for the tokens of nodes.
@@ -115,9 +116,9 @@ func authorised(r *http.Request, known []knownToken) (owner string, ok bool) {
 	return known[match].owner, true
 }
 
-// keyring issues and recognises upload credentials. They are not stored: a session token
-// contains its access key, its run, its owner and its expiration, and is sealed with the master key,
-// from which the secret key is derived.
+// keyring issues and recognises upload credentials without storing any. A session token has its
+// access key, run, owner and expiration. The master key seals the token, and the secret key derives
+// from the master key.
 type keyring struct{ master []byte }
 
 // masterBytes is the length of the master key.

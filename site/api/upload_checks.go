@@ -15,8 +15,8 @@ import (
 )
 
 // inflatedLimit returns the maximum decompressed size of an upload with this compressed size. gzip
-// shrinks a CSV of samples to about a tenth. Data that shrinks to less than a hundredth is not that
-// of a run, unless it is very short.
+// shrinks a CSV of samples to about a tenth. Data that shrinks to less than a hundredth is from no
+// run, unless it is very short.
 func inflatedLimit(packed, most int64) int64 { return min(most, 1<<20+100*packed) }
 
 var (

@@ -1,6 +1,6 @@
-// Package auth finds out who sends a request for runs, and what the sender may see: by a MUNGE
-// credential, by a proxy that names the user, or by a read token. If none of them is configured,
-// there are no readers.
+// Package auth finds out who sends a request for runs, and what the sender may see. It uses a MUNGE
+// credential, a proxy that names the user, or a read token. If none of them is configured, there
+// are no readers.
 package auth
 
 import (
@@ -102,8 +102,8 @@ func (a *Readers) Reader(r *http.Request) (site.Reader, error) {
 	return site.Reader{}, fmt.Errorf("%w: the header Authorization has another scheme than MUNGE and Bearer", site.ErrUnknownReader)
 }
 
-// person returns the reader with the name of a user. A reader of whom not all rights are known is an error: lists
-// without a part of the jobs would look complete.
+// person returns the reader with the name of a user. It fails unless all rights of the reader are
+// known: lists without a part of the jobs would look complete.
 func (a *Readers) person(r *http.Request, by, user string) (site.Reader, error) {
 	if !isName(user) {
 		return site.Reader{}, fmt.Errorf("%w: the name of the user is not valid", site.ErrNoReader)

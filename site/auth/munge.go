@@ -27,7 +27,7 @@ const mungeMax = 8
 // mungeMaxOfAddress is how many of them are for requests of one address.
 const mungeMaxOfAddress = 4
 
-// credentialMax is the limit of a credential, in bytes: that of the clients of rt.
+// credentialMax is the limit of a credential, in bytes, as in the clients of rt.
 const credentialMax = 16 << 10
 
 // outputMax is the limit of the output of unmunge, in bytes. The payload of a request is shorter.

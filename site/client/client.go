@@ -204,7 +204,7 @@ func (c *Client) once(ctx context.Context, at string, read func(*http.Response) 
 		return err
 	}
 	req.Header.Set("User-Agent", "rt/"+rt.Version)
-	req.Header.Set("Accept-Encoding", "identity") // a record has a checksum, and the limits are those of the text
+	req.Header.Set("Accept-Encoding", "identity") // a record has a checksum, and the limits are for the text
 	if err := c.authorize(req); err != nil {
 		return err
 	}

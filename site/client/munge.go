@@ -19,8 +19,9 @@ const maxCredential = 16 << 10
 // mungeTimeout limits the running time of munge, which waits for munged.
 const mungeTimeout = 10 * time.Second
 
-// ByMunge returns a function that sets a credential of this process's user, which is for one request only:
-// its payload is the request, and munged accepts it once. socket is that of munged; empty: the default.
+// ByMunge returns a function that sets a credential of this process's user for one request. The
+// payload is the request, and munged accepts it once. socket is munged's socket; empty: the
+// default.
 func ByMunge(socket string) func(*http.Request) error {
 	return func(r *http.Request) error {
 		credential, err := munge(r.Context(), socket, Payload(r))

@@ -14,8 +14,8 @@ import (
 // sums matches an ETag that is a SHA-256. A proxy between can make it weak, or replace it.
 var sums = regexp.MustCompile(`^(?:W/)?"([0-9a-f]{64})"$`)
 
-// Record writes the complete record of a run to w, and checks it against the SHA-256 that comes with
-// it: a record can be newer than the list that named it. After an error w has a part of the record.
+// Record writes the complete record of a run to w. It checks the record against the SHA-256 in the
+// answer, because a record can be newer than the list. After an error w has a part of the record.
 func (c *Client) Record(ctx context.Context, run *ListedRun, w io.Writer) error {
 	return c.get(ctx, "/v1/runs/"+url.PathEscape(run.ID)+"/record", nil, func(resp *http.Response) error {
 		if resp.ContentLength > c.limits.record {

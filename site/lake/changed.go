@@ -88,8 +88,8 @@ func (l *Lake) writeGroup(ctx context.Context, group []site.Changed, done *Total
 	return l.update(ctx, &update{partition: partition, changed: group}, done)
 }
 
-// readable returns the runs of a group without those that have to leave their place and of which the record cannot be
-// read: their earlier version stays there.
+// readable returns the runs of a group whose record can be read or which stay in their place. For
+// the others the old place keeps the earlier version.
 func (l *Lake) readable(ctx context.Context, group []site.Changed, leaves func(*site.Changed) bool, done *Totals) (rest []site.Changed, err error) {
 	for _, c := range group {
 		if !leaves(&c) {
@@ -125,8 +125,8 @@ func (l *Lake) written(ctx context.Context, runs []site.Changed) error {
 	return l.Registry.MarkWritten(ctx, runs)
 }
 
-// decode reads the record of a run. If there is none, or it is damaged or absent, run is nil, and isTried reports
-// whether the next pass does not try the run again.
+// decode reads the record of a run. If there is none, or it is damaged or absent, run is nil.
+// isTried reports whether the next pass does not try the run again.
 func (l *Lake) decode(ctx context.Context, id string, done *Totals) (run *DecodedRun, isTried bool, err error) {
 	d, isAhead := l.ahead.take(id)
 	if !isAhead {

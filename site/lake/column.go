@@ -27,8 +27,9 @@ func timeNode() parquet.Node {
 	return parquet.Optional(parquet.Encoded(parquet.Timestamp(parquet.Microsecond), &parquet.DeltaBinaryPacked))
 }
 
-// integer is the value of an unsigned figure. Parquet's unsigned integers are decimals in Spark, so that
-// the lake has signed ones: what does not fit, such as a limit that is none, is the largest.
+// integer is the value of an unsigned figure. Parquet's unsigned integers are decimals in Spark, so
+// the lake has signed ones. A value that does not fit, such as a limit that is none, is the
+// largest.
 func integer(v uint64) parquet.Value { return parquet.Int64Value(int64(min(v, math.MaxInt64))) }
 
 func text(s string) parquet.Value { return parquet.ValueOf(s) }

@@ -127,8 +127,8 @@ func (c *chunk) endPage() (err error) {
 	return nil
 }
 
-// compress compresses the values of a page, unless it hardly makes them smaller: then it does not try it for the next pages
-// of the column.
+// compress compresses the values of a page. If that hardly makes a page smaller, the next pages of
+// the column are not compressed.
 func (c *chunk) compress(plain []byte) (packed []byte, isPacked bool, err error) {
 	isSmall := len(plain) < smallPage
 	if c.untried > 0 && !isSmall {
@@ -175,7 +175,7 @@ func encodeLevels(to, levels []byte, highest int) ([]byte, error) {
 	return e.EncodeLevels(to[:0], levels)
 }
 
-// encoding is that of the values.
+// encoding is the encoding of the values.
 func (c *chunk) encoding() format.Encoding {
 	switch c.kind {
 	case parquet.Int64:
@@ -234,7 +234,7 @@ func (c *chunk) boundsOfPage() (b bounds) {
 	return b
 }
 
-// widen makes the bounds of the row group include those of a page.
+// widen makes the bounds of the row group include the bounds of a page.
 func (c *chunk) widen(of bounds) {
 	if of.least.IsNull() {
 		return
@@ -268,7 +268,7 @@ func (c *chunk) encodeDictionary() (encoded []byte, plain int, err error) {
 	return encoded, len(encoded) - len(s.packed) + len(s.plain), err
 }
 
-// statistics are those of the row group.
+// statistics are the statistics of the row group.
 func (c *chunk) statistics() format.Statistics {
 	s := format.Statistics{NullCount: c.encoded.nulls}
 	if b := &c.encoded.bounds; !b.least.IsNull() {

@@ -122,8 +122,8 @@ func putFigures[T any](put func(string, parquet.Value, bool), noun string, of *T
 	}
 }
 
-// The files of the lake have the same rows, row groups and statistics as those of parquet-go, which gets each value by
-// itself.
+// The files of the lake have the same rows, row groups and statistics as files of parquet-go, which
+// gets each value by itself.
 func TestSameAsParquetGo(t *testing.T) {
 	const samples, group = 3 * sampleRows, 2 * sampleRows
 	r := rand.New(rand.NewPCG(1, 2))

@@ -1,5 +1,6 @@
-// Package lake writes the runs of a site as Parquet files, for engines such as DuckDB and Spark: the tables runs and
-// samples, in partitions by cluster and date. site/DESIGN.md describes how each run is there once.
+// Package lake writes the runs of a site as Parquet files, for engines such as DuckDB and Spark.
+// The tables are runs and samples, in partitions by cluster and date. site/DESIGN.md describes how
+// each run is there once.
 package lake
 
 import (
@@ -21,8 +22,8 @@ import (
 type Registry interface {
 	// ChangedRuns returns at most limit runs, after the given one, whose last version is not in the lake.
 	ChangedRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error)
-	// ClaimPartition stores that the runs may be in this partition of the lake, and in no other. The lake calls it
-	// before it writes them there.
+	// ClaimPartition stores that the runs may be in this partition of the lake, and in no other.
+	// The lake calls it before it writes the runs.
 	ClaimPartition(ctx context.Context, partition string, runs []site.Changed) error
 	// MarkWritten stores that the lake has these versions of the runs.
 	MarkWritten(ctx context.Context, runs []site.Changed) error
@@ -49,9 +50,9 @@ type DecodedRun struct {
 type Config struct {
 	Store    site.ObjectStore // a directory or an S3 store
 	Registry Registry
-	// Decode reads the record of a run. The error is site.ErrNotFound if the site has no record of the run,
-	// site.ErrDamaged if it cannot be decoded, and ErrAbsent if its object is not there, which may be for a moment.
-	// Several goroutines call it at the same time.
+	// Decode reads the record of a run. The error is site.ErrNotFound if the site has no record of
+	// the run, and site.ErrDamaged if the record cannot be decoded. It is ErrAbsent if the object
+	// is not there, perhaps for a moment. Several goroutines call Decode at the same time.
 	Decode func(ctx context.Context, id string) (*DecodedRun, error)
 	Report reflect.Type // a struct: the report of a run, as columns of runs
 	Temp   string       // directory of temporary files; empty: the system's
@@ -109,7 +110,7 @@ func New(o Config) (*Lake, error) {
 // tempDirs matches the directories of temporary files.
 const tempDirs = "rt-lake-*"
 
-// prepare makes a directory for temporary files, and removes those of a writer that was killed.
+// prepare makes a directory for temporary files, and removes the files of a killed writer.
 func (l *Lake) prepare() error {
 	temp := l.Temp
 	if temp == "" {

@@ -401,8 +401,8 @@ func complete(t *testing.T, w *world) {
 
 var day = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 
-// A writer that is killed at any change leaves each run at most once at each moment, and the next pass leaves each run
-// once, in its last version.
+// A writer that is killed at any change leaves each run at most once at each moment. The next pass
+// leaves each run once, in its last version.
 func TestKilledAnywhere(t *testing.T) {
 	seeds := uint64(2)
 	if testing.Short() {
@@ -553,8 +553,8 @@ func write(t *testing.T, w *world) Totals {
 	return done
 }
 
-// A writer is killed after it has put the samples of a run, and the run is then removed: its samples go too, from a
-// file with other runs and from one without.
+// A writer is killed after it has put the samples of a run, and the run is then removed. Its
+// samples go too, from a file with other runs and from a file without.
 func TestRemovedAfterAKill(t *testing.T) {
 	for _, hasOther := range []bool{true, false} {
 		w := newWorld()

@@ -14,8 +14,8 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// A writer loses its lock between its two files, and another one removes a run between them: the run that the first one
-// has added gets its samples in the next pass.
+// A writer loses its lock between its two files, and another writer removes a run between the two.
+// The run that the first writer added gets its samples in the next pass.
 func TestRunWithoutItsSamples(t *testing.T) {
 	w := newWorld()
 	w.put("r1", 1, day, 5)
@@ -64,7 +64,7 @@ func TestRunWithoutItsSamples(t *testing.T) {
 	}
 }
 
-// A run that lacks samples, and of which the record is no longer stored, is tried once.
+// A run that lacks samples, and whose record is no longer stored, is tried once.
 func TestRunWithoutSamplesAndRecord(t *testing.T) {
 	w := newWorld()
 	w.put("r1", 1, day, 5)
@@ -106,8 +106,8 @@ func TestRenamedRunWithoutSamplesAndRecord(t *testing.T) {
 	}
 }
 
-// A writer that has lost its lock removes no file that another one has written, neither one that became empty nor one that
-// a killed writer has left.
+// A writer that has lost its lock removes no file of another writer. The file may have become
+// empty, or a killed writer may have left it.
 func TestLateWriterRemovesNothing(t *testing.T) {
 	for name, begin := range map[string]func(w *world){
 		"an empty file": func(w *world) {
@@ -166,8 +166,8 @@ func TestFileHasAtLeastOneRun(t *testing.T) {
 	complete(t, w)
 }
 
-// A file is full as soon as its pages are as large as its limit: before the row group ends, and with the old rows that
-// are to be copied.
+// A file is full as soon as its pages are as large as its limit. That can be before the row group
+// ends, and includes the old rows to copy.
 func TestFileIsFullWithinARowGroup(t *testing.T) {
 	l := newWorld().lake(t)
 	next := &update{fresh: [][]site.Changed{{{}}}}

@@ -9,7 +9,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// The lists of a batch of rows are those of its own snapshots, whatever the batch before had.
+// The lists of a batch of rows come from its own snapshots, whatever the batch before had.
 func TestListsOfABatch(t *testing.T) {
 	e := newSampleEncoder()
 	column := indexOf(e.schema, "disks", "list", "element", "name")

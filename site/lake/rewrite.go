@@ -31,8 +31,9 @@ type rewriting struct {
 	hasLost bool // the old samples have rows of a run that is not in the file
 }
 
-// rewrite replaces the two files with a number. The new files have the rows of the old ones, except those of runs that
-// are gone, and the changed runs. The file of samples is replaced first: a run never lacks its samples.
+// rewrite replaces the two files with a number. The new files have the changed runs, and the old
+// rows without the runs that are gone. The file of samples is replaced first: a run never lacks its
+// samples.
 func (l *Lake) rewrite(ctx context.Context, u *update, f files, done *Totals) (err error) {
 	r := &rewriting{Lake: l, update: u}
 	l.samples.reset()
@@ -195,7 +196,8 @@ func (r *rewriting) writeOld(ctx context.Context, e *entry) error {
 	return r.skip(1, rows)
 }
 
-// samplesOfRun returns how many samples a run has, and skips those of runs before it that runs does not have.
+// samplesOfRun returns how many samples a run has. It skips the samples of earlier runs that runs
+// does not have.
 func (r *rewriting) samplesOfRun(name string) (rows int, err error) {
 	at := 0
 	for at < len(r.old.ranges) && r.old.ranges[at].name != name {
@@ -256,8 +258,9 @@ func (r *rewriting) flush() error {
 	return r.samples.added(rows)
 }
 
-// writeFirst writes the first of the registrations of a run of which the record can be read. If there is none,
-// isWritten is false, and the version that the lake has stays. Records can have a shorter retention than the lake.
+// writeFirst writes the first registration of a run whose record can be read. If there is none,
+// isWritten is false, and the version that the lake has stays. Records can have a shorter retention
+// than the lake.
 func (r *rewriting) writeFirst(ctx context.Context, list []site.Changed) (isWritten bool, err error) {
 	for i, c := range list {
 		run, isTried, err := r.decode(ctx, c.ID, &r.done)

@@ -12,8 +12,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// runHead has the columns of runs before those of the report, which has most of them again: engines use
-// columns outside groups to skip files and parts of files.
+// runHead has the columns of runs before the report's columns, and repeats most of them. Engines
+// use columns outside groups to skip files and parts of files.
 type runHead struct {
 	ID        string         `json:"id"`       // of the registration
 	RunName   string         `json:"run_name"` // of the run, as in samples
@@ -44,8 +44,8 @@ func headOf(id string, run *rt.Run, samples uint64) runHead {
 	}
 }
 
-// runEncoder converts runs to the values of the columns of runs: those of runHead, and the report of a run with the
-// names of its JSON.
+// runEncoder converts runs to the values of the columns of runs: the columns of runHead, and the
+// report of a run with its JSON names.
 type runEncoder struct {
 	schema       *parquet.Schema
 	about        map[string]Description

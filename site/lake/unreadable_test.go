@@ -14,7 +14,8 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// A run with a record that cannot be read stays in its partition, and under its name, until it can be read.
+// A run with an unreadable record stays in its partition, and under its name, until the record can
+// be read.
 func TestMovedRunThatCannotBeRead(t *testing.T) {
 	for name, spoil := range map[string]func(*run){
 		"damaged": func(r *run) { r.isBad = true }, "expired": func(r *run) { r.isLost = true }, "absent": func(r *run) { r.isAway = true },
@@ -60,7 +61,7 @@ func TestAbsentRecord(t *testing.T) {
 	complete(t, w)
 }
 
-// A new version of which the record cannot be read changes no file, in this pass and in the next ones.
+// A new version whose record cannot be read changes no file, in this pass and in the next ones.
 func TestUnreadableVersionChangesNoFile(t *testing.T) {
 	for name, spoil := range map[string]func(*run){
 		"damaged": func(r *run) { r.isBad = true }, "expired": func(r *run) { r.isLost = true }, "absent": func(r *run) { r.isAway = true },
@@ -241,8 +242,8 @@ func TestForgetAfterAKill(t *testing.T) {
 	}
 }
 
-// A writer that has lost its lock stores a file after another one has stored it: nothing is overwritten, and the next pass
-// writes what is left.
+// A writer that has lost its lock stores a file after another writer's file. Nothing is
+// overwritten, and the next pass writes what is left.
 func TestWriterWithoutItsLock(t *testing.T) {
 	for put := range 4 {
 		w := newWorld()
@@ -312,7 +313,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// forbidden is a store with a partition of which the directory may not be read.
+// forbidden is a store with a partition whose directory may not be read.
 type forbidden struct {
 	*world
 	partition string

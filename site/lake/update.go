@@ -26,10 +26,10 @@ type update struct {
 	entries map[int][]entry           // by the number of the file
 	replace map[string][]site.Changed // registrations of runs that a file has, by name, the best first
 	drop    map[string]bool           // names
-	stays   ids                       // runs with another name now, of which the record cannot be read
+	stays   ids                       // runs with another name now, whose record cannot be read
 	touched map[int]bool              // numbers of the files that change
 	fresh   [][]site.Changed          // registrations of runs that no file has, the best first
-	settled []site.Changed            // registrations of which nothing is to be written
+	settled []site.Changed            // registrations without anything to write
 }
 
 // entry is a row of runs.
@@ -283,7 +283,7 @@ type samplesOf struct {
 	rows int
 }
 
-// readRanges reads which rows of samples are of which run.
+// readRanges reads which run each row of samples belongs to.
 func (l *Lake) readRanges(name string, f *os.File) (list []samplesOf, err error) {
 	t, err := openTable(name, f, l.samples.schema)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// groupRows is the number of rows after which a row group of samples ends, and groupRuns that of runs. Engines read
-// row groups in parallel, and skip those that a query does not need.
+// groupRows is the number of rows after which a row group of samples ends, and groupRuns the number
+// for runs. Engines read row groups in parallel, and skip those that a query does not need.
 const (
 	groupRows = 128 << 10
 	groupRuns = 16 << 10

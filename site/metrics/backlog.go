@@ -18,8 +18,8 @@ var ages = []struct {
 	most  time.Duration
 }{{"1h", time.Hour}, {"6h", 6 * time.Hour}, {"1d", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}, {"older", 1 << 62}}
 
-// never is the group of the nodes that have delivered nothing, and gone that of the nodes without a report for goneAfter
-// that would be in never or in the last group: most of them were removed.
+// never is the group of the nodes that have delivered nothing. gone has the nodes that would be in
+// never or in the last group, without a report for goneAfter: most were removed.
 const (
 	never     = "never"
 	gone      = "gone"

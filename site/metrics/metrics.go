@@ -35,7 +35,7 @@ var (
 	operations = []string{"put", "get", "delete", "list"}
 )
 
-// outcomes are those of rt.Outcome; a run with another one counts as unknown.
+// outcomes are the values of rt.Outcome; a run with another one counts as unknown.
 var outcomes = []rt.Outcome{
 	rt.OutcomeFinished, rt.OutcomeFailed, rt.OutcomeCancelled, rt.OutcomeTimeout, rt.OutcomeOOM, rt.OutcomeTerminated, rt.OutcomeLost, rt.OutcomeUnknown,
 }
@@ -94,8 +94,8 @@ func (m *Metrics) DatabaseFailed(kind string) {
 	m.database.WithLabelValues(kind).Inc()
 }
 
-// Answering writes the metrics in the text format of Prometheus. With each request it reads the ages of the nodes,
-// and of the lake if the site has one, for at most two requests at the same time.
+// Answering writes the metrics in the text format of Prometheus. With each request it reads the
+// ages of the nodes, and of the lake if there is one. At most two requests do so at the same time.
 func (m *Metrics) Answering(r *registry.Registry, hasLake bool) http.Handler {
 	ages := prometheus.NewRegistry()
 	ages.MustRegister(backlog{r})

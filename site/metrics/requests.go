@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cut is the code of a request of which the handler ended with a panic: the connection ends before the answer does,
-// whatever status its header has.
+// cut is the code of a request whose handler ended with a panic. The connection ends before the
+// answer does, whatever status its header has.
 const cut = "cut"
 
 // Counting returns a handler that counts the requests to another one. route names what a request is for, with one of

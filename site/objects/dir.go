@@ -129,8 +129,9 @@ func (d *Dir) Put(ctx context.Context, name string, size int64, body io.Reader) 
 	return d.putIf(ctx, name, size, body, func() error { return nil })
 }
 
-// Replace is Put if the name has the object with this version; empty: if it has none. Otherwise the error is
-// site.ErrReplaced. Two calls at the same time may both succeed: callers need a lock, such as that of Exclusive.
+// Replace is Put if the name has the object with this version; empty: if it has none. Otherwise the
+// error is site.ErrReplaced. Two calls at the same time may both succeed: callers need a lock, such
+// as Exclusive.
 func (d *Dir) Replace(ctx context.Context, name, version string, size int64, body io.Reader) error {
 	return d.putIf(ctx, name, size, body, func() error {
 		info, err := d.root.Lstat(name)

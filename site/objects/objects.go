@@ -54,8 +54,8 @@ func checkPrefix(prefix string) error {
 	return checkName(prefix)
 }
 
-// exact reads a body that must have a certain size. It returns an error instead of the last
-// bytes of a body that has more, so that no part of such a body is stored as an object.
+// exact reads a body that must have a certain size. If a body has more, an error replaces its last
+// bytes, so that no part of the body is stored as an object.
 type exact struct {
 	body       io.Reader
 	size, left int64

@@ -123,10 +123,10 @@ func (s *S3) Check(ctx context.Context) error {
 	return nil
 }
 
-// Put stores the bytes of body, which must have the given size, under a name. They are durable
-// when it returns nil, as far as the store keeps its promise; otherwise the name has the earlier
+// Put stores the bytes of body, which must have the given size, under a name. They are durable when
+// Put returns nil, as far as the store keeps its promise. Otherwise the name has the earlier
 // object, or these bytes if the answer was lost. Put replaces an object of the same name. It sends
-// one request: after an error the client of the site service, which gets the error, tries again.
+// one request. After an error the client of the site service tries again.
 func (s *S3) Put(ctx context.Context, name string, size int64, body io.Reader) error {
 	// An upload in parts that is interrupted leaves parts.
 	return s.putObject(ctx, name, size, body, minio.PutObjectOptions{DisableMultipart: true})
@@ -264,8 +264,8 @@ func (s *S3) explain(verb, name string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// isAway reports whether the store does not answer, or not for the moment. The status is that of its answer, 0
-// without one.
+// isAway reports whether the store does not answer, or not for the moment. status comes from its
+// answer, 0 without one.
 func isAway(err error, status int) bool {
 	if errors.Is(err, context.Canceled) {
 		return false

@@ -39,7 +39,7 @@ type chartBar struct {
 	Label, ReservedHours, UsedHours string
 }
 
-// chartOf returns the chart of weeks, of which the newest is the first; nil without any.
+// chartOf returns the chart of weeks, the newest first; nil without any.
 func chartOf(weeks []site.Total) *chart {
 	highest := 0.0
 	for _, t := range weeks {

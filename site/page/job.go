@@ -124,9 +124,9 @@ func (p *Pages) rowsWithID(r request, f *wanted) (rows []site.JobRow, err error)
 	return rows, nil
 }
 
-// oneJob returns the rows of one job, with the tasks of its array: Slurm uses ids again, and a reader of all jobs sees
-// each job that has had the id. It is the one with the row of this generation, or else the newest one. rows are sorted,
-// the newest first.
+// oneJob returns the rows of one job, with the tasks of its array. Slurm uses ids again, and a
+// reader of all jobs sees each job that has had the id. The job has the row of this generation, or
+// else is the newest one. rows are sorted, the newest first.
 func oneJob(rows []site.JobRow, id uint64, generation int64) []site.JobRow {
 	var jobs [][]site.JobRow
 	for _, row := range rows {
@@ -146,8 +146,8 @@ func oneJob(rows []site.JobRow, id uint64, generation int64) []site.JobRow {
 	return nil
 }
 
-// isOfOneJob reports whether an older row can be of the same array or heterogeneous job as others: it is of the same
-// user, has an id of its own, and is not far from them in time.
+// isOfOneJob reports whether an older row can be of the same array or heterogeneous job as others.
+// Such a row has the same user, an id of its own, and a time not far from the others.
 func isOfOneJob(job []site.JobRow, row *site.JobRow) bool {
 	first := &job[len(job)-1]
 	isFar := !row.End.IsZero() && first.Start.Sub(row.End) > rt.SameJob
@@ -175,8 +175,8 @@ func (p *Pages) addRuns(r request, f *wanted, j site.JobRow) error {
 	return nil
 }
 
-// reported returns the runs of which a report consists: those of whole jobs with a record, or those of steps
-// if there are no others; those that a user has delivered only if no node has any.
+// reported returns the runs that make a report: runs of whole jobs with a record, or else of steps.
+// Runs that a user has delivered count only if no node has any.
 func (f *wanted) reported() (list []site.Run) {
 	isWhole := func(r site.Run) bool { return r.Record != nil && r.Record.Step == "" }
 	isOfNode := func(r site.Run) bool { return r.Record != nil && !site.IsOwnerOfUser(r.Owner) }
@@ -192,7 +192,8 @@ func (f *wanted) reported() (list []site.Run) {
 	return list
 }
 
-// bestCopies returns the best registration of each run with a record. Those of different owners are different runs.
+// bestCopies returns the best registration of each run with a record. Two owners' runs are
+// different runs.
 func bestCopies(runs []site.Run) (list []site.Run) {
 	at := map[string]int{}
 	for _, run := range runs {

@@ -17,7 +17,8 @@ const (
 	batchNodes = 1000
 )
 
-// The limits from which on an operator has something to do. Those of the spool are those of the alerts in contrib/prometheus.
+// The limits from which on an operator has something to do. The limits of the spool are as in the
+// alerts in contrib/prometheus.
 const (
 	lateReport = 6 * time.Hour
 	fullSpool  = 80 // percent of the limit

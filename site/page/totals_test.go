@@ -33,8 +33,8 @@ func TestPartsOfWaste(t *testing.T) {
 	}
 }
 
-// The bars of a chart are in the chart, those of a week are at their place, and the used part is not above the
-// reserved one.
+// The bars of a chart are in the chart, and the bars of a week at their place. The used part is not
+// above the reserved one.
 func TestChart(t *testing.T) {
 	if chartOf(nil) != nil || chartOf([]site.Total{{Week: time.Unix(0, 0)}}) != nil {
 		t.Error("there is a chart without figures")

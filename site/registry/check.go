@@ -12,9 +12,9 @@ import (
 // maxChecked is the largest number of problems of one kind that Check returns.
 const maxChecked = 100
 
-// Check returns what is wrong with the database itself: for a SQLite file what its integrity check
-// finds, and for both databases rows that do not agree with each other. Receivers may change the
-// database at the same time. It does not look at the runs one by one.
+// Check returns what is wrong with the database: what the integrity check of SQLite finds, and rows
+// that do not agree with each other. Receivers may change the database at the same time. Check does
+// not look at the runs one by one.
 func (r *Registry) Check(ctx context.Context) (problems []string, err error) {
 	for _, check := range []struct{ problem, query string }{
 		{"the database file is damaged: %s", r.writer.integrity()},

@@ -28,8 +28,8 @@ const (
 	pgShutdownClass        = "57P" // it stops, has crashed, or starts
 )
 
-// fault marks the error of a full disk with site.ErrFull, that of a damaged database with
-// site.ErrDamaged, and that of a database that does not answer with site.ErrAway.
+// fault marks the error of a full disk with site.ErrFull, and of a damaged database with
+// site.ErrDamaged. If a database does not answer, the mark is site.ErrAway.
 func fault(err error) error {
 	switch {
 	case isFull(err):
@@ -71,8 +71,8 @@ func kindOf(err error) string {
 	return ""
 }
 
-// isAway reports whether the connection to the database is lost or cannot be made, or another process holds
-// the lock of a SQLite file for long.
+// isAway reports whether the connection to the database is lost or cannot be made. It is also true
+// if another process holds the lock of a SQLite file for long.
 func isAway(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false

@@ -16,7 +16,7 @@ const isOld = `r.created < $1 AND (r.finished < $1 OR r.finished IS NULL AND NOT
 	(SELECT 1 FROM object a WHERE a.run_id = r.id AND a.created >= $1))`
 
 // ExpireRuns removes at most limit runs, with their objects, that were finished before a time, and
-// unfinished ones without an addition since. Its results are those of Expire.
+// unfinished ones without an addition since. Its results are as in Expire.
 func (r *Registry) ExpireRuns(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error) {
 	rows, err := r.db.QueryContext(ctx, "SELECT r.id FROM run r WHERE "+isOld+" AND r.id < $2 ORDER BY r.id LIMIT $3",
 		micros(before), before.UTC().Format(idTime), limit)
@@ -59,8 +59,8 @@ func (r *Registry) expire(ctx context.Context, ids []string, before time.Time,
 	})
 }
 
-// inBatches calls change for each id, in transactions of as many runs as the database has in one, and adds up the
-// results of those that are durable.
+// inBatches calls change for each id, in transactions of as many runs as the database has in one.
+// It adds up the durable results.
 func (r *Registry) inBatches(ctx context.Context, what string, ids []string,
 	change func(tx transaction, id string) (stored []string, n int, err error),
 ) (stored []string, n int, err error) {

@@ -10,8 +10,8 @@ func (r *Registry) Exec(ctx context.Context, query string, args ...any) error {
 	})
 }
 
-// Fill makes jobs of 2,000 users in 200 accounts with 250,000 different names, one a minute, the
-// last ten of which are running. Each has a run.
+// Fill makes jobs of 2,000 users in 200 accounts with 250,000 different names, one a minute. The
+// last ten are running. Each has a run.
 const Fill = `WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 	INSERT INTO job (cluster, job_id, family, username, account, partition, name, state, outcome, started, ended, updated, core_secs, core_used, waste)
 	SELECT 'cluster', i, i - i %% 10, 'user' || ((i * 7919) %% 2000), 'account' || ((i * 7919) %% 200), CASE WHEN i %% 1000 = 0 THEN 'debug' ELSE 'batch' END,

@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// figureColumns are the columns of site.Figures: those of its pairs in their order, and the marks.
+// figureColumns are the columns of site.Figures: the pairs in their order, and the marks.
 const figureColumns = "core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used, core_mark, mem_mark"
 
 var figureNames = strings.Split(figureColumns, ", ")
@@ -86,16 +86,16 @@ func (s *summaryColumns) set(c *conditions) string {
 	return text
 }
 
-// stemOf identifies the run of a whole job. It is NULL for the run of a step: its figures are a part of
-// those of the job.
+// stemOf identifies the run of a whole job. It is NULL for the run of a step: the job's figures
+// include the step's figures.
 func stemOf(record *rt.Run) sql.NullString {
 	isWhole := record.JobID.Valid() && record.Step == ""
 	return sql.NullString{String: column(record.FileStem()), Valid: isWhole}
 }
 
-// partsOfJob has the parts of a job, and in each row the sums of the figures of its runs. The runs belong to the
-// owner of the job; one that was registered twice counts once, and runs only if no registration of it has ended. Of the
-// marks of one kind one is left.
+// partsOfJob has the parts of a job, and in each row the sums of the figures of the job's runs. The
+// runs belong to the owner of the job. A run that was registered twice counts once. A run counts as
+// running only if no registration of it has ended. One mark of each kind is left.
 const partsOfJob = `SELECT attempt, state, outcome, accounted, started, ended, slurm_state, suspended, ` + figureColumns + ` FROM
 	(SELECT attempt, state, outcome, accounted, min(started) AS started, max(ended) AS ended, max(slurm_state) AS slurm_state, max(suspended) AS suspended
 		FROM (SELECT attempt, state, outcome, accounted, started, ended, slurm_state, suspended, stem,

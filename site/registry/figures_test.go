@@ -65,7 +65,7 @@ func TestFiguresOfJobs(t *testing.T) {
 	})
 }
 
-// The list by waste has the jobs of which the waste is known, in pages of any size.
+// The list by waste has the jobs whose waste is known, in pages of any size.
 func TestJobsByWaste(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		for i, allocated := range []int{200, 900, 500, 900, 100, 300} {

@@ -100,7 +100,7 @@ func (r *Registry) ranges(f site.Filter) []indexRange {
 	return b.all
 }
 
-// named returns the values that are not empty: the empty user is that of a run without a known one.
+// named returns the values that are not empty: a run without a known user has the empty one.
 func named(values []string) []string {
 	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == "" })
 }
@@ -160,7 +160,7 @@ func (b *rangeBuilder) addRange(condition string, rest site.Filter, window int, 
 	b.all = append(b.all, one)
 }
 
-// knownWaste selects the jobs of which the waste is known.
+// knownWaste selects the jobs whose waste is known.
 const knownWaste = "waste >= 0"
 
 // onNode selects the jobs of the newest runs of a node.

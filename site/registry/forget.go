@@ -190,8 +190,9 @@ func (r *Registry) rewriteRecord(ctx context.Context, tx transaction, run locked
 // wipeAttempts is how often Wipe waits for the readers of the database, each time for the 10 s of _busy_timeout.
 const wipeAttempts = 3
 
-// Wipe removes from the file of the database and its log what RemoveRun and Rewrite have deleted: deleted rows stay in
-// the log until SQLite moves it into the file. The error is site.ErrBusy if readers prevent it.
+// Wipe removes from the database file and its log what RemoveRun and Rewrite have deleted. Deleted
+// rows stay in the log until SQLite moves the log into the file. The error is site.ErrBusy if
+// readers prevent it.
 func (r *Registry) Wipe(ctx context.Context) error {
 	if r.writer.wipe() == "" {
 		return nil

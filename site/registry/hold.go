@@ -11,8 +11,9 @@ import (
 // holdSetting is the name of the setting that Hold stores.
 const holdSetting = "hold"
 
-// Hold makes objects that are replaced or removed stay in the object store until a time, so that a copy of
-// the database and a later copy of the object store fit together. All receivers of the database obey it.
+// Hold keeps replaced and removed objects in the object store until a time. So a copy of the
+// database and a later copy of the object store fit together. All receivers of the database obey
+// it.
 func (r *Registry) Hold(ctx context.Context, until time.Time) error {
 	return r.putTime(ctx, "store the hold", holdSetting, until)
 }

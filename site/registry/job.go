@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// jobKey is the primary key of a job. The zero value is that of no job.
+// jobKey is the primary key of a job. The zero value means no job.
 type jobKey struct {
 	cluster        string
 	id, generation int64
@@ -67,8 +67,8 @@ func (r *Registry) putEncoded(ctx context.Context, tx transaction, run lockedRun
 	return job, r.refreshJob(ctx, tx, job)
 }
 
-// forLake returns 1 if the lake has the run, else 0: it has no runs of tokens of users, and of the runs of nodes with the
-// same name only those of the first owner.
+// forLake returns 1 if the lake has the run, else 0. The lake has no runs of tokens of users. Of
+// the runs of nodes with the same name it has only the first owner's.
 func forLake(ctx context.Context, tx transaction, run lockedRun, job jobKey, record *rt.Run) (changes int64, err error) {
 	if site.IsOwnerOfUser(run.owner) {
 		return 0, nil
@@ -173,8 +173,8 @@ func (n *jobNames) addNames(later jobNames, jobID int64) {
 	}
 }
 
-// renameJob computes the owner and the names of a job from the records of its runs, in the order in which they
-// were registered, so that no name of a record stays that is gone. It reads all of these records.
+// renameJob computes the owner and the names of a job from the records of its runs, in the order of
+// registration. So no name of a removed record stays. It reads all of these records.
 func renameJob(ctx context.Context, tx transaction, key jobKey) error {
 	if key == (jobKey{}) {
 		return nil
@@ -232,7 +232,7 @@ func partOf(record *rt.Run) part {
 	return p
 }
 
-// refreshJob computes the row of a job from its runs, or removes it with the last of them.
+// refreshJob computes the row of a job from its runs. Without runs it removes the row.
 func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) error {
 	if key == (jobKey{}) {
 		return nil

@@ -55,12 +55,13 @@ func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, r
 		if err != nil || made > 0 {
 			return job, nil, err
 		}
-		// Another transaction has made this row since the query. It can be that of another job.
+		// Another transaction has made this row since the query, perhaps for another job.
 	}
 }
 
-// isOf reports whether a run with this user can be of the job. A run of another owner is only if the user of both is
-// known and the same, and one of the owners is this user: no two owners of nodes share a job.
+// isOf reports whether a run with this user can be of the job. For a run of another owner, the run
+// and the job must have the same known user, and one of the owners is this user. No two owners of
+// nodes share a job.
 func (k *knownJob) isOf(owner, user string) bool {
 	isSame := k.user == user
 	if k.owner == owner {

@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Slurm uses the id of a job again: each job has its own row, with its own runs, for each reader and in
-// each order of delivery.
+// Slurm uses the id of a job again. Each job has its own row, with its own runs, for each reader
+// and in each order of delivery.
 func TestReusedJobIDs(t *testing.T) {
 	const year = 365 * 24
 	records := []rt.Run{job(9, 0), job(9, 0), job(9, 1000), job(9, year), job(9, year+1), job(9, 2*year)}
@@ -74,7 +74,7 @@ func TestReusedJobIDs(t *testing.T) {
 	})
 }
 
-// Nodes that deliver at the same time neither split a job nor join those of two users.
+// Nodes that deliver at the same time neither split a job nor join two users' jobs.
 func TestReusedJobIDAtTheSameTime(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		var nodes sync.WaitGroup

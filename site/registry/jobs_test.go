@@ -180,7 +180,7 @@ func TestSearchContinues(t *testing.T) {
 	})
 }
 
-// The runs of a job are those of its nodes and attempts. The newest attempt decides how it ended,
+// The runs of a job come from all its nodes and attempts. The newest attempt decides how it ended,
 // and accounting more than any node.
 func TestJobOfSeveralRuns(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
@@ -369,8 +369,9 @@ func TestExpire(t *testing.T) {
 	})
 }
 
-// The row of a job has its name as it is, its label, and of the newest attempt Slurm's own state, the time in which it
-// was suspended and the marks, whichever run was registered first. Texts that a rewritten run has not any more go.
+// The row of a job has its name and its label. From the newest attempt it has Slurm's own state,
+// the suspended time and the marks, whichever run was registered first. Texts that a rewritten run
+// lacks go.
 func TestRowOfJobHasWhatTheListShows(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		finish := func(id, summary string) {

@@ -12,8 +12,9 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// ChangedRuns returns at most limit runs, after the given one, of which the record has changed since the lake has
-// them, by cluster, start and id. Damage is set if a row cannot be decoded. The zero value of after is before all of them.
+// ChangedRuns returns at most limit runs, after the given one, by cluster, start and id. Their
+// records have changed since the lake read them. Damage is set if a row cannot be decoded. The zero
+// value of after is before all runs.
 func (r *Registry) ChangedRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error) {
 	from := micros(after.Start)
 	if after.ID == "" {
@@ -45,8 +46,8 @@ func (r *Registry) ChangedRuns(ctx context.Context, after site.Changed, limit in
 	return list, nil
 }
 
-// ClaimPartition stores that the lake may have runs in a partition, before they are put there, in the place of the partition that
-// ChangedRuns has returned. They stay in ChangedRuns.
+// ClaimPartition stores that the lake may have runs in a partition, before the lake writes them
+// there. It replaces the partition from ChangedRuns. The runs stay in ChangedRuns.
 func (r *Registry) ClaimPartition(ctx context.Context, partition string, runs []site.Changed) error {
 	return r.eachRun(ctx, "store the partition of runs in the lake", runs, func(tx transaction, c *site.Changed) error {
 		_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1 WHERE id = $2 AND coalesce(lake, '') = $3", partition, c.ID, c.Partition)
@@ -62,8 +63,9 @@ func (r *Registry) MarkWritten(ctx context.Context, runs []site.Changed) error {
 	})
 }
 
-// MarkChanged puts the other registrations of runs into ChangedRuns, because the ones with these ids leave a partition of the
-// lake; without an id all registrations. Of the runs ID, Node and Start are used. Other runs of the node that began in the same millisecond come too.
+// MarkChanged puts the other registrations of runs into ChangedRuns, because the runs with these
+// ids leave a partition of the lake. Without an id it puts all registrations there. It uses ID,
+// Node and Start of the runs. Other runs of the node that began in the same millisecond come too.
 func (r *Registry) MarkChanged(ctx context.Context, partition string, runs []site.Changed) error {
 	return r.eachRun(ctx, "mark the other registrations of runs for the lake", runs, func(tx transaction, c *site.Changed) error {
 		from := micros(c.Start.Truncate(time.Millisecond))

@@ -68,8 +68,8 @@ func TestChangedWithADamagedRow(t *testing.T) {
 	})
 }
 
-// The lake is recorded before a run is put there, so that a run that is removed leaves it; a run that no lake can have
-// leaves nothing to do.
+// The lake is recorded before a run is put there, so that a removed run leaves the lake. A run that
+// no lake can have leaves nothing to do.
 func TestClaimedRuns(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		first, second := putRun(t, r, 0, job(7, 0)), putRun(t, r, 1, job(8, 1))

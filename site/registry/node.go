@@ -56,9 +56,9 @@ func (r *Registry) PutNode(ctx context.Context, owner string, n site.NodeState, 
 	})
 }
 
-// Nodes returns the nodes that a filter selects, sorted by cluster, name and owner, at most limit of
-// them, and the cursor of the next call, which is empty at the end of the list. The cursor of the first
-// call is empty; site.ErrCursor means that the cursor is not from Nodes.
+// Nodes returns the nodes that a filter selects, sorted by cluster, name and owner, at most limit
+// of them. It also returns the cursor of the next call, which is empty at the end of the list. The
+// cursor of the first call is empty; site.ErrCursor means that the cursor is not from Nodes.
 func (r *Registry) Nodes(ctx context.Context, f site.NodeFilter, after string, limit int) (nodes []site.Node, next string, err error) {
 	limit = max(limit, 1)
 	var c conditions

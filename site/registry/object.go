@@ -14,15 +14,15 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// PutObject stores an object of a run in place of the one with the same name. If body is nil, the
-// bytes are in the object store under o.Stored. replaced is the name in the object store that no
-// object of the run has now: that of the replaced object, or o.Stored if nothing changes; empty if there
-// is none.
+// PutObject stores an object of a run and replaces one with the same name. If body is nil, the
+// bytes are in the object store under o.Stored. replaced is a name in the object store that no
+// object of the run has now. It is the replaced object's name, or o.Stored if nothing changes;
+// empty if there is none.
 //
-// After the finish a CSV object can only be stored again with the same bytes, which changes nothing;
-// other bytes are site.ErrFinished. A newer record may replace the record at any time; an older one is
-// site.ErrOlder. With the record comes what it says about the run, which site.CheckRecordRun has checked, and from which
-// the row of the job is made.
+// After the finish a CSV object can only be stored again with the same bytes, which changes
+// nothing; other bytes are site.ErrFinished. A newer record may replace the record at any time; an
+// older one is site.ErrOlder. record is what the record says about the run. site.CheckRecordRun has
+// checked it, and the row of the job is made from it.
 func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, record *rt.Run) (replaced string, err error) {
 	what := fmt.Sprintf("store object %s of run %s", o.Name, o.RunID)
 	var text []byte
@@ -96,9 +96,9 @@ func rowsNamed(ctx context.Context, tx transaction, run lockedRun, one, other st
 	return named, err
 }
 
-// checkNewer refuses a record that a delayed request brings: it is from before the end of a run that has
-// ended, or its upload was signed before that of the stored one. The first record of the end is accepted
-// whenever it was signed: the clock of a node may be set back.
+// checkNewer refuses a record that a delayed request brings. Such a record is from before the end
+// of an ended run, or its upload was signed before the stored record's upload. The first record of
+// the end is accepted whenever it was signed: the clock of a node may be set back.
 func checkNewer(run lockedRun, old objectRow, o site.Object, record *rt.Run) error {
 	hasEnded := run.state.Valid && run.state.String != string(rt.StateRunning)
 	ends := record.State != rt.StateRunning

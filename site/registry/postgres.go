@@ -33,8 +33,9 @@ const (
 // ErrDSN means that the URL of the database must be changed.
 var ErrDSN = errors.New("the database is not given as postgres://USER@HOST:PORT/NAME")
 
-// postgresWriter makes each change in a transaction of its own. So that two of them do not wait for each other, a
-// transaction changes one run and locks first its row, then the counters of the quotas, then the row of the job.
+// postgresWriter makes each change in a transaction of its own. So that no two wait for each other,
+// a transaction changes one run. It locks first the run's row, then the counters of the quotas,
+// then the row of the job.
 type postgresWriter struct{ db *sql.DB }
 
 func openPostgres(ctx context.Context, dsn string, o Options) (*Registry, error) {

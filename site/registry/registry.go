@@ -73,12 +73,12 @@ type transaction interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// ErrSchema means that the tables of the database are those of another version of rt-site.
+// ErrSchema means that another version of rt-site made the tables of the database.
 var ErrSchema = errors.New("the tables of the database are of another version of rt-site")
 
 // Open opens the registry in a SQLite file, or in PostgreSQL if dsn begins with postgres:// or
-// postgresql://, and creates or migrates its tables, see Options.Existing. Several registries may be open in
-// one PostgreSQL database.
+// postgresql://. It creates or migrates the tables, see Options.Existing. Several registries may be
+// open in one PostgreSQL database.
 func Open(ctx context.Context, dsn string, o Options) (*Registry, error) {
 	open := openSQLite
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {

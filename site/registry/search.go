@@ -29,15 +29,15 @@ var defaultWindows = windows{first: 5_000, list: 50_000, other: 4_000}
 // in the index.
 const maxValues = 16
 
-// Jobs returns the jobs that a filter selects, in its order, at most limit of them, and the
-// cursor of the next call, which is empty at the end of the list. The cursor of the first call is
-// empty; site.ErrCursor means that the cursor is not from Jobs, or from a list in another order.
+// Jobs returns the jobs that a filter selects, in its order, at most limit of them. It also returns
+// the cursor of the next call, which is empty at the end of the list. The cursor of the first call
+// is empty; site.ErrCursor means that the cursor is not from Jobs, or from a list in another order.
 //
-// One call examines at most 50,000 jobs. If few of them match, it returns fewer than limit jobs,
-// or none, with a cursor that continues the search: only an empty cursor means that there are no
-// more. There are indexes by id, user, account, outcome, state and partition. The first of these
-// in the filter selects the jobs that the call examines, at most 4,000. The search for a part of
-// a name has no index of its own. It ignores case.
+// One call examines at most 50,000 jobs. If few of them match, it returns fewer than limit jobs, or
+// none, with a cursor that continues the search. Only an empty cursor means that there are no more.
+// There are indexes by id, user, account, outcome, state and partition. The first of these in the
+// filter selects the jobs that the call examines, at most 4,000. The search for a part of a name
+// has no index of its own. It ignores case.
 func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.JobRow, next string, err error) {
 	f.Users, f.Access = r.wanted(f), r.reach(f.Access)
 	jobs, next, err = r.page(ctx, f, after, max(limit, 1))
@@ -79,8 +79,9 @@ func (p place) values(by site.Sort) []any {
 	return all
 }
 
-// cursors matches cursors: the start of a job in microseconds, its id and the bytes of its cluster in
-// hexadecimal, with the waste before them in lists by waste. The description of the API has the first expression.
+// cursors matches cursors. A cursor is the start of a job in microseconds, the job's id and the
+// bytes of the cluster in hexadecimal. In lists by waste, the waste comes first. The description of
+// the API has the first expression.
 var cursors = map[site.Sort]*regexp.Regexp{
 	site.ByStart: regexp.MustCompile(`^-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`),
 	site.ByWaste: regexp.MustCompile(`^[0-9]{1,18}\.-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`),
@@ -175,7 +176,7 @@ func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit 
 		}
 	}
 	slices.SortFunc(jobs, func(a, b site.JobRow) int { return compare(placeOf(b, by), placeOf(a, by)) })
-	// A job can be in the range of a user and in that of an account.
+	// A job can be in the range of a user and in the range of an account.
 	jobs = slices.CompactFunc(jobs, func(a, b site.JobRow) bool { return placeOf(a, by) == placeOf(b, by) && a.Generation == b.Generation })
 	if end != nil { // later jobs have not all been found
 		jobs = slices.DeleteFunc(jobs, func(j site.JobRow) bool { return compare(placeOf(j, by), *end) < 0 })
@@ -203,8 +204,8 @@ func (r *Registry) searchTwice(ctx context.Context, one indexRange, limit int) (
 	return jobs, last, err
 }
 
-// search returns at most limit jobs of a range that match the rest of its filter, and the place at
-// which it stopped, nil at the end of the range.
+// search returns at most limit jobs of a range that match the rest of its filter. last is the place
+// at which it stopped, nil at the end of the range.
 func (r *Registry) search(ctx context.Context, one indexRange, window, limit int) (jobs []site.JobRow, last *place, err error) {
 	by := one.rest.Sort
 	all := conditions{slices.Clone(one.where), slices.Clone(one.args)}
@@ -216,7 +217,7 @@ func (r *Registry) search(ctx context.Context, one indexRange, window, limit int
 		}
 	}
 	if last != nil {
-		// SQLite uses one lower bound of a column in an index: it must be that of the window.
+		// SQLite uses one lower bound of a column in an index: it must be the window's.
 		all.where = slices.DeleteFunc(all.where, func(condition string) bool { return condition == knownWaste })
 		all.addCondition("("+orders[by].columns+") >= "+orders[by].values, last.values(by)...)
 	}

@@ -188,8 +188,8 @@ func (w *sqliteWriter) group(c *change) []*change {
 	return group
 }
 
-// commit makes a group of changes in one transaction. If one of them fails, it makes the group again, and the change
-// that fails is undone by itself. If the transaction fails, all changes fail.
+// commit makes a group of changes in one transaction. If a change fails, commit makes the group
+// again and undoes the failing change by itself. If the transaction fails, all changes fail.
 func (w *sqliteWriter) commit(group []*change) {
 	err := w.apply(group, w.make)
 	isOne := errors.Is(err, errOne)

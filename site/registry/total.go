@@ -17,9 +17,9 @@ const (
 	firstMonday = int64(4 * 24 * time.Hour / time.Microsecond)
 )
 
-// Totals sums the figures of the jobs that began in the interval of a filter, and that match its users,
-// accounts, cluster and access. It returns those with the most waste first, at most 200; weeks in
-// their order, the newest 200.
+// Totals sums the figures of the jobs that began in the interval of a filter, and that match its
+// users, accounts, cluster and access. It returns the totals with the most waste first, at most
+// 200. Weeks are in order, the newest 200.
 func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error) {
 	expression, order := map[site.Group]string{
 		site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),

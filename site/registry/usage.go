@@ -12,8 +12,8 @@ import (
 // and indexes.
 const rowBytes = 1 << 10
 
-// Usage returns the bytes of the runs of an owner, and of all runs: objects, registrations,
-// finishes and records, and 1 KiB for each run and each object.
+// Usage returns the bytes of the runs of an owner, and of all runs. It counts objects,
+// registrations, finishes and records, and 1 KiB for each run and each object.
 func (r *Registry) Usage(ctx context.Context, owner string) (own, total int64, err error) {
 	err = r.db.QueryRowContext(ctx, usage, owner).Scan(&own)
 	if err == nil {

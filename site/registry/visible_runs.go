@@ -10,8 +10,9 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// heldColumns are the columns of scanHeld after the metadata. SQLite has no statistics of the tables: with a
-// plain condition of the class it would read all objects of the class (index object_age), not those of the run.
+// heldColumns are the columns of scanHeld after the metadata. SQLite has no statistics of the
+// tables. With a plain condition of the class it would read all objects of the class (index
+// object_age), instead of the run's objects.
 const heldColumns = `, r.finish, r.finished, r.record, r.expired,
 	coalesce((SELECT o.bytes FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), 0),
 	coalesce((SELECT o.sha256 FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), ''),
@@ -73,8 +74,9 @@ func (r *Registry) JobRuns(ctx context.Context, job site.JobRow, access *site.Ac
 	return runs, next, nil
 }
 
-// Unassigned returns at most limit runs of no job before an id, the newest first, without their metadata, and the
-// id before which to continue, empty at the end. They have no record, or no job in it. An empty id is after all others.
+// Unassigned returns at most limit runs of no job before an id, the newest first, without metadata.
+// They have no record, or no job in it. next is the id before which to continue, empty at the end.
+// An empty id is after all others.
 func (r *Registry) Unassigned(ctx context.Context, before string, limit int) (runs []site.Run, next string, err error) {
 	query, args := unassigned(before, limit)
 	rows, err := r.db.QueryContext(ctx, query, args...)
@@ -120,8 +122,8 @@ func (r *Registry) VisibleRun(ctx context.Context, id string, access *site.Acces
 	return h.Run, nil
 }
 
-// countRows sets the number of rows. Retention may have removed some. A finished run can have uploads
-// that its finish does not name: those of an abandoned attempt.
+// countRows sets the number of rows. Retention may have removed some. A finished run can have
+// uploads of an abandoned attempt, which its finish does not name.
 func (r *Registry) countRows(ctx context.Context, h *heldRun) error {
 	isExpired := slices.Contains(h.Expired, site.ClassCSV) || slices.Contains(h.Expired, site.ClassInline)
 	if isExpired {

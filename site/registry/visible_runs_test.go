@@ -24,8 +24,8 @@ func jobRuns(t *testing.T, r *Registry, job site.JobRow, access *site.Access) (r
 	}
 }
 
-// A reader sees the own jobs and those of the own accounts, in lists and one by one, with any filter and
-// any size of a page.
+// A reader sees the own jobs and the jobs of the own accounts, in lists and one by one. The filter
+// and the size of a page do not matter.
 func TestAccess(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		owners := []string{"alice physics", "bob physics", "carol chemistry", "alice chemistry", "bob biology", " ", "dave physics"}
@@ -159,7 +159,8 @@ func TestHeldRows(t *testing.T) {
 	})
 }
 
-// Runs without a record, and those from outside a scheduler, are of no job: they are in a list of their own.
+// Runs without a record, and runs from outside a scheduler, are of no job: they are in a list of
+// their own.
 func TestUnassigned(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		var want []string // the newest first

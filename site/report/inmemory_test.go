@@ -59,7 +59,7 @@ func written(t *testing.T, seed uint64, quota int64, readings int) []byte {
 	return record.Bytes()
 }
 
-// reading is a snapshot of which any figure may be absent, with devices that come and go.
+// reading is a snapshot where any figure may be absent, with devices that come and go.
 func reading(r *rand.Rand, seq int64) *rt.Snapshot {
 	s := &rt.Snapshot{Seq: seq, Wall: 1772352000e9 + seq*1e9 + r.Int64N(1000)*1000, Boot: seq * 1e9}
 	s.Job.Phase = rt.JobPresent

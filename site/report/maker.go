@@ -1,6 +1,6 @@
-// Package report makes reports from the complete records of a site. A record can be from any source, and
-// its readings need memory. So another process reads them, which has limits of its own: Maker starts it,
-// and Load is what it does.
+// Package report makes reports from the complete records of a site. A record can be from any
+// source, and its readings need memory. So another process, with limits of its own, reads the
+// record. Maker starts that process, and Load is what it does.
 package report
 
 import (

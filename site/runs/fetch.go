@@ -99,8 +99,8 @@ type fetcher struct {
 	limit  int64        // of used
 }
 
-// fetchRun makes the spool file of a run, from the first of its registrations that has its record. The
-// error is that of the best one.
+// fetchRun makes the spool file of a run, from the first of its registrations that has its record.
+// The error is the best registration's.
 func (f *fetcher) fetchRun(ctx context.Context, r *FoundRun) (*spool.Entry, error) {
 	e, err := f.fetch(ctx, r, &r.At)
 	for i := range r.Others {

@@ -19,8 +19,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// FoundRun is a run as a list of the site describes it: of rt.Run it has the identity, the user, the
-// account, the partition, the job name and the ending.
+// FoundRun is a run as a list of the site describes it. Of rt.Run it has the identity, the user,
+// the account, the partition, the job name and the ending.
 type FoundRun struct {
 	rt.Run
 	At client.ListedRun
@@ -70,8 +70,8 @@ func jobID(job string) (id rt.Opt[uint64]) {
 	return id
 }
 
-// Find returns the runs at the site that a JOB argument names, the oldest first; none for an argument
-// that is no job of a scheduler.
+// Find returns the runs at the site that a JOB argument names, the oldest first. It returns none
+// for an argument that is no job of a scheduler.
 func Find(ctx context.Context, c *client.Client, job string) ([]FoundRun, error) {
 	id := jobID(job)
 	if !id.Valid() {
@@ -91,8 +91,9 @@ func Find(ctx context.Context, c *client.Client, job string) ([]FoundRun, error)
 	return distinct(out), nil
 }
 
-// distinct sorts runs, the oldest first, and joins those that are the same run: a run is registered twice if its node
-// forgets the first registration, and a job can be in two pages of a list. The copy of another owner replaces none.
+// distinct sorts runs, the oldest first, and joins copies of one run. A run is registered twice if
+// its node forgets the first registration, and a job can be in two pages of a list. The copy of
+// another owner replaces none.
 func distinct(runs []FoundRun) (out []FoundRun) {
 	slices.SortStableFunc(runs, func(a, b FoundRun) int {
 		byName := cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.FileStem(), b.FileStem()), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.User, b.User))
@@ -118,7 +119,8 @@ type owner struct {
 	generation int64 // of the job
 }
 
-// compare is negative if the copy of o is used: that of a node rather than that of a user, and that of the first owner.
+// compare is negative if the copy of o is used: a node's copy before a user's copy, then the first
+// owner's copy.
 func (o owner) compare(other owner) int {
 	if o.isUser != other.isUser {
 		if o.isUser {
@@ -146,8 +148,8 @@ func copyOf(at *client.ListedRun) *rt.Copy {
 	return &rt.Copy{State: at.State, HasRecord: at.HasRecord, IsAtSite: true, Place: at.ID}
 }
 
-// slack covers the time between the start of a job, which a list shows, and that of its runs, which the
-// site compares.
+// slack covers the time between the start of a job, which a list shows, and the start of its runs,
+// which the site compares.
 const slack = time.Hour
 
 // Figures returns the best copy of each run of a query, and of jobs shortly before and after its times, with its figures.
@@ -194,8 +196,8 @@ func (r *FoundRun) copy() list.Copy {
 	return one
 }
 
-// Users returns the users of a query and the names under which the figures of its answer have them: a site can
-// have runs under the pseudonyms of these users.
+// Users returns the users of a query and their names in the figures of its answer. A site can have
+// runs under the pseudonyms of these users.
 func Users(q client.Query, copies []list.Copy) []string {
 	users := slices.Clone(q.Users)
 	if !q.SelectsUsers() {
@@ -210,8 +212,8 @@ func Users(q client.Query, copies []list.Copy) []string {
 	return slices.Compact(users)
 }
 
-// figures returns the figures that came with the run, and true. A run that has not ended has none, and
-// those that are of another run are not used: then the figures are what the list says.
+// figures returns the figures that came with the run, and true. A run that has not ended has none,
+// and figures of another run are not used. Then the figures come from the list.
 func (r *FoundRun) figures() (d *report.DeliveredFigures, isDelivered bool) {
 	d = &report.DeliveredFigures{}
 	err := json.Unmarshal(r.At.Summary, d)
@@ -229,8 +231,8 @@ func (r *FoundRun) figures() (d *report.DeliveredFigures, isDelivered bool) {
 // directory reads.
 const maxEarlier = 200
 
-// Earlier returns the runs of the user's jobs of the same names, for the advice about jobs: of each
-// name the newest, with what the advice takes from them.
+// Earlier returns the newest runs of the user's jobs of the same names. They have what the advice
+// about jobs needs.
 func Earlier(ctx context.Context, c *client.Client, jobs []*report.Job) (out []*report.Summary, err error) {
 	type query struct{ cluster, user, name string }
 	asked := map[query]bool{}
@@ -249,8 +251,8 @@ func Earlier(ctx context.Context, c *client.Client, jobs []*report.Job) (out []*
 	return out, nil
 }
 
-// until returns when the last job of the name of j has started; zero if tasks of an array that started
-// later are in the sample too.
+// until returns when the last job of the name of j started. It is zero if tasks of an array that
+// started later are in the sample too.
 func until(jobs []*report.Job, j *report.Job) (last time.Time) {
 	for _, other := range jobs {
 		if other.Name != j.Name {

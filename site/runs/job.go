@@ -19,7 +19,7 @@ import (
 
 // FoundJob has the runs of a JOB argument in the local spool and at a site.
 type FoundJob struct {
-	Entries []spool.Entry  // those of the local spool, and from Fetch on also those of the site; the oldest first
+	Entries []spool.Entry  // from the local spool, and after Fetch also from the site; the oldest first
 	Runs    []FoundRun     // at the site
 	Site    *client.Client // nil: it was not asked
 	// Err says why runs may be missing; nil if none is.
@@ -73,9 +73,9 @@ func (j *FoundJob) Names() (names []string) {
 	return slices.Compact(names)
 }
 
-// Fetch adds the runs of the site to Entries, as files of a temporary directory, which Close removes.
-// Of two copies of a run the better one stays. Fetch passes to warn of which runs the site has no record. It fails if there is no run
-// then; otherwise Err says why runs are missing.
+// Fetch adds the runs of the site to Entries, as files of a temporary directory, which Close
+// removes. Of two copies of a run the better one stays. Fetch passes to warn the runs without a
+// record at the site. It fails if there is no run then; otherwise Err says why runs are missing.
 func (j *FoundJob) Fetch(ctx context.Context, warn func(error)) error {
 	if j.Site == nil {
 		return nil
@@ -156,8 +156,8 @@ func (j *FoundJob) copyOf(e *spool.Entry) *rt.Copy {
 // IsFetched reports whether a file is of the site.
 func (j *FoundJob) IsFetched(path string) bool { return j.dir != "" && filepath.Dir(path) == j.dir }
 
-// Mark sets in a summary what the files that Fetch made do not have: a run that has ended is delivered,
-// and of another one the site has a part.
+// Mark sets in a summary what the files from Fetch lack. A run that has ended is delivered, and of
+// another one the site has a part.
 func (j *FoundJob) Mark(s *report.Summary, path string) {
 	switch {
 	case s == nil || !j.IsFetched(path):

@@ -271,8 +271,8 @@ func TestHostileRecords(t *testing.T) {
 	}
 }
 
-// The figures of a list are those of the runs. A run that has not ended, or has those of another run, is
-// in the list with what the site says of it.
+// The figures of a list are the figures of the runs. A run that has not ended, or has another run's
+// figures, is in the list with what the site says.
 func TestFigures(t *testing.T) {
 	s := &service{}
 	s.add(t, makeRun(t, t.TempDir(), 12, "n1", 3, rt.StateEnded))
@@ -312,7 +312,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// The earlier runs of a job are those of its exact name that have ended. No record is asked for.
+// The earlier runs of a job are the ended runs of its exact name. No record is asked for.
 func TestEarlier(t *testing.T) {
 	s := &service{}
 	s.add(t, makeRun(t, t.TempDir(), 12, "n1", 3, rt.StateEnded))
@@ -347,8 +347,8 @@ func TestJobID(t *testing.T) {
 
 func sumOf(record []byte) string { return fmt.Sprintf("%x", sha256.Sum256(record)) }
 
-// A run that is registered twice is one run. If the record of one registration cannot be had, that of the
-// other one is used.
+// A run that is registered twice is one run. If the record of one registration cannot be had, the
+// other one's record is used.
 func TestTwoRegistrations(t *testing.T) {
 	good := makeRun(t, t.TempDir(), 12, "n1", 3, rt.StateEnded)
 	for _, c := range []struct {

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Slots shares a resource between clients: at most total units are in use at the same time,
-// and at most each of them by one client. Requests of a client that has its share wait, and
-// requests of other clients pass them; otherwise the order is that of arrival.
+// Slots shares a resource between clients. At most total units are in use at the same time, and at
+// most each of them by one client. Requests of a client that has its share wait, and other clients'
+// requests pass them. Otherwise they go in the order of arrival.
 type Slots struct {
 	total, each int
 

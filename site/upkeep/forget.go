@@ -45,7 +45,7 @@ type Forgotten struct {
 	Runs       int   // of the user
 	Objects    int   // of these runs
 	Bytes      int64 // of these objects
-	Unfinished int   // runs of which the node may deliver more, with the names
+	Unfinished int   // runs whose node may deliver more, with the names
 	Records    int   // that were removed because they could not be rewritten
 	Unread     int   // runs that could not be read
 	Failed     int   // runs that could not be changed
@@ -142,7 +142,7 @@ func (d *Forgotten) addRun(run site.Run, objects []site.Object, removed bool) {
 	}
 }
 
-// isOf reports whether a run is of one of these users, as its record or its registration says.
+// isOf reports whether the record or the registration of a run names one of these users.
 func isOf(run site.Run, users []string) bool {
 	isInRecord := run.Record != nil && slices.Contains(users, run.Record.User)
 	return isInRecord || slices.Contains(users, UserOf(run.Metadata))

@@ -79,10 +79,9 @@ const (
 	remedyRow      = "report this as a bug of rt-site; the runs themselves are checked one by one"
 )
 
-// Verify checks everything: the database, that each object is there with its size and checksum, that
-// each record can be decoded and is of its run, and the number of rows of each CSV. It returns an
-// error if it could not read the database or the list of objects, or many objects in a row; damage and
-// single objects that could not be read are no errors.
+// Verify checks the database, each object with its size and checksum, each record and its run, and
+// the number of rows of each CSV. It fails if it could not read the database, the list of objects,
+// or many objects in a row. Damage and single unreadable objects are no errors.
 func (v *Verifier) Verify(ctx context.Context) (Totals, error) {
 	c := check{Verifier: v}
 	problems, err := v.Registry.Check(ctx)
