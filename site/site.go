@@ -1,6 +1,6 @@
-// Package site has the data types of a site service: the runs that the nodes of a site deliver, the
-// objects of a run, and the jobs. site/registry stores runs and jobs in a database. site/objects
-// stores large objects. site/api serves both over HTTP.
+// Package site has the data types of a site service: the runs that nodes deliver, their objects and
+// jobs. site/registry stores runs and jobs in a database. site/objects stores large objects.
+// site/api serves both over HTTP.
 package site
 
 import (
