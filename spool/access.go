@@ -21,8 +21,8 @@ type Access struct {
 	Group rt.Opt[uint64] // the members of this group
 }
 
-// A POSIX access control list in the extended attribute of the kernel, see acl(5): version
-// 2, then tag, permission and id of each entry, sorted by tag.
+// A POSIX access control list in an extended attribute, see acl(5). It is version 2, then tag,
+// permission and id of each entry, sorted by tag.
 const (
 	aclAttribute = "system.posix_acl_access"
 	aclVersion   = 2
@@ -97,8 +97,8 @@ func lsetxattr(path, name string, value []byte) error {
 func (r *Reader) Grant(a Access) error { return a.grant(r.path, &r.run) }
 
 // trusted refuses a file that another user has put into the directory, see CheckOwner. In a
-// directory of root or this user to which no other user can write, a file of any owner can be
-// read: it was copied with its owner.
+// directory of root or this user to which no other user can write, any file can be read: it was
+// copied with its owner.
 func trusted(path string, st fs.FileInfo) error {
 	err := checkOwner(path, st)
 	if err == nil {
@@ -116,8 +116,8 @@ func trusted(path string, st fs.FileInfo) error {
 	return err
 }
 
-// CheckOwner returns ErrForeign if the file must not be changed, because it belongs neither to
-// root, nor to this user, nor to the owner of its directory: another user may have written it.
+// CheckOwner returns ErrForeign if the file belongs neither to root, nor to this user, nor to the
+// owner of its directory. Another user may have written it, so it must not be changed.
 func CheckOwner(path string) error {
 	st, err := os.Lstat(path)
 	if err != nil {

@@ -154,10 +154,10 @@ func (w *Writer) fault(status, detail string) rt.Event {
 	return e
 }
 
-// fold moves the log into the database and leaves one plain, synced file. It fails with a
-// busy error while another connection is open. Leaving WAL mode changes the header of the
-// first page only, which is one sector: disks write a sector completely or not at all, so
-// that no journal is needed. An Epilog would wait for the sync of its file and directory.
+// fold moves the log into the database and leaves one plain, synced file. It fails with a busy
+// error while another connection is open. Leaving WAL mode changes one sector, the header of the
+// first page. It needs no journal, because disks write a sector completely or not at all. An Epilog
+// would wait for the sync of its file and directory.
 func fold(c *conn) error {
 	if err := errors.Join(c.exec(pragma("busy_timeout", 100)), c.keepLog(false)); err != nil { // ms
 		return err

@@ -31,8 +31,8 @@ type conn struct {
 // background has no Done channel, so that the driver starts no goroutine per statement.
 var background = context.Background()
 
-// openConn opens the existing database at path. params are those of an SQLite URI
-// and of the driver (leading underscore).
+// openConn opens the existing database at path. params belong to an SQLite URI, or to the driver if
+// they begin with an underscore.
 func openConn(path string, params url.Values) (*conn, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -191,8 +191,8 @@ func (c *conn) inLog() (bool, error) {
 	return err == nil && len(row) > 0 && row[0] == "wal", err
 }
 
-// keepLog sets whether the file of the log remains when the last connection closes and has
-// moved its content into the database: see "Durability" in DESIGN.md.
+// keepLog sets whether the file of the log remains when the last connection closes: see
+// "Durability" in DESIGN.md.
 func (c *conn) keepLog(keep bool) error {
 	if err := c.c.SetFileControlInt("main", sqlite3.SQLITE_FCNTL_PERSIST_WAL, b2i(keep)); err != nil {
 		return fmt.Errorf("set whether the log remains: %w", err)

@@ -13,7 +13,7 @@ import (
 )
 
 // SQLite needs locks to open a database with a write-ahead log. They are in the -shm file, which a
-// user who may only read the run cannot open: with a lock there a user could stop the tracker. For
+// user who may only read the run cannot open. With a lock there a user could stop the tracker. For
 // such a user the Reader copies the database and its log without a lock, and opens the copy.
 
 // maxCopy bounds the bytes of a copy. It is larger than any reasonable quota of a run.

@@ -27,18 +27,18 @@ type Options struct {
 	// WithoutCores the counters per logical CPU. The sums of the node are always stored,
 	// and so are the steps, processes, energy and counters of the job.
 	WithoutDevices, WithoutCores bool
-	// QuotaRun bounds the file and QuotaNode all files of the directory, in bytes (0:
-	// no bound). Near a bound old snapshots are thinned, which the ledger records; totals
-	// and the snapshots of sealed batches stay. If QuotaNode is set, the files take at
-	// most three quarters of their file system, and space is kept free for thinning: an
-	// eighth of it, at most 16 MiB, or 4 MiB if nothing can be thinned.
+	// QuotaRun bounds the file and QuotaNode all files of the directory, in bytes (0: no bound).
+	// Near a bound old snapshots are thinned, which the ledger records; totals and the snapshots of
+	// sealed batches stay. If QuotaNode is set, the files take at most three quarters of their file
+	// system. Space is kept free for thinning: an eighth of the file system, at most 16 MiB, or 4
+	// MiB if nothing can be thinned.
 	QuotaRun, QuotaNode int64
 	// Access lists other users that may read the file.
 	Access Access
-	// Notify gets an event when writing starts to fail and when it succeeds again, in
-	// addition to the ledger, but at most one such pair per minute: on a disk that is
-	// nearly full they alternate quickly. It is called from Create, Put, Event, Flush,
-	// UpdateRun, End or Close and must not call the Writer. May be nil.
+	// Notify gets an event when writing starts to fail and when it succeeds again, in addition to
+	// the ledger. It gets at most one such pair per minute, because on a nearly full disk they
+	// alternate quickly. It is called from Create, Put, Event, Flush, UpdateRun, End or Close and
+	// must not call the Writer. May be nil.
 	Notify func(rt.Event)
 
 	maxBytes, importBytes int64 // what is left of ImportLimits.Bytes, and its total
@@ -69,8 +69,8 @@ func Create(dir string, run rt.Run, host rt.Host, opts Options) (*Writer, error)
 	return CreateWithHost(dir, run, func() rt.Host { return host }, opts)
 }
 
-// CreateWithHost is Create for a caller that finds the facts of the host in the meantime: it calls host once, if the file
-// can be created.
+// CreateWithHost is Create for a caller that finds the facts of the host in the meantime. It calls
+// host once, if the file can be created.
 func CreateWithHost(dir string, run rt.Run, host func() rt.Host, opts Options) (*Writer, error) {
 	if err := CheckDir(dir); err != nil {
 		return nil, err
@@ -99,8 +99,8 @@ func create(path string, run rt.Run, host func() rt.Host, opts Options) (*Writer
 	return w, nil
 }
 
-// makeFile writes a complete database under another name, syncs it and then links it to its
-// name: a file that ends in .db always has its tables and a run.
+// makeFile writes a complete database under another name, syncs it and then links it to its name.
+// So a file that ends in .db always has its tables and a run.
 func makeFile(path string, run rt.Run, host func() rt.Host) (err error) {
 	temp := strings.TrimSuffix(path, dbSuffix) + newSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -152,9 +152,9 @@ func fillFile(path string, run rt.Run, host func() rt.Host) error {
 	return errors.Join(err, c.Close())
 }
 
-// open opens the new file for writing. A commit is not synced: it survives the death of the
-// process at once, and a power failure after the next checkpoint or fdatasync of the log,
-// which logSync calls once a minute. The first commit does not wait for a sync of the new
+// open opens the new file for writing. A commit is not synced, and survives the death of the
+// process at once. It survives a power failure after the next checkpoint, or after logSync, which
+// calls fdatasync on the log once a minute. The first commit does not wait for a sync of the new
 // log's header and directory either (OFF), because a job waits for it.
 func (w *Writer) open() error {
 	c, err := openConn(w.path, url.Values{

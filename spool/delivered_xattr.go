@@ -10,14 +10,14 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// deliveredAttribute is an extended attribute of the file of a delivered run: the time of
-// delivery in microseconds, and the ctime of the file at that time in nanoseconds. Reading
-// it costs a hundredth of opening a database, and a node can have thousands.
+// deliveredAttribute is an extended attribute of the file of a delivered run. It has the time of
+// delivery in microseconds, and the ctime of the file at that time in nanoseconds. Reading it costs
+// a hundredth of opening a database, and a node can have thousands.
 const deliveredAttribute = "user.rt.delivered"
 
-// settled is the age of a file's last change from which the file can be marked. The
-// timestamps of the kernel advance in steps of up to 10 ms, on some file systems of 2 s, and
-// a second change within one step would go unnoticed.
+// settled is the age of a file's last change from which the file can be marked. The timestamps of
+// the kernel advance in steps of up to 10 ms, on some file systems of 2 s. A second change within
+// one step would go unnoticed.
 const settled = 2 * time.Second
 
 // markable reports whether the file has not changed recently, so that a mark with st identifies the
@@ -36,8 +36,8 @@ func markDelivered(path string, st fs.FileInfo, at time.Time) {
 // unmark invalidates a wrong mark.
 func unmark(path string) error { return lsetxattr(path, deliveredAttribute, []byte("0 0")) }
 
-// peek returns the entry of a run that was delivered and has not changed since, without
-// opening its file; false if the file must be opened.
+// peek returns the entry of a run that was delivered and has not changed since, without opening its
+// file. It returns false if the file must be opened.
 func peek(path string) (*Entry, bool) {
 	st, err := os.Lstat(path)
 	if err != nil || !st.Mode().IsRegular() || trusted(path, st) != nil || exists(path+"-wal") {

@@ -1,5 +1,5 @@
-// Package spool stores runs on the local disk of a node: one SQLite file per run, so that a
-// crash, a full disk or a damaged file affects one run only.
+// Package spool stores runs on the local disk of a node. Each run has its own SQLite file, so that
+// a crash, a full disk or a damaged file affects one run only.
 //
 // The tracker appends snapshots and events with a Writer. The drain and the reports read
 // them with a Reader, which also records what was delivered. List and FindJob search a

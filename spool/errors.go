@@ -111,8 +111,8 @@ type intactError struct {
 func (e *intactError) Error() string   { return fmt.Sprintf("%s: %v: %v", e.path, e.kind, e.err) }
 func (e *intactError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// IsIntact reports whether err is about a file that is of another version, or on a disk that fails, and so not known
-// to be damaged.
+// IsIntact reports whether err is about a file of another version, or a disk that fails. Such a
+// file is not known to be damaged.
 func IsIntact(err error) bool { return errors.As(err, new(*intactError)) }
 
 // readFailure returns the error for a file on a disk that fails.

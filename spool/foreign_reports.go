@@ -14,8 +14,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Bounds of records, in bytes of their bodies: of one record, of pending records before a
-// commit, and of pending records while the disk refuses them.
+// Bounds of records, in bytes of their bodies: of one, of pending ones before a commit, and of
+// pending ones while the disk refuses them.
 const (
 	maxRecord     = 1 << 20
 	commitRecords = 64 << 10

@@ -24,8 +24,9 @@ type GC struct {
 	Bytes int64
 	// Undelivered allows the removal of runs that are not delivered and have ended or lost their
 	// tracker. Their data is lost. Such a run is removed if Retain has passed since its end or,
-	// without a tracker, since its last write; if the clock was set during the run, since both. It
-	// is also removed if the directory is still above Bytes after everything else.
+	// without a tracker, since its last write. If the clock was set during the run, Retain must
+	// have passed since both. It is also removed if the directory is still above Bytes after
+	// everything else.
 	Undelivered bool
 	// DryRun makes Collect change no file, not even its version or its mark.
 	DryRun bool
@@ -54,10 +55,10 @@ type Collected struct {
 // leftAfter is the age above which an incomplete file counts as left by a crash.
 const leftAfter = time.Hour
 
-// Collect removes and thins files of a directory as o allows. The caller must hold the lock
-// of the directory (LockDir). It returns the files and the disk space of the directory
-// afterwards, in bytes. Runs with a live tracker and files that cannot be read are not
-// touched. The error is that of the directory; an error of a file is in its Collected.
+// Collect removes and thins files of a directory as o allows. The caller must hold the lock of the
+// directory (LockDir). It returns the files and the disk space of the directory afterwards, in
+// bytes. Runs with a live tracker and files that cannot be read are not touched. The error is about
+// the directory; an error of a file is in its Collected.
 func Collect(ctx context.Context, dir string, o GC) ([]Collected, int64, error) {
 	c := &collector{ctx: ctx, o: o}
 	err := walk(dir, !o.DryRun, func(e *Entry) {
@@ -250,7 +251,7 @@ func (c *collector) removeOne(e *Entry) (rt.Run, error) {
 }
 
 // stillDelivered returns an error if a run is no longer marked as delivered, although it was when
-// it was listed: a user has requested a new delivery.
+// it was listed. A user has then requested a new delivery.
 func stillDelivered(e *Entry, r *Reader) error {
 	if !delivered(e) {
 		return nil

@@ -166,8 +166,8 @@ func (r *Reader) UpdateRun(run rt.Run) error {
 	return r.changeRun("update the run", run, func() error { return nil })
 }
 
-// UpdateHost replaces the description of the machine, parts of which arrive late. The run's
-// tracker may be alive.
+// UpdateHost replaces the description of the machine, because parts arrive late. The run's tracker
+// may be alive.
 func (r *Reader) UpdateHost(h rt.Host) error {
 	err := r.change("update the description of the machine", func() error { return r.db.update("host", columnsOf(&h)) })
 	if err == nil {

@@ -36,9 +36,8 @@ type Entry struct {
 	written time.Time // time of the last write to the log or, without a log, to the file
 }
 
-// List returns an entry for each file of dir that ends in .db, the oldest run first. Files
-// that cannot be read come last; other files are ignored. The error is that of the
-// directory.
+// List returns an entry for each file of dir that ends in .db, the oldest run first. Files that
+// cannot be read come last; other files are ignored. The error is about the directory.
 func List(dir string) ([]Entry, error) {
 	paths, err := databases(dir)
 	if err != nil {
@@ -75,10 +74,9 @@ func inspectAll(paths []string, entries []Entry, next *atomic.Int64) {
 const listAtOnce = 8
 
 // Walk calls visit with the entries that List returns, sorted by name, one after the other: for
-// directories with very many runs. It need not open the file of a run that was delivered and has
-// not changed since; of such a run only Path, Size, Run.State and DeliveredAt are set. visit may
-// keep the entry. Err also reports files that CheckOwner refuses, because the callers change the
-// files.
+// directories with very many runs. It need not open the file of a delivered run that has not
+// changed since. Then only Path, Size, Run.State and DeliveredAt are set. visit may keep the entry.
+// Err also reports files that CheckOwner refuses, because the callers change the files.
 func Walk(dir string, visit func(*Entry)) error { return walk(dir, true, visit) }
 
 // WalkReadOnly is Walk for a caller that changes nothing: a delivered file gets no mark, which would make the
@@ -148,7 +146,8 @@ func b2i(b bool) int {
 // inspect reads the entry of one file.
 func inspect(path string) (e Entry) {
 	e.Path = path
-	// Opening the file moves the log into it: only before is its time that of the tracker's last write.
+	// Opening the file moves the log into it: only before does its time say when the tracker last
+	// wrote.
 	for _, p := range []string{path, path + "-wal"} {
 		if st, err := os.Lstat(p); err == nil {
 			e.Size += st.Size()
@@ -220,10 +219,10 @@ func (r *Reader) unsent(snapshots int64, delivered time.Time) (int64, error) {
 	return n, describe(r.path, err)
 }
 
-// FindJob returns the runs that a user names, the oldest first: "12" is a job with all its
-// array tasks, components and steps, "12_3" a task of an array, "12+1" a component of a
-// heterogeneous job, "12.0" a step, rt.Run.FileStem one run; an argument with a slash or with the suffix .db is a file. If there is none, the error is
-// ErrNotFound.
+// FindJob returns the runs that a user names, the oldest first. "12" is a job with all its array
+// tasks, components and steps, and "12_3" a task of an array. "12+1" is a component of a
+// heterogeneous job, "12.0" a step, and rt.Run.FileStem one run. An argument with a slash or with
+// the suffix .db is a file. If there is none, the error is ErrNotFound.
 func FindJob(dir, job string) ([]Entry, error) {
 	if strings.HasSuffix(job, dbSuffix) || strings.ContainsRune(job, filepath.Separator) {
 		e := inspect(job)

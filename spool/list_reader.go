@@ -14,8 +14,8 @@ import (
 type rowSource interface {
 	// identities calls f with these columns of the rows of a table of identities.
 	identities(table string, columns []string, f func(row []driver.Value) error) error
-	// bySeq returns these columns of the rows of a table that belong to the snapshots between two numbers, in the order
-	// of seq, which is the first column.
+	// bySeq returns these columns of a table for the snapshots between two numbers. The rows are in
+	// the order of seq, the first column.
 	bySeq(ctx context.Context, table string, columns []string, from, to int64) (driver.Rows, error)
 }
 

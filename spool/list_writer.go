@@ -110,8 +110,8 @@ func (w *elementWriter[T]) find(seq int64) int {
 // maxKnown is the number of identities in memory above which begin drops some.
 const maxKnown = 128
 
-// begin starts a transaction. If there are more than maxKnown identities, it drops those of elements
-// that are gone, most of which are ended processes. An element that appears again then gets a new
+// begin starts a transaction. If there are more than maxKnown identities, it drops the identities
+// of elements that are gone, mostly ended processes. An element that appears again then gets a new
 // identity.
 func (w *elementWriter[T]) begin() listMark {
 	if len(w.known) > maxKnown {

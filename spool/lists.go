@@ -8,8 +8,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// listTable describes how the elements of one list of a snapshot are stored: the identity of an
-// element in the table name, and its values at a snapshot in the table name_value.
+// listTable describes how the elements of one list of a snapshot are stored. The table name has the
+// identity of an element, the table name_value its values at a snapshot.
 type listTable[T any] struct {
 	name string
 	list func(*rt.Snapshot) *[]T

@@ -97,8 +97,8 @@ func live(db string) (bool, error) {
 }
 
 // kernelHasLock reports whether a process holds an exclusive flock on the file at path. It does not
-// open the file, and the job's user may not either: with a lock on it the user could keep a run
-// from being closed.
+// open the file, and the job's user may not either. With a lock the user could keep a run from
+// being closed.
 func kernelHasLock(path string) (bool, error) {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {
@@ -142,9 +142,9 @@ func LockDir(ctx context.Context, dir string) (unlock func() error, err error) {
 	return l.Unlock, nil
 }
 
-// giveToOwner changes the owner of a lock file that root has made to the owner of the
-// directory, so that a drain of that user can take the lock as well. Another kind of file
-// with that name, such as a hard link to a file of root, is refused.
+// giveToOwner gives a lock file that root has made to the owner of the directory. A drain of that
+// user can then take the lock as well. Another kind of file with that name, such as a hard link to
+// a file of root, is refused.
 func giveToOwner(path, dir string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

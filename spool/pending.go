@@ -35,10 +35,9 @@ func (p *pending) reset() {
 	p.merged = 0
 }
 
-// thin drops every second tick of the older three quarters, or at least one row. Counters
-// are cumulative, so that the next row includes the total of a dropped one; a counter that
-// is absent there is taken over. The first reading of a counter, and both sides of its reset
-// and of a change of the job's phase stay, unless no other row can be dropped.
+// thin drops every second tick of the older three quarters, or at least one row. Counters are
+// cumulative, so that the next row includes the total of a dropped one; a counter that is absent
+// there is taken over. The rows that boundaries marks stay, unless no other row can be dropped.
 func (p *pending) thin() {
 	stays := boundaries(p.rows)
 	kept := p.rows[:0:0]
@@ -64,8 +63,8 @@ func (p *pending) thin() {
 	p.rows = kept
 }
 
-// boundaries marks the first reading of each counter, and the rows before and after each fall of a
-// counter and each change of the job's phase.
+// boundaries marks the first reading of each counter. It also marks the rows before and after each
+// fall of a counter and each change of the job's phase.
 func boundaries(rows []*rt.Snapshot) []bool {
 	stays := make([]bool, len(rows))
 	stored := make([][]driver.Value, len(rows))
@@ -90,7 +89,7 @@ type listCounter struct {
 // listCounters are the counters in lists of the rows so far.
 type listCounters map[listCounter]bool
 
-// add adds those of a row, and reports whether one of them is new.
+// add adds the counters of a row, and reports whether one of them is new.
 func (l listCounters) add(row *rt.Snapshot) (hasNew bool) {
 	before := len(l)
 	for i := range row.Energy {

@@ -86,8 +86,8 @@ func (w *Writer) quotaState(err error) {
 	w.note(e)
 }
 
-// releasePages returns free pages and the log to the file system. It leaves those of one commit: on a full disk the file
-// would need them again.
+// releasePages returns free pages and the log to the file system. It leaves the pages of one
+// commit: on a full disk the file would need them again.
 func (w *Writer) releasePages() error {
 	used, size, err := usage(w.db)
 	if err != nil || size-used < 2*freePages*pageSize {
@@ -125,13 +125,13 @@ func (w *Writer) limitName() string {
 	return "spool.quota_run"
 }
 
-// updateLimit updates the limit, at most once a minute, and less often if there is room, see nextCheck:
-// it reads the size of each file of the directory, and so does each tracker of the node.
+// updateLimit updates the limit, at most once a minute, and less often if there is room, see
+// nextCheck. Each tracker of the node reads the size of each file of the directory here.
 //
-// At first the limit is the content that QuotaRun permits. If the files of the directory are larger than nodeBound, updateLimit sets the
-// limit to three quarters of the current content, at least quotaFloor, and marks it as forced. If
-// the files are smaller than three quarters of nodeBound, it raises a forced limit by a quarter, but
-// not above the limit of QuotaRun.
+// At first the limit is the content that QuotaRun permits. If the files of the directory are larger
+// than nodeBound, the limit becomes three quarters of the current content, at least quotaFloor.
+// updateLimit marks it as forced. If the files are smaller than three quarters of nodeBound, it
+// raises a forced limit by a quarter, but not above the limit of QuotaRun.
 func (w *Writer) updateLimit() error {
 	q := &w.quota
 	if w.notified.now < q.next {

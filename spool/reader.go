@@ -48,9 +48,9 @@ func Open(path string) (*Reader, error) {
 }
 
 // openReader opens a file without changing its version. A file with a log is first opened
-// read-only: when the last connection with write access closes, it moves the log into the database
-// and removes the log, even if this program cannot read the file, for example because its version
-// is newer. If there is also a journal, the log has already been moved.
+// read-only. The last connection with write access moves the log into the database and removes it
+// when it closes. It does so even to a file of a newer version, which this program cannot read. If
+// there is also a journal, the log has already been moved.
 func openReader(path string) (*Reader, error) {
 	st, readOnly, params, err := howToOpen(path)
 	if err != nil {

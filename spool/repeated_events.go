@@ -61,8 +61,8 @@ func (w *Writer) isRepeated(e *rt.Event) bool {
 	return !r.isStored
 }
 
-// noteRepeats adds the events for the end of the run: of each kind and name the last event, if it
-// was left out, and the number of the others.
+// noteRepeats adds the events for the end of the run. For each kind and name it adds the last
+// event, if it was left out, and the number of the others.
 func (w *Writer) noteRepeats() {
 	for _, of := range w.names {
 		r := w.repeats[of]

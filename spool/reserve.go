@@ -87,6 +87,7 @@ func (w *Writer) thinUntilFree() (thinned bool, err error) {
 // reserveName names the reserve for the ledger.
 const reserveName = "disk"
 
-// truncateLog moves the log into the database and returns its space to the file system. Its error is not needed: if a reader
-// of the file or a full disk prevents that, nothing is lost, and the next transaction returns the reason.
+// truncateLog moves the log into the database and returns its space to the file system. Its error
+// is not needed. If a reader or a full disk prevents that, nothing is lost, and the next
+// transaction returns the reason.
 func (w *Writer) truncateLog() { _ = w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)") }

@@ -20,8 +20,8 @@ import (
 // recordMagic, then frames. A frame is the length of its content (uvarint), the content and the
 // CRC-32C of the content (4 bytes, big-endian). The first frame lists the tables and columns. Each
 // other frame is a number of a table and a number of rows (uvarints), and a block of package
-// rowcodec; the run is the first one, then the host. The frame of the length 0 is the last one.
-// Package runrecord compresses all of it.
+// rowcodec. The run comes first, then the host. The frame of the length 0 is the last one. Package
+// runrecord compresses all of it.
 //
 // The number in recordMagic changes with the tables of the spool file; 1 was before the first release, 0.2.0.
 const recordMagic = "rt record 2\n"
@@ -93,8 +93,7 @@ func (t *recordTable) rows() string {
 // quoted lists the columns as SQL.
 func (t *recordTable) quoted() string { return `"` + strings.Join(t.columns, `", "`) + `"` }
 
-// recordTables returns the tables of a database in the order of a record: those of the run and the
-// host first.
+// recordTables returns the tables of a database in the order of a record: run and host come first.
 func (c *conn) recordTables() ([]recordTable, error) {
 	var run rt.Run
 	var host rt.Host
@@ -134,18 +133,18 @@ func columnNamesOf(columns []column) (list []string) {
 // DumpOptions alters what a record says, for a receiver that is not to know all of it. A nil function
 // changes nothing. The functions do not change the run that is read.
 //
-// Run and Host get copies of the run and the host. Most names of a record are there: user, group and
-// their numbers, account, job and project, the command with its arguments, directory, comment, tags,
-// the cgroup's path (with the user's and the job's number), node and nodes, the host's name and address.
-// The new file is named by the job, the node and the start of the run that Run leaves. A text that Run
-// or Host sets to "" is not in the record.
+// Run and Host get copies of the run and the host. Most names of a record are there: user and group
+// with their numbers, account, job, project, node, nodes, and the host's name and address. So are
+// the command with its arguments, directory, comment, tags, and the cgroup's path, which has the
+// numbers of user and job. The new file is named by the job, the node and the start of the run that
+// Run leaves. A text that Run or Host sets to "" is not in the record.
 //
-// Event gets each event of the ledger, without its time: its name and detail can have programs, paths,
-// nodes, numbers of jobs, and messages of errors. Record gets each report of another program, usually a
-// JSON document, and returns whether it is in the record.
+// Event gets each event of the ledger, without its time. Its name and detail can have programs,
+// paths, nodes, numbers of jobs, and messages of errors. Record gets each report of another
+// program, usually a JSON document, and returns whether it is in the record.
 //
-// Text gets each text in the other tables, with the names of its table and column, and returns the text
-// for the record. Texts that can name a person, a job, a directory or a machine are those of
+// Text gets each text in the other tables, with the names of its table and column, and returns the
+// text for the record. These columns can name a person, a job, a directory or a machine:
 //
 //   - process.comm: the program of a process, which it can set itself
 //   - mount.mount_point, remote_fs.mount_point and remote_fs.source: directories and servers

@@ -23,11 +23,11 @@ import (
 // ErrRecord means that a record of a run is damaged, or not one.
 var ErrRecord = errors.New("damaged record of a run")
 
-// Load makes the spool file of a run in dir from a record that Dump wrote, and returns its path. The
-// record can be from any source: nothing of it is opened as a database or run as SQL, its memory is
-// bounded, and limits bounds the file. As with any spool file, a Reader checks the values. If the run
-// is in dir already, the error is ErrExists. After an error there is no file. Read of package runrecord
-// takes a compressed record.
+// Load makes the spool file of a run in dir from a record that Dump wrote, and returns its path.
+// The record can be from any source. Nothing of it is opened as a database or run as SQL. Its
+// memory is bounded, and limits bounds the file. As with any spool file, a Reader checks the
+// values. If the run is in dir already, the error is ErrExists. After an error there is no file.
+// Read of package runrecord takes a compressed record.
 func Load(dir string, limits *ImportLimits, r io.Reader) (path string, err error) {
 	in := &recordReader{r: bufio.NewReaderSize(r, 64<<10)}
 	run, host, err := in.begin()

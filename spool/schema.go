@@ -7,9 +7,9 @@ import (
 	"github.com/resource-tracker/rt/internal/printable"
 )
 
-// emptyDB is a database of the newest version without a row. A file is a copy of it: to run the statements takes 3 ms, a
-// quarter of the time that a job waits for its first reading. TestTemplate compares it with schema/spool.sql, and writes it
-// with -update.
+// emptyDB is a database of the newest version without a row. A file is a copy of it. To run the
+// statements takes 3 ms, a quarter of a job's wait for its first reading. TestTemplate compares it
+// with schema/spool.sql, and writes it with -update.
 //
 //go:embed schema/new.db
 var emptyDB string

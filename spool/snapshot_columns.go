@@ -78,7 +78,8 @@ func appendFigures[T any](list []figureColumn, noun string, of *T, figures []rt.
 	return list
 }
 
-// snapshotColumns lists all columns of the table snapshot. Those after headColumns are the ones that of selects.
+// snapshotColumns lists all columns of the table snapshot: headColumns, then the figures that the
+// argument of selects.
 func snapshotColumns(s *rt.Snapshot, of figureChoice) []column {
 	list := []column{
 		{headColumns[0], &s.Seq}, {headColumns[1], micros{&s.Boot}}, {headColumns[2], micros{&s.Wall}},

@@ -164,9 +164,10 @@ func (t *thinner) read(s stretch) (rows [][]driver.Value, err error) {
 	return rows, err
 }
 
-// choose marks the snapshots that stay: the ends of the stretch, those with a reason other than tick, the last reading of
-// each column, the first reading of each counter, and both sides of a counter reset and of a change of the job's phase. Of the
-// rest those stay that are far enough apart.
+// choose marks the snapshots that stay: the ends of the stretch, and those with a reason other than
+// tick. The last reading of each column and the first reading of each counter stay. Both sides of a
+// counter reset and of a change of the job's phase stay as well. Of the rest the snapshots stay
+// that are far enough apart.
 func (t *thinner) choose(s stretch, rows [][]driver.Value) ([]bool, error) {
 	stays := make([]bool, len(rows))
 	stays[0], stays[len(rows)-1] = true, true
@@ -229,8 +230,9 @@ func (t *thinner) markFirsts(s stretch, rows [][]driver.Value, stays []bool) err
 	return err
 }
 
-// merge deletes the rows between the first and the last. The last one then stands for the time since the first: it gets the
-// highest peak and the mean GPU usage of that time, and the last values of the elements of lists that it has not.
+// merge deletes the rows between the first and the last. The last one then stands for the time
+// since the first. It gets the highest peak and the mean GPU usage of that time. It also gets the
+// last values of elements of lists that it lacks.
 func (t *thinner) merge(rows [][]driver.Value) error {
 	from, to := rows[0][columnSeq], rows[len(rows)-1][columnSeq]
 	for _, m := range t.merged {

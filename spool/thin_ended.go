@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Thin reduces the file of an ended run to at most limit bytes, as far as that is possible
-// without losing a total, and returns how many snapshots it dropped. Snapshots of sealed
-// batches stay. If the tracker is alive, the error is ErrLive.
+// Thin reduces the file of an ended run to at most limit bytes, as far as that loses no total. It
+// returns how many snapshots it dropped. Snapshots of sealed batches stay. If the tracker is alive,
+// the error is ErrLive.
 func (r *Reader) Thin(limit int64) (dropped int64, err error) {
 	if err := r.ended("thin"); err != nil {
 		return 0, err
@@ -25,8 +25,8 @@ func (r *Reader) Thin(limit int64) (dropped int64, err error) {
 	return dropped, nil
 }
 
-// vacuum returns all free pages to the file system, in steps: the journal of a step is small,
-// which matters on a disk that is nearly full.
+// vacuum returns all free pages to the file system, in steps. The journal of a step is small, which
+// matters on a nearly full disk.
 func vacuum(c *conn) error {
 	for {
 		used, size, err := usage(c)

@@ -256,7 +256,7 @@ func withEmptyDB(f func(*conn) error) error {
 	return errors.Join(err, c.Close())
 }
 
-// ours returns an error unless each statement of the schema is the one of its version. A view or a
+// ours returns an error unless each statement of the schema belongs to its version. A view or a
 // trigger in the place of a table would run with the rights of the reader.
 func (c *conn) ours(version int) error {
 	known, err := schema(version)

@@ -102,8 +102,8 @@ func (v *verifier) elements(ctx context.Context) {
 	}
 }
 
-// snapshots reads every row and checks that the numbers ascend, that gaps are those of thinned
-// snapshots, that time does not go back, and that CPUs and devices can be decoded.
+// snapshots checks that the numbers ascend, that only thinned snapshots leave gaps, and that time
+// does not go back. It decodes the CPUs and devices of every row.
 func (v *verifier) snapshots(ctx context.Context) {
 	var boot, missing int64
 	for s, err := range v.r.Snapshots(ctx, 1, 0) {

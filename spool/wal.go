@@ -14,8 +14,8 @@ import (
 	"github.com/resource-tracker/rt/internal/file"
 )
 
-// The files that SQLite writes next to a database: the log of a run that is tracked, the
-// journal of a change to a run that has ended.
+// SQLite writes these files next to a database: the log of a tracked run, the journal of a change
+// to an ended run.
 
 // keepLog checks for the log, which a run in state running has from its beginning to its end.
 // A log stays, even if this Reader is the last one that closes the file.
@@ -81,9 +81,8 @@ func (r *Reader) journaled(f func() error) error {
 	return errors.Join(f(), r.db.exec("PRAGMA journal_mode = DELETE"))
 }
 
-// sweep removes the files next to a database without a log: the journal of a change that was
-// interrupted and is already rolled back, and an empty log that could not be removed
-// earlier.
+// sweep removes the files next to a database without a log. They are the journal of an interrupted
+// change that is already rolled back, and an empty log.
 func (r *Reader) sweep() error {
 	if st, err := os.Lstat(r.path + "-wal"); err == nil && st.Mode().IsRegular() && st.Size() == 0 {
 		if err := os.Remove(r.path + "-wal"); err != nil {

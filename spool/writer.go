@@ -161,9 +161,9 @@ func (w *Writer) Flush() error {
 
 // End sets the state of the run to ended, commits everything that is pending, moves the log into
 // the database, and releases the lock. After an error other than ErrClosed the file is still open
-// and locked and no pending row is dropped: call End again, or Close to give up. If run.End is
-// zero, the end is the time of the last snapshot, which a change of the system clock does
-// not affect.
+// and locked, and no pending row is dropped. Call End again, or Close to give up. If run.End is
+// zero, the end is the time of the last snapshot, which a change of the system clock does not
+// affect.
 func (w *Writer) End(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

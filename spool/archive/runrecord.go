@@ -1,5 +1,6 @@
-// Package archive writes and reads the complete records of runs as a file: those of Dump and Load of
-// package spool, compressed with zstd. It is a package of its own because the tracker writes no record.
+// Package archive writes and reads the complete records of runs as a file. spool.Dump and
+// spool.Load make and read them, and this package compresses them with zstd. It is a package of its
+// own because the tracker writes no record.
 package archive
 
 import (
@@ -18,8 +19,8 @@ import (
 // window is how far back in a record a repetition may be, in bytes. It bounds the memory of both sides.
 const window = 1 << 20
 
-// encoder compresses the blocks of all records of the process, one at a time: it takes 6 MiB of memory,
-// and a drain of many runs would have one for each worker, and the garbage of earlier ones.
+// encoder compresses the blocks of all records of the process, one at a time. It takes 6 MiB of
+// memory, which each worker of a drain would take otherwise.
 var encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(window),
 		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
@@ -161,7 +162,7 @@ func (s *source) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// content is the decompressed record. Its errors are those of the source, or mean that the record is
+// content is the decompressed record. An error comes from the source, or means that the record is
 // damaged.
 type content struct {
 	z    *zstd.Decoder
@@ -180,5 +181,5 @@ func (c *content) Read(p []byte) (int, error) {
 	case errors.Is(err, zstd.ErrMagicMismatch):
 		return n, fmt.Errorf("%w: it is not a file that rt-spool export --format record wrote", spool.ErrRecord)
 	}
-	return n, fmt.Errorf("%w: %v", spool.ErrRecord, err) // an EOF in err is not that of the file
+	return n, fmt.Errorf("%w: %v", spool.ErrRecord, err) // an EOF in err is not the end of the file
 }

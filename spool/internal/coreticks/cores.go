@@ -1,5 +1,5 @@
-// Package coreticks encodes the counters of the logical CPUs of a snapshot: in the table core_ticks of a spool file by
-// themselves, in a record as differences from the row before.
+// Package coreticks encodes the counters of the logical CPUs of a snapshot. The table core_ticks of
+// a spool file has full rows, a record has differences from the row before.
 package coreticks
 
 import (
@@ -43,12 +43,12 @@ func Store(dst []rt.CPUReading, cores []Core) []rt.CPUReading {
 
 // Append encodes cur. With the cores of a previous row it usually takes less than 2 bytes per core, without them 7.
 //
-// A full row is the byte 0 and, for each core, three varints: the number of cores that are
-// left out before it, its busy ticks, and the zigzag difference of its total ticks from the total of the core
-// before it. Any other row holds differences from the previous row: the varint 1+T, where T is the number of ticks that most cores
-// advanced, and for each core the varint of 4 times its busy ticks plus 0, 1 or 2 if it
-// advanced T, T+1 or T-1 ticks, or plus 3 if it advanced T+d ticks; then the zigzag varint
-// of d follows.
+// A full row is the byte 0 and three varints for each core. The first is the number of cores that
+// are left out before it, the second its busy ticks. The third is the zigzag difference of its
+// total ticks from the total of the core before it. Any other row holds differences from the
+// previous row. It begins with the varint 1+T, where T is the number of ticks that most cores
+// advanced. For each core the varint 4*busy+k follows. k is 0, 1 or 2 if the core advanced T, T+1
+// or T-1 ticks. k is 3 if it advanced T+d ticks; then the zigzag varint of d follows.
 func Append(dst []byte, prev, cur []Core) []byte {
 	if !sameCores(prev, cur) {
 		dst = append(dst, 0)

@@ -1,6 +1,6 @@
-// Package faultvfs puts a Disk of a test between SQLite and the real files: the Disk decides
-// which operations fail, and learns what is written and synced. Only tests import it, and cgo
-// cannot be in a test file. It does not see changes that a program makes without SQLite.
+// Package faultvfs puts a Disk of a test between SQLite and the real files. The Disk decides which
+// operations fail, and learns what is written and synced. Only tests import it, and cgo cannot be
+// in a test file. It does not see changes that a program makes without SQLite.
 package faultvfs
 
 /*

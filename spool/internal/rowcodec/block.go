@@ -73,8 +73,8 @@ func bySeries(rows [][]driver.Value, key int) (order, series []int) {
 }
 
 // Append encodes rows of a table with one column or more. key is the column with the number of the
-// series to which the columns after it belong, or None. All rows have the same number of columns, and
-// their values are those of driver.Value without bool and time.Time.
+// series to which the columns after it belong, or None. All rows have the same number of columns,
+// and their values have the types of driver.Value without bool and time.Time.
 func Append(dst []byte, key int, rows [][]driver.Value) []byte {
 	dst = binary.AppendVarint(dst, int64(key))
 	for c := range rows[0] {

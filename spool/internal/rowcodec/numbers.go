@@ -77,8 +77,9 @@ func zigzag(v int64, unit uint64) uint64 {
 
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// append encodes the list, unless it is empty: how many times it was replaced by its differences, their
-// unit, the width of a value in bytes, then the highest byte of each value, the next one, and so on.
+// append encodes the list, unless it is empty. It writes how many times differences replaced the
+// values, their unit, and the width of a value in bytes. Then it writes the highest byte of each
+// value, the next byte of each, and so on.
 func (l *numbers) append(dst []byte) []byte {
 	if len(l.values) == 0 {
 		return dst
@@ -104,7 +105,7 @@ func (l *numbers) append(dst []byte) []byte {
 	return dst
 }
 
-// read is the reverse of append: it sets the values, of which there are as many as were added.
+// read is the reverse of append. It sets as many values as were added.
 func (l *numbers) read(in *input) error {
 	if len(l.values) == 0 {
 		return nil
