@@ -42,8 +42,8 @@ type budget struct {
 	lowered bool          // the last change was downwards
 }
 
-// check returns the change of the level (-1, 0 or 1), the share of a core that was used, and the
-// time over which it was measured.
+// check returns the change of the level (-1, 0 or 1), the share of a core that was used,
+// and the time of the measurement.
 func (b *budget) check(boot int64) (change int, share float64, over time.Duration) {
 	if b.share <= 0 {
 		return 0, 0, 0

@@ -20,8 +20,8 @@ func newRunClock(read func() (wall, boot int64)) runClock {
 	return runClock{read, wall - boot}
 }
 
-// now returns the time of the run in nanoseconds since the epoch, the boot clock, and by how
-// much the wall clock is ahead of the run.
+// now returns the time of the run in nanoseconds since the epoch, the boot clock, and the
+// lead of the wall clock over the run.
 func (c *runClock) now() (at, boot int64, ahead time.Duration) {
 	wall, boot := c.read()
 	at = boot + c.epoch

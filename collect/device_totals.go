@@ -14,12 +14,11 @@ type Device[T any] struct {
 	last  [2]uint64 // at its last reading
 }
 
-// DeviceTotals keeps the devices of a source in the order of its list, so that finding
-// one takes a comparison with the device at the same place last time. It also adds up
-// two counters of the devices while they exist, such as bytes in and out. The sums begin
-// with the counters of the first reading; a device that appears later adds nothing at
-// first, one that vanishes subtracts nothing, and counters that restart continue from
-// there.
+// DeviceTotals keeps the devices of a source in the order of its list. Finding one takes a
+// comparison with the device at the same place last time. DeviceTotals also adds up two
+// counters of the devices while they exist, such as bytes in and out. The sums begin with
+// the counters of the first reading. A device that appears later adds nothing at first, and
+// one that vanishes subtracts nothing. Counters that restart continue from the old sum.
 type DeviceTotals[T any] struct {
 	devices []Device[T]
 	n       int // devices seen in this reading
@@ -76,8 +75,9 @@ func (t *DeviceTotals[T]) End(first, second *rt.Opt[uint64]) {
 	second.Set(t.total[1])
 }
 
-// nodeSums computes the sums over the node's devices since the start of this tracker. The sums in
-// the node cache are those of the tracker that wrote them, which started at another time.
+// nodeSums computes the sums over the node's devices since the start of this tracker. The
+// sums in the node cache belong to the tracker that wrote them, which started at another
+// time.
 type nodeSums struct {
 	nets, disks DeviceTotals[struct{}]
 }

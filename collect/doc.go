@@ -1,8 +1,8 @@
-// Package collect takes the snapshots of a run: a Recorder reads its sources on a
-// fixed schedule, follows the life of a watched job, and passes every snapshot to
-// its sinks. Sources, the job, sinks and the ledger are the small interfaces Source,
-// Job, Sink and Ledger. The packages below this one implement the first two from
-// /proc, /sys and the cgroup file systems.
+// Package collect takes the snapshots of a run. A Recorder reads its sources on a fixed
+// schedule, follows the life of a watched job, and passes every snapshot to its sinks.
+// Sources, the job, sinks and the ledger are the small interfaces Source, Job, Sink and
+// Ledger. The packages below this one implement the first two from /proc, /sys and the
+// cgroup file systems.
 //
 // A reading allocates nothing once the buffers have grown.
 package collect

@@ -6,13 +6,13 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// maxCandidateAge limits the age of the job's newest reading for the last snapshot to take
-// over its time: a job's end is announced some ten milliseconds after it.
+// maxCandidateAge limits the age of the job's newest reading whose time the last snapshot
+// takes over. A job's end is announced some ten milliseconds later.
 const maxCandidateAge = time.Second
 
 // readJob reads the job into s. The reading becomes the candidate for the job's final
-// reading, with the counters that an earlier one had and this one lacks: the
-// controllers of a job vanish one after another. The caller holds r.mu.
+// reading. It keeps the counters that only an earlier one had: the controllers of a job
+// vanish one after another. The caller holds r.mu.
 func (r *Recorder) readJob(s *rt.Snapshot) error {
 	err := read(r.o.Job, s)
 	if s.Job.Phase != rt.JobPresent {

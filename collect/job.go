@@ -67,8 +67,8 @@ func optional[T any](r *Recorder) (list []T) {
 	return list
 }
 
-// forwardEvents passes the events of the job and the sources to the ledger, with times that
-// are comparable with those of the snapshots.
+// forwardEvents passes the events of the job and the sources to the ledger, with times on
+// the clock of the snapshots.
 func (r *Recorder) forwardEvents() {
 	if r.o.Ledger == nil {
 		return

@@ -18,8 +18,8 @@ import (
 // NodeCache shares the node's values among the trackers of a node, so that many jobs cost
 // one reading of the node. The values are in one small file. If they are too old, the
 // tracker that gets the file's lock (flock(2)) reads the node and writes the file. No
-// tracker waits for another one: if the lock is taken, or the file is stale, damaged or
-// has another key, a tracker reads the node for itself.
+// tracker waits for another one. If the lock is taken, or the file is stale, damaged or has
+// another key, a tracker reads the node for itself.
 //
 //	8 bytes  cacheMagic
 //	4        CRC-32 (IEEE) of the rest
@@ -158,9 +158,9 @@ func (n *NodeCache) write(s *rt.Snapshot) error {
 	return nil
 }
 
-// readNode reads the sources of the node, unless another tracker has stored their
-// values in the cache within half of the time since the last snapshot. The first
-// reading never uses the cache: it finds out which sources the node has.
+// readNode reads the sources of the node, unless the cache has values from the second half
+// of the time since the last snapshot. The first reading never uses the cache: it finds out
+// which sources the node has.
 func (r *Recorder) readNode(s *rt.Snapshot) {
 	cache := r.o.NodeCache
 	if cache == nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// coder encodes the node's part of a snapshot, or decodes it: the same walk over the tables of figures
-// and fields does both, so that the two cannot differ. A change of a table needs a new cacheMagic.
+// coder encodes or decodes the node's part of a snapshot. The same walk over the tables of
+// figures and fields does both, so that the two cannot differ. A change of a table needs a
+// new cacheMagic.
 type coder struct {
 	b     []byte
 	write bool

@@ -18,8 +18,9 @@ import (
 // ReasonLast.
 var ErrCommandEnded = errors.New("the tracked command ended")
 
-// ErrJobEnded reports to Run that the resource manager has ended the job, in the same way. If no process of the job is
-// left, the last snapshot has ReasonLast, even if the job's cgroup still exists or its removal is not known yet.
+// ErrJobEnded reports to Run that the resource manager has ended the job, in the same way.
+// If no process of the job is left, the last snapshot has ReasonLast, even if the job's
+// cgroup still exists.
 var ErrJobEnded = errors.New("the job ended")
 
 // Options set what a Recorder reads, when it reads, and where its snapshots go.
@@ -29,10 +30,10 @@ type Options struct {
 	FirstInterval, FirstFor time.Duration
 	// Interval is the time between all other readings.
 	Interval time.Duration
-	// IsAligned moves the readings after FirstFor to the multiples of Interval since the boot of the
-	// machine, plus Phase: then the trackers of a node read one immediately after the other, with warm
-	// caches and one wake-up of the processor. The first such reading comes half an interval earlier
-	// or later at most.
+	// IsAligned moves the readings after FirstFor to the multiples of Interval since the
+	// boot of the machine, plus Phase. Then the trackers of a node read one after the
+	// other, with warm caches and one wake-up of the processor. The first such reading
+	// comes half an interval earlier or later at most.
 	IsAligned bool
 	Phase     time.Duration
 
@@ -50,8 +51,8 @@ type Options struct {
 	// a job skip no source.
 	Budget float64
 	Drop   []string
-	// Used returns the CPU time that the tracker has used so far. The default returns
-	// that of the process.
+	// Used returns the CPU time that the tracker has used so far. The default returns the
+	// time of the process.
 	Used func() time.Duration
 
 	// Clock returns CLOCK_REALTIME and CLOCK_BOOTTIME in nanoseconds. The default reads
@@ -121,14 +122,14 @@ func systemClock() (wall, boot int64) {
 	return w.Nano(), b.Nano()
 }
 
-// Run takes the first snapshot at once, then one at every tick, one when the job
-// appears, and the last one when the job ends or ctx is done. It returns the reason of
-// the last snapshot: ReasonLast if the job ended (see also ErrJobEnded) or the cause of ctx is
+// Run takes the first snapshot at once, then one at every tick and when the job appears. It
+// takes the last one when the job ends or ctx is done. It returns the reason of the last
+// snapshot: ReasonLast if the job ended (see also ErrJobEnded) or the cause of ctx is
 // ErrCommandEnded, else ReasonStop. Errors go to the ledger and never end the run.
 //
 // A job's cgroup can be created again for its next step. For that case Run can be called
-// again after the job's end: it then takes no snapshot before the job appears, and
-// returns ReasonLast if ctx is done first. The caller closes the sources.
+// again after the job's end. It then takes no snapshot before the job appears, and returns
+// ReasonLast if ctx is done first. The caller closes the sources.
 func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	defer r.cost()
 	events, stop := r.watch()
@@ -318,8 +319,8 @@ func (r *Recorder) finish(ctx context.Context) rt.Reason {
 	return why
 }
 
-// schedule computes when readings are due: on a grid that begins with the first one,
-// so that the duration of a reading never delays the next ones.
+// schedule computes when readings are due: on a grid that begins with the first one, so
+// that a slow reading never delays the next ones.
 type schedule struct {
 	next       time.Time
 	fast, slow time.Duration

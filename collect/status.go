@@ -63,8 +63,8 @@ func (r *Recorder) gap(missed int, late time.Duration) {
 	})
 }
 
-// cost records what the tracker itself has used (the whole process, since its start),
-// how many readings were due and were taken, and the status of its sensors.
+// cost records the use of the whole tracker process since its start, the numbers of
+// readings due and taken, and the status of its sensors.
 func (r *Recorder) cost() {
 	r.sensors()
 	var u unix.Rusage

@@ -29,9 +29,9 @@ func countedBy(controller string, j *rt.JobReading) []*rt.Opt[uint64] {
 	}[controller]
 }
 
-// carryControllers keeps what was counted in a hierarchy of v1 when the job's directory in
-// it was removed and others are left: the next step may come before they are removed, or
-// one may be left behind.
+// carryControllers keeps the counts of a v1 hierarchy when the job's directory vanishes
+// from it and others are left. The next step may come before the others vanish, or one may
+// stay.
 func (r *readings) carryControllers(controllers []string) {
 	for _, c := range controllers {
 		last, past := countedBy(c, &r.last), countedBy(c, &r.past)

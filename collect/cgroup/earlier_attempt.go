@@ -14,9 +14,9 @@ type earlier struct {
 	peak uint64        // v2: the most memory in use since base was read, in bytes
 }
 
-// leaveOutEarlier keeps what the job's directories have counted, if they exist and have no process.
-// If the job may have begun, all that was counted may be its own: it is counted, and if an earlier attempt
-// may have used the directories, the ledger says so.
+// leaveOutEarlier keeps what the job's directories have counted, if they exist and have no
+// process. If the job may have begun, all counts may be its own and are kept. If an earlier
+// attempt may have used the directories, the ledger says so.
 func (s *state) leaveOutEarlier(o *Options) {
 	_, dir, isFound := s.watch.Found()
 	if !isFound {

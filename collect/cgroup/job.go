@@ -51,9 +51,9 @@ type Options struct {
 	// called on the same thread. The goroutine stays on the thread meanwhile. If ok is false, Raise
 	// has changed nothing, and the watcher's thread takes the reading. Nil does the same.
 	Raise func() (restore func(), ok bool)
-	// HasBegun reports whether the job may have begun. If NewJob finds directories without a process, and
-	// HasBegun then returns false, they are of an earlier attempt of the job: what they have counted is
-	// left out. Nil counts all.
+	// HasBegun reports whether the job may have begun. If NewJob finds directories without
+	// a process, and HasBegun then returns false, an earlier attempt of the job left them.
+	// Their counts are left out. Nil counts all.
 	HasBegun func() bool
 	// MayBeReused reports whether an earlier attempt of the job may have used the job's directory. If
 	// NewJob cannot leave out what such a directory has counted, the ledger says so. Nil means never.
@@ -80,12 +80,11 @@ type Job struct {
 	state state
 }
 
-// NewJob starts to watch for the job's cgroup in the candidates. The job's
-// directory is that of the first candidate that exists, so the most certain one must be first.
-// A pattern must not match the directory of another node on the same host. NewJob does not
-// wait, and the directories need not exist yet; a cgroup that exists is found at once.
-// Without inotify the watcher looks for the cgroup every second. The error names the
-// malformed candidate.
+// NewJob starts to watch for the job's cgroup in the candidates. The first candidate that
+// exists is the job's, so the most certain one must be first. A pattern must not match the
+// directory of another node on the same host. NewJob does not wait, and the directories
+// need not exist yet; a cgroup that exists is found at once. Without inotify the watcher
+// looks for the cgroup every second. The error names the malformed candidate.
 func NewJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job, error) {
 	j, err := newJob(candidates, layout, opts)
 	if err != nil {
@@ -129,9 +128,9 @@ func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job,
 // it again for the next one, so JobAppeared may follow JobEnded.
 func (j *Job) Events() <-chan collect.JobEvent { return j.events }
 
-// Found returns the candidate's layout and the job's directory. With v1 the directory is
-// that of cpuacct, or else of the next controller that exists. ok is false before any
-// directory appeared. After the job's end Found keeps returning the last values.
+// Found returns the candidate's layout and the job's directory. With v1 it is the directory
+// of cpuacct, or else of the next controller that exists. ok is false before any directory
+// appeared. After the job's end Found keeps returning the last values.
 func (j *Job) Found() (layout, path string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -156,8 +156,8 @@ func (s *state) locate(root, path string) cgroupfs.Dir {
 // WatchFile implements tasks.Host.
 func (s *state) WatchFile(path string) { s.Failed(s.watch.WatchFile(path), true) }
 
-// poll is the time between two comparisons of directories that cannot be watched, because the
-// user's inotify watches are used up, or because the directories cannot be listed.
+// poll is the time between two comparisons of directories that cannot be watched or listed,
+// for example because the user's inotify watches are used up.
 const poll = time.Second
 
 // Failed implements watch.Visitor. A nil error is nothing.
@@ -400,7 +400,7 @@ type cpusetLog struct {
 }
 
 // logCPUSet logs which CPUs and NUMA nodes the job may use, as the kernel lists them
-// ("0-3,8"), and again if one of the first readings differs.
+// ("0-3,8"). It logs again if one of the first readings differs.
 func (s *state) logCPUSet() {
 	if s.cpuset.looks == 0 {
 		return

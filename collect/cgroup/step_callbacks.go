@@ -39,8 +39,8 @@ func (c *callbacks) stepsEnd(notices []watch.Notice) {
 }
 
 // stepsBegin calls begins for the steps that begin. It runs without the job's lock, and
-// after the files of the steps were opened: the function may wait for a thread of low
-// priority, on a busy node for longer than a short step.
+// after the files of the steps were opened. On a busy node begins may wait for a thread
+// longer than a short step lasts.
 func (c *callbacks) stepsBegin(notices []watch.Notice) {
 	if c.begins == nil {
 		return

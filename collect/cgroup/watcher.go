@@ -86,9 +86,9 @@ func (j *Job) step(notices []watch.Notice) []collect.JobEvent {
 	return events
 }
 
-// takeNewDirs returns the daemons of the steps if a directory was made since the last call. ok is
-// false without StepBegins, which must not be called with the lock: it may wait for a thread of low
-// priority, and the job's other methods would wait too.
+// takeNewDirs returns the daemons of the steps if a directory was made since the last call.
+// ok is false without StepBegins. StepBegins must not be called with the lock: it may wait
+// for a thread of low priority, and the job's other methods would wait too.
 func (j *Job) takeNewDirs() (daemons []int, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

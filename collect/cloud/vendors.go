@@ -169,9 +169,9 @@ func regionOf(zone string) string {
 	return zone
 }
 
-// askAlibaba reads the metadata service of ECS, in its hardened mode if that is enabled. Its
-// address may be that of another host on a private network, so the form of the instance type
-// is checked. See "Instance metadata" in the ECS user guide.
+// askAlibaba reads the metadata service of ECS, in its hardened mode if that is enabled.
+// Its address may belong to another host on a private network, so the form of the instance
+// type is checked. See "Instance metadata" in the ECS user guide.
 func askAlibaba(ctx context.Context, s *service, h *rt.Host) bool {
 	const meta = "/latest/meta-data/"
 	if !s.authenticate(ctx, "/latest/api/token", "X-Aliyun-Ecs-Metadata-Token-Ttl-Seconds", "X-Aliyun-Ecs-Metadata-Token") {

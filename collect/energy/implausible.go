@@ -60,7 +60,7 @@ func (s *Source) sibling(i int) *domain {
 }
 
 // compare reads of a second time. d shows the same counter if its value is between the two
-// values of it: two counters are not that close in a range of 262 kJ.
+// values. Two counters are not that close in a range of 262 kJ.
 func (s *Source) compare(d, of *domain) {
 	after, err := s.value(of)
 	if err != nil {
@@ -80,8 +80,8 @@ func (s *Source) compare(d, of *domain) {
 	}
 }
 
-// findStuck clears the energy of a platform or a node that counted less than half of what its
-// packages counted: such a counter stands still, or counts something else.
+// findStuck clears the energy of a platform or a node that counted less than half of its
+// packages' energy. Such a counter stands still, or counts something else.
 func (s *Source) findStuck(boot int64) {
 	packages := s.packages()
 	for i := range s.domains {

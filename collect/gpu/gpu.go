@@ -1,14 +1,15 @@
-// Package gpu reads the GPUs of the node: NVIDIA's through NVML, a library of the driver
-// that is loaded at run time, and AMD's from the files of the module amdgpu below /sys. A
-// node without these drivers has no device, no sums, no error, and loads no library.
+// Package gpu reads the GPUs of the node. It reads NVIDIA's through NVML, a library of the
+// driver that is loaded at run time. It reads AMD's from the files of the module amdgpu
+// below /sys. A node without these drivers has no device, no sums, no error, and loads no
+// library.
 //
-// A value that a device does not have is absent. With MIG enabled, an NVIDIA GPU is in the
-// list with its temperature, power and clock, and each of its MIG instances follows as a
-// device with its memory. The GPU's own memory is then absent, so that no sum over the list
-// counts a byte twice. Utilization is absent too, because NVML reports it for neither: so are
-// the sums of utilization over such a GPU and others.
+// A value that a device does not have is absent. With MIG enabled, the list has an NVIDIA
+// GPU with its temperature, power and clock. Each of its MIG instances follows as a device
+// with its memory. The GPU's own memory is then absent, so that no sum over the list counts
+// a byte twice. Utilization is absent too, because NVML reports it for neither: so are the
+// sums of utilization over such a GPU and others.
 //
-// A program that has NVML open is a client of the driver: until Close the GPU keeps its
+// A program that has NVML open is a client of the driver. Until Close the GPU keeps its
 // state between jobs' processes, and nvidia-smi cannot reset it or change its MIG mode.
 package gpu
 
@@ -91,12 +92,11 @@ func hasNVIDIA(dev string) bool { return exists(filepath.Join(dev, "nvidiactl"))
 
 func hasAMD(sys string) bool { return exists(filepath.Join(sys, "module/amdgpu")) }
 
-// Read fills the devices and their sums, section 6.1.5. It waits at most 100 ms, 1 s for a driver
-// that is known to be slow, and not at all for one that did not answer the previous reading. If a
-// driver does not answer or a device fails, its values are absent, the other values are valid, and
-// the error has the device and the reason.
-// In the first 10 s a missing answer is not an error, because the driver may initialize unused
-// GPUs.
+// Read fills the devices and their sums, section 6.1.5. It waits at most 100 ms, or 1 s for
+// a driver that is known to be slow. It does not wait for a driver that did not answer the
+// previous reading. If a driver does not answer or a device fails, only its values are
+// absent, and the error has the device and the reason. In the first 10 s a missing answer
+// is not an error, because the driver may initialize unused GPUs.
 func (s *Source) Read(snap *rt.Snapshot) error {
 	if now := time.Now(); !now.Before(s.look) {
 		s.find()

@@ -140,7 +140,7 @@ func (n *nvidia) addInstances(parent *nvidiaGPU) {
 }
 
 // addInstance appends instance i. slices is the number of compute slices of the GPU, which
-// is also its greatest number of instances: "mig_compute_slices" is the part of this one,
+// is also its greatest number of instances. For two of seven slices "mig_compute_slices" is
 // "2/7".
 func (n *nvidia) addInstance(parent *nvidiaGPU, dev nvml.Device, i, slices int) nvml.Return {
 	g := nvidiaGPU{dev: dev, index: parent.index, kind: migInstance, memory2: parent.memory2}
@@ -249,9 +249,9 @@ func (n *nvidia) findSamples(g *nvidiaGPU) {
 	}
 }
 
-// meanOfSamples is the mean of the samples of utilization since the newest one that is known, in
-// percent, and the time of the newest one in microseconds. The driver keeps about 100 samples, one
-// each 1/6 to 1 s.
+// meanOfSamples returns the mean utilization in percent of the samples since the newest
+// known one, and the time of the newest sample in microseconds. The driver keeps about 100
+// samples, one each 1/6 to 1 s.
 func (g *nvidiaGPU) meanOfSamples() (mean rt.Opt[float64], newest uint64, ret nvml.Return) {
 	newest = g.sampled
 	_, samples, ret := g.dev.GetSamples(nvml.GPU_UTILIZATION_SAMPLES, g.sampled)

@@ -108,8 +108,8 @@ func newestUse(samples []nvml.ProcessUtilizationSample, pid uint32) float64 {
 	return float64(percent)
 }
 
-// readAccounting sets the highest memory of the processes on the device, and adds those that have
-// ended since the previous reading: the driver still has their figures.
+// readAccounting sets the highest memory of the processes on the device. It adds processes
+// that have ended since the previous reading: the driver still has their figures.
 func (g *nvidiaGPU) readAccounting(added []rt.GPUProcessReading, r *reading) {
 	before := g.running
 	g.running = nil

@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Tracked describes the job or process tree of which a source records the GPU use.
+// Tracked describes the job or process tree whose GPU use a source records.
 type Tracked struct {
 	// PIDs appends the processes of the job or the tree to dst. It is called only if a
 	// reading finds processes on a GPU.
@@ -155,9 +155,9 @@ func (t *tracker) fit(devices []rt.GPUReading) error {
 	return t.misfit
 }
 
-// check compares the allocation with the processes that the drivers list. A foreign process on
-// a GPU of the job is reported only if two readings show it: it may have joined the job between
-// the listing of the driver and that of the job.
+// check compares the allocation with the processes that the drivers list. A foreign process
+// on a GPU of the job is reported only if two readings show it: it may join the job between
+// two listings.
 func (t *tracker) check(r *reading) {
 	for i := range r.processes {
 		p := &r.processes[i]

@@ -25,8 +25,8 @@ type driver interface {
 	close()
 }
 
-// worker makes all calls of one driver in one goroutine, one after the other, so that a
-// driver that hangs delays no reading and is not called again meanwhile.
+// worker makes all calls of one driver in one goroutine, one after the other. So a driver
+// that hangs delays no reading and is not called again meanwhile.
 type worker struct {
 	drv  driver
 	ask  chan struct{} // requests a reading; at most one is pending; closed to stop
@@ -110,10 +110,10 @@ func (w *worker) needs() time.Duration {
 	return min(2*w.took, maxSlowWait)
 }
 
-// finish waits for the reading and adds it to r. If the reading is not complete in time, finish
-// adds the one that was late for the previous snapshot: the values of a slow driver are one
-// interval old, not absent. If there is none, it adds the known devices without values. A driver
-// that hangs delays only the first reading.
+// finish waits for the reading and adds it to r. If the reading is not complete in time,
+// finish adds the late one of the previous snapshot. So a slow driver's values are one
+// interval old, not absent. If there is none, it adds the known devices without values. A
+// driver that hangs delays only the first reading.
 func (w *worker) finish(p *waiting, r *reading) {
 	if !w.overdue && p.waitFor(w.done) {
 		w.asked = false

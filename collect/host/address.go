@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// IP returns host_ip, the node's IPv4 address: that of the interface of the default route,
-// else the first one that is no loopback address. It is read from the kernel's routing
-// tables in /proc, because the tracker links no network code.
+// IP returns host_ip, the node's IPv4 address. It is the address of the default route's
+// interface, else the first one that is no loopback address. It is read from the kernel's
+// routing tables in /proc, because the tracker links no network code.
 func (r Roots) IP() string {
 	trie, err := os.ReadFile(filepath.Join(r.Proc, "net/fib_trie"))
 	if err != nil {

@@ -52,7 +52,7 @@ func BootTime(procRoot string) (uint64, error) {
 }
 
 // Read reads the facts. A fact that cannot be read is empty or absent, as section 8.1
-// requires. Those of GPUs come from the source of the driver.
+// requires. The facts of GPUs come from the source of the driver.
 func Read(r Roots) rt.Host {
 	h := rt.Host{
 		HostID:    r.ID(),
@@ -81,8 +81,7 @@ func isAWSInstance(tag string) bool {
 }
 
 // ID returns host_id: the name of the instance if the firmware has it (AWS:
-// <Sys>/class/dmi/id/board_asset_tag), else that of the machine in <Etc>/machine-id;
-// empty without both.
+// <Sys>/class/dmi/id/board_asset_tag), else <Etc>/machine-id; empty without both.
 func (r Roots) ID() string {
 	if tag := firstLine(filepath.Join(r.Sys, "class/dmi/id/board_asset_tag")); isAWSInstance(tag) {
 		return tag
@@ -102,9 +101,9 @@ func parseMemTotal(b []byte) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-// storage is the capacity of the drives in units of 10^9 bytes: of the devices in
-// /sys/block without loop, ram and zram devices, and without those that consist of others
-// (dm, md) or are another path to one.
+// storage is the capacity of the drives in /sys/block in units of 10^9 bytes. It leaves out
+// loop, ram and zram devices. It also leaves out devices that consist of others (dm, md) or
+// are another path to one.
 func (r Roots) storage() rt.Opt[float64] {
 	dir := filepath.Join(r.Sys, "block")
 	entries, err := os.ReadDir(dir)
@@ -175,8 +174,8 @@ func parseCPUInfo(b []byte) (vcpus rt.Opt[uint64], model string) {
 }
 
 // armName returns the name of an arm64 core by its MIDR_EL1 implementer and part number,
-// see the kernel's arch/arm64/include/asm/cputype.h; the numbers for a core that is not
-// used in servers.
+// see the kernel's arch/arm64/include/asm/cputype.h. It returns the numbers for a core that
+// is not used in servers.
 func armName(implementer, part string) string {
 	if implementer == "" {
 		return ""

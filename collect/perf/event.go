@@ -53,8 +53,8 @@ var substitutes = []string{"task-clock", "page-faults", "context-switches"}
 //	cpu/event=0x3c,umask=0x1/  an event by its fields, which format/ describes, or config=...
 //
 // optionally after a name for the readings: "INSTRUCTIONS_RETIRED=instructions". The error
-// for an event that exists on no machine is a plain one, and for an event that this machine
-// does not have a *StatusError.
+// is a plain one for an event that exists on no machine, and a *StatusError for an event
+// that this machine lacks.
 func Parse(sysRoot, list string) ([]Event, error) {
 	var out []Event
 	for _, word := range split(list) {

@@ -29,7 +29,8 @@ type group struct {
 
 const readFormat = unix.PERF_FORMAT_GROUP | unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING
 
-// openOn is openGroups for several CPUs. After an error it returns those of the CPUs before.
+// openOn is openGroups for several CPUs. After an error it returns the groups of the CPUs
+// before.
 func openOn(name string, events []Event, cgroup int, on []cpu) ([]group, error) {
 	var out []group
 	for _, c := range on {
@@ -43,7 +44,7 @@ func openOn(name string, events []Event, cgroup int, on []cpu) ([]group, error) 
 }
 
 // openGroups opens events on one CPU for the processes of a cgroup, or with cgroup -1 for
-// all processes: in one group, or in several if the CPU has too few counters.
+// all processes. If the CPU has too few counters, it opens several groups.
 func openGroups(name string, events []Event, cgroup int, on cpu) (_ []group, err error) {
 	var out []group
 	defer func() {

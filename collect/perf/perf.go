@@ -1,16 +1,15 @@
 // Package perf counts hardware and software events of a job with perf_event_open(2).
 //
-// The events of the group "core" are counted for the processes of the job's cgroup, on
-// each CPU (PERF_FLAG_PID_CGROUP), and those of "node" for all processes, so that the job's
-// part is known (with cgroup version 2 slurmstepd is in the job's cgroup and counts as the
-// job). The events of "rapl", the power PMU, and of "msr" (mperf, aperf, tsc) can only be
+// The events of the group "core" are counted for the processes of the job's cgroup, on each
+// CPU (PERF_FLAG_PID_CGROUP). With cgroup version 2 slurmstepd is in that cgroup and counts
+// as the job. The events of "node" are counted for all processes, so that the job's part is
+// known. The events of "rapl", the power PMU, and of "msr" (mperf, aperf, tsc) can only be
 // counted for the whole node. The events of a group use a CPU's counters at the same time
 // if these suffice, and one read(2) returns all of them.
 //
-// A CPU has few counters, and profilers need them: if the kernel removed ours from the CPU
-// for a part of an interval, another process counts too, and the source pauses for a while.
-// On a machine without such counters (most virtual ones), three software events are counted
-// instead.
+// A CPU has few counters, and profilers need them. If the kernel removed ours from the CPU
+// for a part of an interval, another process counts too: the source pauses. On a machine
+// without such counters (most virtual ones), three software events are counted instead.
 package perf
 
 import (
@@ -35,8 +34,8 @@ const (
 )
 
 const (
-	// pauseTime is the time for which the source does not count while another process uses
-	// the counters, and openAgain the time between two attempts to open the events.
+	// pauseTime is the time without counting while another process uses the counters.
+	// openAgain is the time between two attempts to open the events.
 	pauseTime = 5 * time.Minute
 	openAgain = 10 * time.Minute
 	// minShare is the least fraction of the time that our events must be on the counters;
@@ -48,9 +47,9 @@ const (
 type Options struct {
 	Sys string // /sys
 
-	// Core, Node, RAPL and MSR are lists of events, see Parse; empty for none. In RAPL
-	// and MSR "energy-pkg" and "tsc" mean power/energy-pkg/ and msr/tsc/. The events of
-	// Node are counted only while those of Core are.
+	// Core, Node, RAPL and MSR are lists of events, see Parse; empty for none. In RAPL and
+	// MSR "energy-pkg" and "tsc" mean power/energy-pkg/ and msr/tsc/. The events of Node
+	// are counted only while the Core events are.
 	Core, Node, RAPL, MSR string
 
 	// Cgroup returns the directory of the job's cgroup in the hierarchy that perf events
@@ -178,9 +177,8 @@ func (c onCounters) percent() float64 {
 	return 100 * float64(c.running) / float64(c.enabled)
 }
 
-// dropNode stops counting the node's events, which have never been on the counters at the
-// same time as the job's: ours alone may need more counters than a CPU has, and then a
-// pause would not help.
+// dropNode stops counting the node's events, which were never on the counters together with
+// the job's. Ours alone may exceed a CPU's counters, and then a pause would not help.
 func (s *Source) dropNode(core, node onCounters) {
 	s.closeNode(slices.IndexFunc(s.job, func(g group) bool { return g.readings[0].Group == GroupNode }))
 	s.note(Busy, fmt.Sprintf("the whole node's events are not counted any more: the job's were on the counters for %.0f %% of the interval and the node's for %.0f %%: "+
@@ -259,8 +257,8 @@ func (s *Source) open(snap *rt.Snapshot) {
 	s.jobErr = s.openJob(dir)
 }
 
-// isReplaced reports whether the job's cgroup is another one than that of the open events:
-// it may have been removed and created again between two readings.
+// isReplaced reports whether the open events count another cgroup than the job's: it may
+// have been removed and created again between two readings.
 func (s *Source) isReplaced() bool {
 	if len(s.job) == 0 {
 		return false

@@ -150,8 +150,8 @@ func parsePidStat(b []byte) (procfile.Stat, error) {
 	return stat, nil
 }
 
-// parsePidIO parses the storage bytes of /proc/<pid>/io (proc_pid_io(5)): those that the
-// process, and the children that it has waited for, caused to be read and written.
+// parsePidIO parses the storage bytes of /proc/<pid>/io (proc_pid_io(5)). They include the
+// bytes of the children that the process has waited for.
 func parsePidIO(b []byte) (c counters, ok bool) {
 	for seen := 0; seen < len(c); {
 		if len(b) == 0 {
@@ -176,8 +176,8 @@ func parsePidIO(b []byte) (c counters, ok bool) {
 	return c, true
 }
 
-// parseSwitches parses the two counts of context switches at the end of
-// /proc/<pid>/status (proc_pid_status(5)): those of the process's first thread.
+// parseSwitches parses the two counts of context switches at the end of /proc/<pid>/status
+// (proc_pid_status(5)). They count the process's first thread only.
 func parseSwitches(b []byte) (c counters, ok bool) {
 	i := bytes.LastIndex(b, voluntaryLine)
 	if i < 0 {

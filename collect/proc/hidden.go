@@ -25,9 +25,10 @@ func (e hiddenError) Error() string {
 // Unwrap makes the status of the sensor "denied".
 func (hiddenError) Unwrap() error { return fs.ErrPermission }
 
-// checkHidden returns a hiddenError if the procfs at root hides processes from this process: it is mounted with
-// hidepid=invisible or hidepid=ptraceable (2 and 4 before Linux 5.8), this process has not the capability
-// CAP_SYS_PTRACE, and is not in the group that sees all. See Documentation/filesystems/proc.rst.
+// checkHidden returns a hiddenError if the procfs at root hides processes from this
+// process. Then the mount has hidepid=invisible or hidepid=ptraceable (2 and 4 before Linux
+// 5.8). This process lacks CAP_SYS_PTRACE, and is not in the group that sees all. See
+// Documentation/filesystems/proc.rst.
 func checkHidden(root string) error {
 	mountinfo, err := os.ReadFile(filepath.Join(root, "self", "mountinfo"))
 	if err != nil {

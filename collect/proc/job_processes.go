@@ -28,17 +28,17 @@ type Lister interface {
 	Procs(dst []int) []int
 }
 
-// JobProcs reads the processes of a job: the processes with the most CPU time and memory, and
-// the sums of the I/O bytes and context switches of all processes.
+// JobProcs reads the job's processes with the most CPU time and memory. It also reads the
+// sums of the I/O bytes and context switches of all processes.
 //
 // A scan of a thousand processes takes tens of milliseconds, so not every reading makes one.
 // A snapshot between two scans has no processes and no sums.
 //
-// The bytes are a lower bound. They are complete if another process of the job or its
-// slurmstepd waits for each process that exits (see processCounter): then they include short
-// processes that no scan has seen. Bytes are missing if no process waits, if the parent
-// ignores SIGCHLD, and if the slurmstepd of a step exited before its final reading. Notes
-// reports the cases that are noticed; see lowerBound for processes that no scan has seen.
+// The bytes are a lower bound. They are complete if a process of the job or its slurmstepd
+// waits for each process that exits, see processCounter. Then they include short processes
+// that no scan has seen. Bytes are missing if no process waits, if the parent ignores
+// SIGCHLD, and if the slurmstepd of a step exited before its final reading. Notes reports
+// the cases that are noticed; see lowerBound for processes that no scan has seen.
 type JobProcs struct {
 	fs      FS
 	list    Lister
@@ -59,7 +59,7 @@ type JobProcs struct {
 	pace      scanPace
 	nextPSS   int64    // Boot time of the next round of PSS
 	io        counters // sums, see publish
-	lost      counters // of io: those of ended processes
+	lost      counters // of io: the ended processes'
 	lostCPU   uint64   // ticks: of ended processes that no process has waited for
 	externCPU uint64   // the same of the extern step's own process, see isExternOwn
 	isBound   bool     // a process has ended that no process has waited for
@@ -68,7 +68,7 @@ type JobProcs struct {
 	daemons   []int    // slurmstepds in the list of the job's processes
 	isAmong   bool     // a scan has found slurmstepds there
 	switches  counters
-	ended     counters // of switches: those of ended processes
+	ended     counters // of switches: the ended processes'
 	ioSeen    bool
 	seen      bool
 	denied    error
@@ -104,7 +104,8 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 	return errors.Join(j.denied, j.slow.failed())
 }
 
-// measureScan makes a scan and sets when the next one is due. It stays on one thread, the CPU time of which is measured.
+// measureScan makes a scan and sets when the next one is due. It stays on one thread, whose
+// CPU time it measures.
 func (j *JobProcs) measureScan(s *rt.Snapshot) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -150,8 +151,8 @@ func (j *JobProcs) isRunning() bool {
 // called during Read.
 func (j *JobProcs) Hurry() { j.isDue.Store(true) }
 
-// Notes returns an event for each step of which the bytes are a lower bound, and one if
-// bytes of other processes are missing. It may be called during Read.
+// Notes returns an event for each step whose bytes are a lower bound, and one if bytes of
+// other processes are missing. It may be called during Read.
 func (j *JobProcs) Notes() []rt.Event { return j.reapers.take() }
 
 // Close closes the descriptors.
@@ -251,9 +252,9 @@ func (j *JobProcs) trackReaper(p *jobProcess) {
 	}
 }
 
-// maxLooks is the maximum number of readings of a process's cgroup. Several are necessary,
-// because Slurm moves a process first to the step's directory, on some nodes to that of
-// another task, and then to its task's. Two readings with the same task end the search.
+// maxLooks is the maximum number of readings of a process's cgroup. Several are necessary:
+// Slurm moves a process first to the step's directory, on some nodes to another task's, and
+// then to its task's. Two readings with the same task end the search.
 const maxLooks = 4
 
 // locateStep finds the step and task of p by its cgroup; the pssReader by its environment.

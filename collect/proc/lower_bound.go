@@ -17,11 +17,12 @@ const (
 	roundingPerReaper, roundingPerProcess = 2 * microsPerTick, 4 * microsPerTick
 )
 
-// lowerBound adds an event if the job's processes have read or written more than the scans and the
-// waiting processes have counted. The kernel reports the exit of a process only to its parent. So a
-// daemon that begins and ends between two scans leaves one trace: its CPU time is in the job's
-// cgroup, but not in the CPU time of the processes. A daemon with less CPU time than the tolerance
-// is not noticed, so without the io controller all bytes are a lower bound. The event "io" says so.
+// lowerBound adds an event if the job's processes have read or written more than the scans
+// and the waiting processes have counted. The kernel reports the exit of a process only to
+// its parent. So a daemon that begins and ends between two scans leaves one trace: its CPU
+// time is only in the job's cgroup. A daemon with less CPU time than the tolerance is not
+// noticed, so without the io controller all bytes are a lower bound. The event "io" says
+// so.
 //
 // Without a cgroup that counts CPU time nothing shows such a daemon, and the bytes are always a
 // lower bound.

@@ -13,7 +13,7 @@ import (
 )
 
 // Lustre reads the client's counters of each mounted Lustre file system:
-// llite/<name>-<instance>/stats, below debugfs since Lustre 2.12 and below
+// llite/<name>-<instance>/stats. They are below debugfs since Lustre 2.12 and below
 // /proc/fs/lustre before (Lustre Operations Manual, "Monitoring Client Activity").
 type Lustre struct {
 	named

@@ -20,9 +20,9 @@ type Net struct {
 	identities countdown
 }
 
-// NewNet returns the source of Snapshot.Nets, all interfaces except lo, and of the node's sums
-// over the interfaces of rt.Wire. The counters are those of the network namespace in which the source was
-// first read.
+// NewNet returns the source of Snapshot.Nets, all interfaces except lo, and of the node's
+// sums over the interfaces of rt.Wire. The counters belong to the network namespace in
+// which the source was first read.
 func NewNet(fs FS) *Net {
 	n := &Net{sys: fs.Sys + "/class/net/"}
 	n.File = File{"network", file{path: fs.Proc + "/net/dev"}, n.take}

@@ -8,9 +8,9 @@ func (c *counters) add(o counters) {
 	c[1] += o[1]
 }
 
-// processCounter is a counter of a process that includes its children: the kernel adds a
-// child's counter to that of its parent when the parent waits for it. That holds for
-// the bytes of /proc/<pid>/io and for cutime and cstime of /proc/<pid>/stat.
+// processCounter is a counter of a process that includes its children. The kernel adds a
+// child's counter to its parent's when the parent waits for the child. That holds for the
+// bytes of /proc/<pid>/io and for cutime and cstime of /proc/<pid>/stat.
 //
 // The last value of an ended process must therefore appear in the counter of its
 // nearest living ancestor. A parent is read before its children, so the value may appear

@@ -78,8 +78,8 @@ func (p *Processes) checkHidden() error {
 	return p.hidden
 }
 
-// confirm reports whether the link count has the number of processes: a listing has confirmed it, and there
-// were as many other directories when they were last counted, which confirm repeats if it is time.
+// confirm reports whether the link count has the number of processes. A listing must have
+// confirmed it. Now and then confirm counts the other directories again.
 func (p *Processes) confirm() bool {
 	if p.until == 0 {
 		return false

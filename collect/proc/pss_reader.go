@@ -25,9 +25,9 @@ const (
 )
 
 // pssReader reads smaps_rollup and environ in a goroutine of its own. For these files the
-// kernel takes the mmap lock of the process, which a process that hangs on a dead file server
-// can hold for hours. A reading waits for the goroutine at most the time wait. In one list, PSS
-// is read for at most the time most. A pssReader with these fields is ready to use.
+// kernel takes the mmap lock of the process. A process that hangs on a dead file server can
+// hold it for hours. A reading waits for the goroutine at most the time wait. In one list,
+// PSS is read for at most the time most. A pssReader with these fields is ready to use.
 type pssReader struct {
 	root   string
 	wait   time.Duration
@@ -172,8 +172,8 @@ func stepOf(env environ.Env) (step string, task rt.Opt[uint64]) {
 	return step, task
 }
 
-// readSlowly completes the processes in the snapshot: with their PSS at most every pssPause, and
-// with their step and task if their cgroup does not show them.
+// readSlowly completes the processes in the snapshot. It sets their PSS at most every
+// pssPause, and their step and task if their cgroup does not show them.
 func (j *JobProcs) readSlowly(boot int64) {
 	isPSSDue := boot >= j.nextPSS
 	isNeeded := isPSSDue || j.hasUnlocated()

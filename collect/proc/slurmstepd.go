@@ -7,9 +7,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// stepd is the name of Slurm's daemon of a step (/proc/<pid>/comm). The daemon is not a process
-// of the job, but it waits for the step's tasks, and its /proc/<pid>/io then includes the bytes
-// that they have read and written.
+// stepd is the name of Slurm's daemon of a step (/proc/<pid>/comm). The daemon is not a
+// process of the job, but it waits for the step's tasks. Its /proc/<pid>/io then includes
+// the bytes that the tasks have read and written.
 const stepd = "slurmstepd"
 
 // isDaemon distinguishes a slurmstepd from its child that has not executed the task's program

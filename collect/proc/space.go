@@ -24,10 +24,10 @@ const (
 // mountList stands for a mount point while the list of mounts is read.
 const mountList = "the list of mounts"
 
-// Space reads the space of the local file systems with statvfs(3). A file system that
-// hangs must not delay a reading, so a goroutine makes the calls, about every ten seconds,
-// and a reading takes the last results. Once a result is half a minute overdue, the
-// figures are absent.
+// Space reads the space of the local file systems with statvfs(3). A file system that hangs
+// must not delay a reading. So a goroutine makes the calls about every ten seconds, and a
+// reading takes the last results. Once a result is half a minute overdue, the figures are
+// absent.
 type Space struct {
 	named
 	fs     FS
@@ -213,11 +213,11 @@ func (p *Space) diskOf(m *procfile.Mount) string {
 	return filepath.Base(dir)
 }
 
-// localMounts selects the file systems on this node's own block devices, each once, at
-// its first mount point. It leaves out hidden mounts, images (loop devices) and every file
-// system that depends on a network or on a user's process, because statvfs of those can
-// hang. A root that is an overlay, as in a container, counts if there is nothing else: it
-// is the only view of its disk.
+// localMounts selects the file systems on this node's own block devices, each once, at its
+// first mount point. It leaves out hidden mounts and images (loop devices). It also leaves
+// out file systems that depend on a network or on a user's process: their statvfs can hang.
+// A root that is an overlay, as in a container, counts if there is nothing else: it is the
+// only view of its disk.
 func localMounts(all []procfile.Mount) []procfile.Mount {
 	var out []procfile.Mount
 	seen := map[any]bool{}

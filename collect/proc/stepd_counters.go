@@ -13,9 +13,9 @@ import (
 
 // reaper is a slurmstepd that is the parent of processes of the job.
 //
-// The bytes of the tasks that it has waited for are the bytes of its process minus those of its
-// main thread, because only that thread does I/O for slurmstepd itself. Therefore one reading
-// between the end of its last task and its own end is sufficient.
+// Only the main thread does I/O for slurmstepd itself. So the bytes of its ended tasks are
+// the bytes of its process minus the bytes of that thread. Therefore one reading between
+// the end of its last task and its own end is sufficient.
 type reaper struct {
 	pid   int
 	step  string        // "" if its title has none
@@ -111,9 +111,9 @@ func (r *reapers) drop(pid int) {
 	})
 }
 
-// look reads the bytes of p's tasks. It returns false if p has exited. The file of the process
-// is read before that of the thread: otherwise bytes that p writes between the two readings
-// would count as its tasks'.
+// look reads the bytes of p's tasks. It returns false if p has exited. The file of the
+// process is read before the thread's: otherwise bytes that p writes between the two
+// readings would count as its tasks'.
 func (r *reapers) look(p *reaper) bool {
 	if !p.alive {
 		return false
@@ -131,8 +131,9 @@ func (r *reapers) look(p *reaper) bool {
 	return p.alive
 }
 
-// settle drops the reapers that have begun and ended since the last scan, after their final readings, unless a
-// scan knows a child of one: the next scan subtracts what the child had read and written from the reaper's bytes. A tracker over its budget makes no scans, and a job can have
+// settle drops the reapers that have begun and ended since the last scan, after their final
+// readings. It keeps a reaper if a scan knows a child: the next scan subtracts the child's
+// bytes from the reaper's. A tracker over its budget makes no scans, and a job can have
 // thousands of steps.
 func (r *reapers) settle() {
 	r.list = slices.DeleteFunc(r.list, func(p reaper) bool {
@@ -342,8 +343,8 @@ func (r *reapers) of(pid int) *processCounter {
 	return nil
 }
 
-// endScan ends a scan. It returns the bytes that are lost or were those of ended reapers,
-// the bytes of the living ones, and whether there was any reaper.
+// endScan ends a scan. It returns the bytes that are lost or belong to ended reapers, the
+// bytes of the living ones, and whether there was any reaper.
 func (r *reapers) endScan() (past, present counters, any bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,13 +14,14 @@ import (
 // Its members are the root and each process with a member as its parent. A process remains a member
 // when its parent ends and the kernel gives it another parent.
 //
-// The CPU time of the tree is that of all processes that were ever members. The stat of a process
-// has its own time and the time of the children that it has waited for. The sum of both over the
-// living members is exact while each process that ends is waited for by a member. So when a member
-// ends, its last known time must appear in the waited-for time of its nearest living ancestor, see
-// processCounter. If no process waited for the member, or a process outside the tree did, a part
-// never appears. This part is kept as lost time and remains in the sum. So nothing is counted
-// twice, and only the time that such a member used after its last reading is missing.
+// The CPU time of the tree is the time of all processes that were ever members. The stat of
+// a process has its own time and the time of the children that it has waited for. The sum
+// of both over the living members is exact while each process that ends is waited for by a
+// member. So when a member ends, its last known time must appear in the waited-for time of
+// its nearest living ancestor, see processCounter. If no process waited for the member, or
+// a process outside the tree did, a part never appears. This part is kept as lost time and
+// remains in the sum. So nothing is counted twice, and only the time that such a member
+// used after its last reading is missing.
 type Tree struct {
 	named
 	fs   FS
@@ -54,7 +55,7 @@ type member struct {
 	alive     bool
 	own       counters       // user and system time, ticks of USER_HZ
 	waited    processCounter // the same of the children that it has waited for
-	io        processCounter // storage bytes, with those of the children that it has waited for
+	io        processCounter // storage bytes, with the bytes of the children that it has waited for
 	rss       uint64         // pages
 	isOld     bool           // it was a member in an earlier reading
 	isOrphan  bool           // it has ended, and this process has waited for it
@@ -145,10 +146,9 @@ func (t *Tree) look(pid int) (member, error) {
 	}, err
 }
 
-// isUnread reports whether err means that a process could not be read though it may
-// exist: there is no free descriptor or no memory. A process that has ended gives ENOENT
-// or ESRCH; counting a living process as ended would count it twice, once now and once
-// when it is read again.
+// isUnread reports whether err means that a process could not be read though it may exist:
+// there is no free descriptor or no memory. A process that has ended gives ENOENT or ESRCH.
+// A living process that counts as ended would count twice: now, and when it is read again.
 func isUnread(err error) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, errPidStat)
 }

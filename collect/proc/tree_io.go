@@ -2,9 +2,10 @@ package proc
 
 import "github.com/resource-tracker/rt"
 
-// treeIO adds up the storage bytes of a tree's processes, /proc/<pid>/io. The kernel adds the bytes of a process
-// to its parent's when the parent waits for it: the sum over the living members has the ended ones too. What a process reads or writes between its last reading and its end is missing if no member waits for
-// it: the sums are a lower bound.
+// treeIO adds up the storage bytes of a tree's processes, /proc/<pid>/io. The kernel adds
+// the bytes of a process to its parent's when the parent waits for it. So the sum over the
+// living members includes the ended ones. If no member waits for a process, its bytes after
+// its last reading are missing: the sums are a lower bound.
 type treeIO struct {
 	isOn, isRead bool     // isRead: a member was read
 	lost         counters // bytes of members that no member waited for

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// treeWait is the maximum time that a reading waits for the PSS of a tree, on a busy machine, and treeTime the
-	// CPU time that reading it may take.
+	// treeWait is the maximum time that a reading waits for the PSS of a tree. treeTime is
+	// the CPU time that reading the PSS may take.
 	treeWait = 500 * time.Millisecond
 	treeTime = 100 * time.Millisecond
 )

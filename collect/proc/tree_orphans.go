@@ -7,8 +7,8 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Orphans are the processes of a tree that have lost their parent, if this process has become their parent
-// (PR_SET_CHILD_SUBREAPER of prctl(2)): it has to wait for them.
+// Orphans are the processes of a tree that have lost their parent. This process has become
+// the parent (PR_SET_CHILD_SUBREAPER of prctl(2)) and must wait for them.
 type Orphans interface {
 	// IsOwn reports whether this process has started its child pid.
 	IsOwn(pid int) bool

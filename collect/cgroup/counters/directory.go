@@ -11,9 +11,9 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Directory holds the files of one directory that do not include the directories below it: the list
-// of its processes, and in v1 two counts of memory events. The kernel counts an event only in the
-// directory of the limit that was reached, or of the process that was killed.
+// Directory holds the files that count one directory without those below it: the list of
+// its processes, and in v1 two counts of memory events. The kernel counts an event only in
+// the directory of the limit that was reached, or of the process that was killed.
 type Directory struct {
 	procs      procfile.File // cgroup.procs
 	procsPath  []byte        // ends in a zero byte

@@ -316,8 +316,8 @@ func parseMemoryMax(b []byte, r *rt.JobReading) {
 // Majors are major numbers of block devices.
 type Majors []uint64
 
-// hides reports whether to skip a device: its major number is that of a stacked device, or the text
-// is not "major:minor".
+// hides reports whether to skip a device: the major number belongs to a stacked device, or
+// the text is not "major:minor".
 func (m Majors) hides(device []byte) bool {
 	before, after, _ := bytes.Cut(device, []byte{':'})
 	major, ok := procfile.Uint(before)
@@ -360,10 +360,11 @@ func parseStackedMajors(b []byte) Majors {
 	return out
 }
 
-// parseIOStat sums the bytes of the v2 file io.stat over the devices that are not stacked on
-// others. A line is "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6"; the file is empty before
-// the first I/O. Linux 5.15 prints the name of a device without I/O and no newline, so that a line can
-// have several names: the last one before the figures is their device.
+// parseIOStat sums the bytes of the v2 file io.stat over the devices that are not stacked
+// on others. A line is "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6"; the file is
+// empty before the first I/O. Linux 5.15 prints the name of a device without I/O and no
+// newline. So a line can have several names: the last one before the figures is their
+// device.
 func parseIOStat(b []byte, stacked Majors) (read, write uint64) {
 	for len(b) > 0 {
 		var line, device []byte

@@ -12,12 +12,12 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// slurmstepdCPU splits the CPU time of a job in v2 into that of the job's own processes
-// and that of slurmstepd, because the kernel counts both in the job's cgroup. Each step has
-// one directory for slurmstepd and one for all other processes; both are read until the end
-// of the step. Time in the job's cpu.stat that no step explains belongs to slurmstepd, which
-// cleans up after the step. The process in the extern step that only waits for the job's end
-// also counts as slurmstepd. For v1 and for a step the pointer is nil; its methods do nothing.
+// slurmstepdCPU splits the CPU time of a job in v2 between the job's own processes and
+// slurmstepd. The kernel counts both in the job's cgroup. Each step has one directory for
+// slurmstepd and one for all other processes; both are read until the end of the step. Time
+// in the job's cpu.stat that no step explains belongs to slurmstepd, which cleans up after
+// the step. The process in the extern step that only waits for the job's end also counts as
+// slurmstepd. For v1 and for a step the pointer is nil; its methods do nothing.
 //
 // If a step's time was not read at its end, it is only in the job's cpu.stat, together with
 // the time that slurmstepd used meanwhile. All of it is then counted as the job's. The same
@@ -117,7 +117,7 @@ func (h *slurmstepdCPU) MissStep() {
 }
 
 // TakeEstimate returns the CPU time in microseconds that was counted as the job's since the
-// last call, although slurmstepd may have used a part of it.
+// last call, although slurmstepd may have used some.
 func (h *slurmstepdCPU) TakeEstimate() (n int64) {
 	if h != nil {
 		n, h.estimated = h.estimated, 0
@@ -125,8 +125,9 @@ func (h *slurmstepdCPU) TakeEstimate() (n int64) {
 	return n
 }
 
-// IsFrozen reports whether the resource manager has frozen a step, which it does with all steps of a suspended job
-// (v2: frozen in cgroup.events, Linux 5.2). isRead is not set if no step shows it.
+// IsFrozen reports whether the resource manager has frozen a step (v2: frozen in
+// cgroup.events, Linux 5.2). All steps of a suspended job are frozen. isRead is not set if
+// no step shows it.
 func (h *slurmstepdCPU) IsFrozen(buf *procfile.Buffer) (isFrozen, isRead bool) {
 	if h == nil {
 		return false, false
@@ -182,9 +183,8 @@ func (s *stepCPU) isEmpty(buf *procfile.Buffer) bool {
 	return ok && n == 0 && s.populated
 }
 
-// split replaces the job's total in r, which comes from the job's cpu.stat, by the time of
-// the job's own processes, and sets the time of slurmstepd. The steps are read after the
-// total.
+// split replaces the job's total in r, read from cpu.stat, by the time of the job's own
+// processes, and sets the time of slurmstepd. The steps are read after the total.
 func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfile.Buffer) {
 	if h == nil || !r.CPUUsage.Valid() {
 		return // the steps were removed before their job
@@ -216,9 +216,9 @@ func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 	}
 }
 
-// leaveOutThreads sets the threads in r to those of the job's own processes. r has them from the
-// job's pids.current, which includes up to 20 threads of each slurmstepd. Slurm enables a
-// controller for all parts of a step or for none.
+// leaveOutThreads sets the threads in r to the threads of the job's own processes. r has
+// them from the job's pids.current, which includes up to 20 threads of each slurmstepd.
+// Slurm enables a controller for all parts of a step or for none.
 func (h *slurmstepdCPU) leaveOutThreads(r *rt.JobReading, buf *procfile.Buffer) {
 	if h == nil || !h.seenUser || !r.Threads.Valid() {
 		return
@@ -287,16 +287,16 @@ func readCPUTime(f *procfile.File, buf *procfile.Buffer) (t CPUTime, ok bool) {
 	return CPUTime{int64(usage), int64(user), int64(system)}, true
 }
 
-// externSleeper is the process that Slurm keeps in step_extern/user, so that the step
-// lasts as long as the job. It is the oldest process of that step: other processes, such as
-// those of an SSH session, join the step later.
+// externSleeper is the process that Slurm keeps in step_extern/user, so that the step lasts
+// as long as the job. It is the oldest process of that step: other processes, such as an
+// SSH session's, join the step later.
 type externSleeper struct {
-	stat     procfile.File // /proc/<pid>/stat: once open, it stays that of the same process
+	stat     procfile.File // /proc/<pid>/stat: once open, it stays with the same process
 	used     CPUTime
 	lastStep CPUTime // of the step, when the process was read last
 }
 
-// read reads the CPU time of the process. It is at most that of its step.
+// read reads the CPU time of the process. It is at most the step's CPU time.
 func (p *externSleeper) read(procRoot, userDir string, step CPUTime, buf *procfile.Buffer) {
 	if step == p.lastStep {
 		return // it sleeps

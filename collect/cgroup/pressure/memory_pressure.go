@@ -24,13 +24,13 @@ const (
 
 // Monitor reports that a job is near its memory limit, and OOM kills of its processes.
 //
-// With v2 the file memory.events changes at the limit; before that memory.current is polled.
-// With v1 the kernel signals an eventfd that was registered with cgroup.event_control, for a
-// threshold of memory.usage_in_bytes or for memory.oom_control. The second one is signalled
-// for the cgroup that is out of memory and all cgroups below it, before the kernel has chosen
-// a process to kill. On a busy machine that takes a while, so the Monitor reads the count of
-// kills several times. Every user may register an eventfd. If the kernel does not support it,
-// the next reading finds the kill.
+// With v2 the file memory.events changes at the limit; before that memory.current is
+// polled. With v1 the kernel signals an eventfd that was registered with
+// cgroup.event_control, for a threshold of memory.usage_in_bytes or for memory.oom_control.
+// The kernel signals oom_control for the cgroup that is out of memory and all cgroups below
+// it, before it has chosen a process to kill. On a busy machine that takes a while, so the
+// Monitor reads the count of kills several times. Every user may register an eventfd. If
+// the kernel does not support it, the next reading finds the kill.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/memory.html section 10
 type Monitor struct {
@@ -197,8 +197,8 @@ func (m *Monitor) Signalled(fd int, isPresent bool) (isNear, isOwn bool) {
 }
 
 // drain resets an eventfd. It closes an eventfd that is not needed or was signalled too
-// often, for example by repeated OOM kills or by memory use that crosses the threshold again
-// and again. The readings still show these events.
+// often: OOM kills repeat, or memory use crosses the threshold again and again. The
+// readings still show these events.
 func (m *Monitor) drain(e *eventfd, isUseless bool) {
 	var count [8]byte
 	_, _ = unix.Read(e.fd, count[:]) // the count has no meaning
@@ -248,9 +248,9 @@ func (m *Monitor) Poll(isPresent bool) (isNear bool) {
 	return m.isPolling && isPresent && m.checkNear(false)
 }
 
-// checkNear reports whether the job is near its limit: it uses at least 90 % of the limit, and at
-// least 80 % without page cache. isLimitHit means that the kernel reported a limit as reached. If
-// the job uses less than that, the limit is that of a step, and checkNear also returns true.
+// checkNear reports whether the job uses at least 90 % of its limit, and at least 80 %
+// without page cache. isLimitHit means that the kernel reported a limit as reached. If the
+// job uses less, the limit belongs to a step, and checkNear also returns true.
 func (m *Monitor) checkNear(isLimitHit bool) bool {
 	now := time.Now()
 	if m.isKillsOnly || !m.nearReports.allows(now) {

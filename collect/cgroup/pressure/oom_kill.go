@@ -8,10 +8,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// MemoryEvents reads v2's memory.events after it changed. If hasKill is true, a process was killed
-// for its memory, and the caller must read the job. If isUseless is true, the caller can stop
-// watching the file: a job at its limit changes it a hundred times a second, so after maxMemoryNews
-// changes only the normal readings read it.
+// MemoryEvents reads v2's memory.events after it changed. If hasKill is true, a process was
+// killed for its memory, and the caller must read the job. If isUseless is true, the caller
+// can stop watching the file. A job at its limit changes it a hundred times a second: after
+// maxMemoryNews changes only the normal readings read it.
 func (m *Monitor) MemoryEvents(isPresent bool) (isNear, hasKill, isUseless bool) {
 	m.news++
 	if m.news > maxMemoryNews {
@@ -32,7 +32,7 @@ func (m *Monitor) MemoryEvents(isPresent bool) (isNear, hasKill, isUseless bool)
 func (m *Monitor) Kills() uint64 { return m.kills }
 
 // LogKills returns an event for the processes that were killed for their memory since the
-// last call; ok is false if there are none. where returns of which steps and tasks they were.
+// last call; ok is false if there are none. where returns their steps and tasks.
 func (m *Monitor) LogKills(r *rt.JobReading, where func() []string) (e rt.Event, ok bool) {
 	n := r.EventsOOMKill.Or(0)
 	if n <= m.kills {

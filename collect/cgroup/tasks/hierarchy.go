@@ -20,7 +20,7 @@ type directory struct {
 
 	freezer procfile.File // v1: freezer.state of a step
 
-	own        *Group // the step or task of which it is a cgroup, nil for most
+	own        *Group // the step or task whose cgroup it is, nil for most
 	step, task *Group // the step and task of its processes
 	hadGroup   bool   // it, or a directory in it, was the cgroup of a step or task
 }
@@ -38,7 +38,7 @@ func (n *directory) groups(yield func(*Group) bool) {
 // hierarchy is the job's directory in one hierarchy, and all below it.
 type hierarchy struct {
 	dir         string
-	controllers []string     // v1: those of this hierarchy, the important ones first; v2: cgroupfs.Unified
+	controllers []string     // v1: this hierarchy's, the important ones first; v2: cgroupfs.Unified
 	dirs        []*directory // the job's own first
 
 	fail, oomKill rt.Opt[uint64] // what removed directories had at their last reading
@@ -54,7 +54,7 @@ func (h *hierarchy) version() int {
 	return 1
 }
 
-// rank is that of the most important controller.
+// rank is the rank of the most important controller.
 func (h *hierarchy) rank() int {
 	if len(h.controllers) == 0 {
 		return len(cgroupfs.ControllersV1)
@@ -181,8 +181,9 @@ func (h *hierarchy) detach(n *directory) {
 	h.setTask(n, nil)
 }
 
-// procs appends the pids of the job's processes to dst and returns how many there are, and false if
-// none could be listed. With isCounting it also counts those of each group.
+// procs appends the pids of the job's processes to dst and returns how many there are, and
+// false if none could be listed. With isCounting it also counts the processes of each
+// group.
 func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int, isCounting bool) (total uint64, ok bool) {
 	for _, n := range h.dirs {
 		if n.own != nil && isCounting {
@@ -289,7 +290,7 @@ func (s *Hierarchies) AddHierarchy(root string) {
 // Len returns the number of hierarchies.
 func (s *Hierarchies) Len() int { return len(s.all) }
 
-// Controllers returns those of a hierarchy.
+// Controllers returns the controllers of a hierarchy.
 func (s *Hierarchies) Controllers(root string) []string { return s.find(root).controllers }
 
 // DirOf returns the job's directory of a controller, "" if there is none.

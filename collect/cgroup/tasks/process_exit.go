@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLooks is the maximum number of checks of a task between two readings that exits of its
-// processes cause, so that a task with thousands of processes costs no more.
+// maxLooks limits the checks of a task between two readings that exits of its processes
+// cause: a task with thousands of processes costs no more.
 const maxLooks = 16
 
 // The end of one process of each task is awaited. After that the task's directory exists
@@ -31,9 +31,8 @@ type pidfds struct {
 	off    bool // no process can be waited for
 }
 
-// open waits for the end of a process from now on. The descriptor is -1 if the process
-// has ended, or if an old kernel (pidfds can be polled since Linux 5.3), a container or a
-// limit does not allow it.
+// open waits for the end of a process from now on. The descriptor is -1 if the process has
+// ended, or if an old kernel (before Linux 5.3), a container or a limit forbids it.
 func (p *pidfds) open(pid int) (pidfd int) {
 	if p.off {
 		return -1
@@ -99,7 +98,7 @@ func (s *Set) watchExit(g *Group) {
 	}
 }
 
-// taskExited reads a task of which no process is left, in all hierarchies.
+// taskExited reads a task without a process, in all hierarchies.
 func (s *Set) taskExited(g *Group) {
 	if !g.task.hadProcess { // slurmstepd has made the directory and put no process there yet
 		g.task.in = nil // it may be in another hierarchy
@@ -127,8 +126,8 @@ func (s *Set) finishStep(step *Group) {
 	s.host.ReadJob()
 }
 
-// ProcessExited reads the task to which the ended process with this descriptor belongs. It returns
-// false if the descriptor is not that of a process of a task.
+// ProcessExited reads the task to which the ended process with this descriptor belongs. It
+// returns false if the descriptor belongs to no process of a task.
 func (s *Set) ProcessExited(pidfd int) bool {
 	g := first(s.groups, func(g *Group) bool { return g.task.pidfd == pidfd })
 	if g == nil {
@@ -142,10 +141,11 @@ func (s *Set) ProcessExited(pidfd int) bool {
 	return true
 }
 
-// ReadEnding reads the steps and tasks of a directory that was removed or has no process any more,
-// because soon they cannot be read. At the end of a step its tasks are read first, and only once,
-// because there can be many. The step itself can be read a little longer. With v2 the event of a first
-// process is the same as that of the last: what has a process is not at its end.
+// ReadEnding reads the steps and tasks of a directory that was removed or has no process
+// any more, because soon they cannot be read. At the end of a step its tasks are read
+// first, and only once, because there can be many. The step itself can be read a little
+// longer. With v2 the events of the first and the last process are the same: a directory
+// with a process is not at its end.
 func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
 	var own *Group
 	if n := s.find(root).find(path); n != nil {

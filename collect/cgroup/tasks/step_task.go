@@ -97,7 +97,7 @@ type Set struct {
 	stacked counters.Majors
 
 	groups []*Group // those that exist
-	listed []*Group // those of one reading
+	listed []*Group // the groups of one reading
 	ended  []rt.StepReading
 	skip   bool // leave the steps and tasks out
 
@@ -238,9 +238,9 @@ func (h *hierarchy) setTask(n *directory, g *Group) {
 	}
 }
 
-// Leave drops a directory below root, or root itself, and all directories below it. It reports whether the
-// directory or one in it was the cgroup of a step or task: a step that ends very soon can be gone before
-// its cgroup is entered.
+// Leave drops a directory below root, or root itself, and all directories below it. It
+// reports whether the directory or one in it was the cgroup of a step or task. A very short
+// step can be gone before its cgroup is entered.
 func (s *Set) Leave(root, path string) (hadGroup bool) {
 	h := s.find(root)
 	left := h.find(path)
@@ -395,7 +395,7 @@ func (s *Set) Written(snap *rt.Snapshot) {
 // read in any case.
 func (s *Set) SkipSteps(on bool) { s.skip = on }
 
-// NewKills reads the reported steps and tasks and returns the OOM kills in them since the
+// NewKills reads the reported steps and tasks. It returns the OOM kills in them since the
 // last call, such as "2 in step 0 task 1".
 func (s *Set) NewKills() (where []string) {
 	for _, g := range s.groups {

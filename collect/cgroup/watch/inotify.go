@@ -18,10 +18,10 @@ const (
 	fileMask = unix.IN_MODIFY
 )
 
-// Notifier is an inotify instance that finds its watches by path. Only one goroutine at a time may
-// use it, but any goroutine may call Wake, which ends a wait. Notifier waits in poll(2) on the
-// thread of its goroutine, because this thread must run in time even if the program's other threads
-// have a low priority.
+// Notifier is an inotify instance that finds its watches by path. Only one goroutine at a
+// time may use it, but any goroutine may call Wake, which ends a wait. Notifier waits in
+// poll(2) on the thread of its goroutine. This thread must run in time even if the
+// program's other threads have a low priority.
 //
 // Some kernels do not report the removal of a watched cgroup directory itself. The watch of its
 // parent reports it, and the Notifier then removes the watch of the directory.
@@ -145,8 +145,8 @@ func (n *Notifier) watch(path string, mask uint32) (bool, error) {
 	return true, nil
 }
 
-// isSame reports whether the directory at path is the one that had the watch wd: the kernel
-// identifies a watch by the directory, not by its path.
+// isSame reports whether the directory at path had the watch wd: the kernel identifies a
+// watch by the directory, not by its path.
 func (n *Notifier) isSame(path string, wd int32) bool {
 	ok, err := n.watch(path, dirMask)
 	if err != nil && !errors.Is(err, unix.ENOSPC) { // ENOSPC means that the directory has no watch yet

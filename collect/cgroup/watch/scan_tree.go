@@ -44,8 +44,8 @@ type watchedDir struct {
 	held int   // else a descriptor, which keeps the inode number from being used again; -1 for none
 }
 
-// NewWatcher returns a Watcher that does not look yet. The first candidate of which a
-// directory exists is the job's. The error says which candidate is malformed.
+// NewWatcher returns a Watcher that does not look yet. The first candidate with a directory
+// is the job's. The error says which candidate is malformed.
 func NewWatcher(candidates []cgroupfs.Candidate, visitor Visitor) (*Watcher, error) {
 	s, err := newSearch(candidates)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 type search struct {
 	places []place // candidates that still may be the job's; one, after it was found
 	layout string  // of the candidate that was found
-	path   string  // the job's directory, in v1 that of the most important controller
+	path   string  // the job's directory, in v1 the most important controller's
 	best   int     // rank of path's controller
 
 	awaited map[string][]string // names and patterns that are missing or could be more, by their directory
@@ -46,15 +46,15 @@ func newSearch(candidates []cgroupfs.Candidate) (search, error) {
 	return s, nil
 }
 
-// Found returns the candidate's layout and the job's directory; for v1 the one of the most
-// important controller that exists. It is false before any directory appeared.
+// Found returns the candidate's layout and the job's directory; for v1 the directory of the
+// most important controller that exists. It is false before any directory appeared.
 func (w *Watcher) Found() (layout, path string, ok bool) {
 	return w.search.layout, w.search.path, w.search.path != ""
 }
 
-// Look looks for all directories that are missing, and watches where they can appear:
-// each is found now, or there will be an event when it or an element of its path is
-// made. Watches that serve no purpose any more are removed.
+// Look looks for all missing directories, and watches where they can appear. Each is found
+// now, or an event follows when it or an element of its path is made. Watches that serve no
+// purpose any more are removed.
 func (w *Watcher) Look() {
 	l := newLook()
 	w.search.awaited = map[string][]string{}
@@ -159,10 +159,10 @@ func (w *Watcher) take(p *place, t target, dir string) {
 // controller of each candidate would check and watch the same directories again. A directory that is
 // made or removed after it was found missing or there causes an event, and so another Look.
 type look struct {
-	wanted  map[string]bool     // directories of which the watch is needed
+	wanted  map[string]bool     // directories whose watch is needed
 	guarded map[string]bool     // directories with a watch, see guard
 	dirs    map[string]string   // directories that exist: their paths without symbolic links
-	missing map[string]bool     // names in guarded directories of which no directory exists
+	missing map[string]bool     // names in guarded directories that have no directory yet
 	entries map[string][]string // names in guarded directories
 }
 
