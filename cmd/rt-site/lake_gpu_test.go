@@ -69,8 +69,8 @@ func gpuOf(uuid string, inJob bool, busy rt.Opt[float64]) rt.GPUReading {
 	return rt.GPUReading{UUID: uuid, Name: "A100", Host: "0", InJob: rt.Some(inJob), VRAMTotal: rt.Some[uint64](40 << 30), VRAMUsed: rt.Some[uint64](3 << 30), Utilization: busy}
 }
 
-// The GPU figures of the lake are those of the report, its JSON, the list of jobs, the site and the CSV. What was not read
-// is null in all of them.
+// The lake, the report, its JSON, the list of jobs, the site and the CSV have the same GPU figures.
+// What was not read is null in all.
 func TestGPUsInAllOutputs(t *testing.T) {
 	configFile, lakeDir := lakeSite(t)
 	spoolDir := t.TempDir()
