@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// The wall clock is set forward and back by an hour, and the machine sleeps in between: no rate
-// changes, the times of the run continue, and the ledger records each event.
+// The wall clock is set forward and back by an hour, and the machine sleeps in between. No
+// rate changes, the times of the run continue, and the ledger records each event.
 func TestClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{}
@@ -67,8 +67,8 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// A job that stands still (scontrol suspend) is read on: its counters wait, no
-// reading is left out, and when it goes on its rates are those of before.
+// A job that stands still (scontrol suspend) is read on: its counters wait, and no reading
+// is left out. When it goes on, its rates are the rates of before.
 func TestSuspendedJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, j := &keeper{}, newJob()

@@ -52,8 +52,8 @@ func (k *stepSink) Put(s *rt.Snapshot) error {
 	return nil
 }
 
-// A step that ended is in one written snapshot, however often the job is read at
-// events; what the job has for the ledger comes with its own time.
+// A step that ended is in one written snapshot, however often the job is read at events.
+// The job's notes for the ledger come with their own time.
 func TestEndedStepsAreWrittenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, rows := &keeper{}, &stepSink{}

@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// v1 samples user and system time by tick. In each reading of the job, its steps and tasks they add
-// up to the usage, and neither falls, even when a step ends, or when a job's cgroup is removed and
+// v1 samples user and system time by tick. In each reading of the job, its steps and tasks
+// they add up to the usage. Neither falls, even when a step ends or a job's cgroup is
 // created again.
 func TestUserAndSystemAddUpToTheUsage(t *testing.T) {
 	root := t.TempDir()

@@ -215,8 +215,8 @@ func enable(tb testing.TB, dir string) {
 func TestKernelV1(t *testing.T) { testKernel(t, kernelV1(t)) }
 func TestKernelV2(t *testing.T) { testKernel(t, kernelV2(t)) }
 
-// testKernel follows two runs of a job in real cgroups from before they exist to
-// after they are gone: no CPU time is lost, none is counted twice.
+// testKernel follows two runs of a job in real cgroups from before they exist to after they
+// are gone. No CPU time is lost or counted twice.
 func testKernel(t *testing.T, k *kernelJob) {
 	j := start(t, Options{}, k.candidate)
 	if got := read(t, j); got.Phase != rt.JobPending {
@@ -276,7 +276,7 @@ func TestKernelProcsV1(t *testing.T) { k := kernelV1(t); testKernelProcs(t, k, "
 func TestKernelProcsV2(t *testing.T) { k := kernelV2(t); testKernelProcs(t, k, k.daemon) }
 
 // testKernelProcs lists the processes of a job without its daemon, which sits in a
-// directory of its own, and more of them than one page of cgroup.procs holds. They
+// directory of its own. There are more processes than one page of cgroup.procs holds. They
 // come right after a reading that saw none.
 func testKernelProcs(t *testing.T, k *kernelJob, daemon string) {
 	k.make(t)

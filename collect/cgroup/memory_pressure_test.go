@@ -104,7 +104,7 @@ func (s *shareJob) shorts(what func()) (n int) {
 }
 
 // TestPageCacheIsNoShortage: a job that fills its memory with page cache is not near its
-// limit; a job that fills it with its processes or shared memory is, and so is one that
+// limit. A job that fills it with its processes or shared memory is, and so is a job that
 // reached a step's limit.
 func TestPageCacheIsNoShortage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -176,8 +176,8 @@ func testKillAfterShortages(t *testing.T) {
 }
 
 // TestKillLongAfterTheSignal: on a busy machine the kernel signals that there is no memory
-// long before it has chosen which process to kill, and much else happens meanwhile. The
-// watcher reads the count by itself, logs the kill and reports it.
+// long before it has chosen which process to kill. The watcher reads the count by itself,
+// logs the kill and reports it.
 func TestKillLongAfterTheSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
@@ -213,8 +213,8 @@ func TestKillLongAfterTheSignal(t *testing.T) {
 	})
 }
 
-// TestKillThatAnotherReadingFinds: a kill is reported whatever the cgroup was read for, for
-// example at the end of the process that was killed, if the watcher is late.
+// TestKillThatAnotherReadingFinds: a kill is reported whatever the cgroup was read for. For
+// example, the watcher is late and the end of the killed process causes the reading.
 func TestKillThatAnotherReadingFinds(t *testing.T) {
 	root := t.TempDir()
 	memory := filepath.Join(root, "memory/slurm/uid_1000/job_12")

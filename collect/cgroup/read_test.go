@@ -229,7 +229,7 @@ func checkAllocs(t *testing.T, j *Job) {
 
 func benchmarkRead(b *testing.B, version int) {
 	j := fixtureJob(b, version)
-	for _, root := range j.state.watch.Roots() { // processes that exist, as those of a job do
+	for _, root := range j.state.watch.Roots() { // processes that exist, like the processes of a job
 		for _, dir := range j.state.watch.Below(root) {
 			if strings.HasPrefix(filepath.Base(dir), "task_") {
 				write(b, filepath.Join(dir, "cgroup.procs"), strconv.Itoa(os.Getpid())+"\n")

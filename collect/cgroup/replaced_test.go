@@ -17,9 +17,8 @@ import (
 	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
-// The next step comes while the last one's directories are removed, one hierarchy
-// after another, or one of them is left behind: what is counted in the new ones is
-// added to what the old ones had.
+// The next step comes while the last one's directories are removed one after another, or
+// one of them is left behind. The counts of the new directories are added to the old ones.
 func TestReplacedInOneHierarchy(t *testing.T) {
 	root := t.TempDir()
 	lost := []watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}

@@ -50,8 +50,8 @@ func readingOf(step string, task rt.Opt[uint64], usage, memory, pids uint64) rt.
 	}
 }
 
-// A step of two unequal tasks: each has its own figures, and those of its end are in each
-// reading until one was written.
+// A step of two unequal tasks: each has its own figures, and the figures of its end are in
+// each reading until one was written.
 func TestSteps(t *testing.T) {
 	s := newShareJob(t)
 	none := rt.None[uint64]()

@@ -111,8 +111,9 @@ func shown(v rt.Opt[uint64]) string {
 	return "-"
 }
 
-// A task that ends before any reading has the figures of all hierarchies, whichever of
-// them reports the end of its process first, even if nothing can be read at its removal.
+// A task that ends before any reading has the figures of all hierarchies. It does not
+// matter which of them reports the end first, or whether anything can be read at its
+// removal.
 func TestTaskEndsBeforeAReading(t *testing.T) {
 	for _, order := range [][]string{{"cpuacct", "memory"}, {"memory", "cpuacct"}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
@@ -232,8 +233,8 @@ func TestTheEndOfTheJobIsNotRead(t *testing.T) {
 	}
 }
 
-// Two tasks stay two: a directory with a process of one task is not assigned to the other,
-// which is not reported: its process was seen nowhere.
+// Two tasks stay two: a directory with a process of one task is not assigned to the other.
+// The other's process was seen nowhere, so it is not reported.
 func TestTwoTasksStayTwo(t *testing.T) {
 	s := newPairJob(t, "cpuacct 0", "cpuacct 1", "memory 0", "memory 1")
 	s.used("cpuacct", "0", 10)
@@ -285,8 +286,8 @@ func TestTaskMovesAfterItWasReported(t *testing.T) {
 	s.want("after the end", "1 10 1000", "3 20 2000")
 }
 
-// A task that passes through memory's task_1 and ends before it is seen where it went: the
-// next task in task_1 has the figures of the directory, and the first has no row.
+// A task passes through memory's task_1 and ends before it is seen elsewhere. The next task
+// in task_1 has the figures of the directory, and the first has no row.
 func TestTaskLeavesUnseen(t *testing.T) {
 	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 1", "memory 0")
 	s.used("cpuacct", "1", 10)
@@ -310,8 +311,8 @@ func TestTaskLeavesUnseen(t *testing.T) {
 	s.want("after the end", "1 20 99000")
 }
 
-// A task that was reported has a row at its end, and no other task has its number, though
-// a hierarchy is seen later in which only the other one was found.
+// A task that was reported has a row at its end. No other task has its number, though a
+// hierarchy is seen later in which only the other one was found.
 func TestReportedTaskKeepsItsRow(t *testing.T) {
 	s := newPairJob(t, "cpuacct 1", "cpuacct 3")
 	s.used("cpuacct", "1", 10)
@@ -346,7 +347,7 @@ func TestReportedTaskKeepsItsRow(t *testing.T) {
 }
 
 // A task that was not seen in one of three hierarchies is not reported: its number there
-// may be the one that it has elsewhere, and so another task's.
+// may be another task's elsewhere.
 func TestTasksOfThreeHierarchies(t *testing.T) {
 	root := t.TempDir()
 	in := func(c string, task int) string {

@@ -108,8 +108,8 @@ func TestNewJobRefuses(t *testing.T) {
 	}
 }
 
-// A v1 job from beginning to end: its path is made element by element, the controllers
-// appear one after another, steps begin and end, the hierarchies are removed in turn.
+// A v1 job from beginning to end: its path is made element by element, and the controllers
+// appear one after another. Steps begin and end, and the hierarchies are removed in turn.
 func TestLifeV1(t *testing.T) {
 	root := t.TempDir()
 	for _, c := range []string{"freezer", "cpuacct", "memory"} {

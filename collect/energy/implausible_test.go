@@ -109,8 +109,8 @@ func TestPlatformThatStandsStill(t *testing.T) {
 	}
 }
 
-// Cray's counter of the node changes ten times a second: it is not absent between two readings
-// that are close, but it is if it stands still.
+// Cray's counter of the node changes ten times a second. It is not absent between two close
+// readings, but it is if it stands still.
 func TestNodeThatStandsStill(t *testing.T) {
 	n := newNode(t, "cray")
 	if _, err := n.after(0); err != nil {

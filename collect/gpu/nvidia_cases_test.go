@@ -52,8 +52,8 @@ func noProcessUse(uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) {
 	return nil, nvml.ERROR_NOT_FOUND
 }
 
-// The clients of an MPS server are processes of the job; the server is no reason for a message, and
-// a client of another job is one.
+// The clients of an MPS server are processes of the job. The server is no reason for a
+// message, and a client of another job is one.
 func TestMPS(t *testing.T) {
 	srv := idle(newServer(1, h100))
 	d := srv.devices[0]

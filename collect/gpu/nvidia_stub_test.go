@@ -15,10 +15,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// TestLibrary reads through the binding and a shared library, as on a node with a
-// driver: what a mock cannot show is that symbols, structures and their versions
-// are those of NVIDIA's header. The binding is for a process's life, so it is
-// another process that tries.
+// TestLibrary reads through the binding and a shared library, as on a node with a driver. A
+// mock cannot show that symbols, structures and their versions agree with NVIDIA's header.
+// The binding is for a process's life, so it is another process that tries.
 func TestLibrary(t *testing.T) {
 	const name = "RT_TEST_LIBRARY"
 	if library := os.Getenv(name); library != "" {

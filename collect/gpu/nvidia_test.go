@@ -342,8 +342,8 @@ func TestFailedValue(t *testing.T) {
 	}
 }
 
-// A GPU that falls off the bus stays in the list without values, is not asked
-// again for a minute, and is back when it answers then.
+// A GPU that falls off the bus stays in the list without values, and is not asked again for
+// a minute. It is back when it answers then.
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(3, a100)
@@ -387,7 +387,7 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// A GPU of which nothing was ever known is an error, and no device.
+// A GPU about which nothing was ever known is an error, and no device.
 func TestNoHandle(t *testing.T) {
 	srv := newServer(2, a100)
 	handle := srv.DeviceGetHandleByIndexFunc

@@ -165,8 +165,8 @@ func TestListThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// MIG: the instance's memory is the job's, its utilization is not known, and the
-// GPU that it is a part of is the job's in part.
+// MIG: the instance's memory is the job's, and its utilization is not known. The GPU of the
+// instance belongs in part to the job.
 func TestAllocatedInstance(t *testing.T) {
 	srv := idle(newServer(2, a100))
 	partition(srv.devices[1], "x", 0, 2)

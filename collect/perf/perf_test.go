@@ -136,9 +136,9 @@ func sum(snap *rt.Snapshot, event string) (total, n uint64) {
 	return total, n
 }
 
-// within holds that a count is the truth to 1 %, which lies between what the kernel
-// accounted when the load was done and what it did when the process was no more:
-// kernels differ in what of a process's end they count.
+// within holds that a count is the truth to 1 %. The truth lies between the kernel's
+// figures after the load and after the process: kernels differ in what they count of a
+// process's end.
 func within(t *testing.T, what string, got, before, after float64) {
 	t.Helper()
 	if got < 0.99*before || got > 1.01*after {
@@ -181,8 +181,8 @@ func TestSoftwareEventsAreTheTruth(t *testing.T) {
 		t.Errorf("%d CPUs have a value, of %d", n, want)
 	}
 	end := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	// ns: what the kernel does between two processes it counts as one's or as neither's,
-	// and a machine that is busy switches thousands of times in the load's second.
+	// ns: the kernel counts its work between two processes as one's or as neither's. A busy
+	// machine switches thousands of times in the load's second.
 	switching := 20e3 * usedSwitches
 	within(t, "task-clock in ns", float64(clock), usedTime-switching, float64(end.Utime.Nano()+end.Stime.Nano())+switching)
 	within(t, "page-faults", float64(faults), usedFaults, float64(end.Minflt+end.Majflt))
@@ -358,8 +358,8 @@ func TestAnotherProcessCounts(t *testing.T) {
 	}
 }
 
-// Where the events of the job and of the node are more than a CPU counts at once the
-// node's are given up, and the job's go on; only what is short afterwards stands down.
+// If the events of the job and of the node exceed a CPU's counters, the node's are given
+// up, and the job's go on. Only a later shortage pauses them.
 func TestOursAreTooMany(t *testing.T) {
 	core := alternating(t, GroupCore, [2]uint64{100, 60}, [2]uint64{200, 160}, [2]uint64{300, 210})
 	node := alternating(t, GroupNode, [2]uint64{100_000, 99_960})

@@ -6,7 +6,7 @@ import (
 )
 
 // Since Linux 6.15 the kernel keeps the status of a process that was waited for while a
-// pidfd is open; before, it must be absent, never a guess.
+// pidfd is open. Before, it must be absent, never a guess.
 func TestExitStatus(t *testing.T) {
 	for _, tc := range []struct {
 		script string

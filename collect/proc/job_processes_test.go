@@ -141,8 +141,8 @@ func TestJobProcsBytes(t *testing.T) {
 	}
 }
 
-// A step that begins and ends between two walks: whenever its daemon is met, all that
-// its tasks have read is there as long as it is read once after their end.
+// A step begins and ends between two walks. Whenever its daemon is met, all bytes that its
+// tasks have read are there if it is read once after their end.
 func TestJobProcsShortStep(t *testing.T) {
 	for name, tt := range map[string]struct {
 		begins, ends []int // the pids that the watcher sees
@@ -417,8 +417,8 @@ func TestJobProcsNamedLikeStepd(t *testing.T) {
 	}
 }
 
-// What a daemon had collected when it was met counts once: as its own from then on,
-// not also as that of the task that was seen before.
+// What a daemon had collected when it was met counts once: as its own from then on, not
+// also as the earlier task's.
 func TestJobProcsMetLate(t *testing.T) {
 	c := newCrowd(t)
 	c.put(one{pid: 60, parent: 1, read: 3000, own: 1000, comm: stepd})
@@ -520,8 +520,8 @@ func TestJobProcsStepEnds(t *testing.T) {
 	}
 }
 
-// A tracker over its budget makes no scans while steps come and go: their daemons do not accumulate, and the bytes
-// of their tasks are in the next scan.
+// A tracker over its budget makes no scans while steps come and go. Their daemons do not
+// accumulate, and the bytes of their tasks are in the next scan.
 func TestJobProcsStepsWithoutScans(t *testing.T) {
 	const steps = 60
 	c := newCrowd(t)
@@ -932,8 +932,8 @@ func FuzzPidText(f *testing.F) {
 	})
 }
 
-// A process that cannot be read for a moment, because no descriptor is to be had, is
-// there still: it is neither forgotten nor counted again.
+// A process that cannot be read for a moment, for lack of a descriptor, is there still: it
+// is neither forgotten nor counted again.
 func TestJobProcsUnread(t *testing.T) {
 	c := newCrowd(t)
 	src := NewJobProcs(c.root, c, 10)

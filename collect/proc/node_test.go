@@ -140,8 +140,8 @@ func TestProcessesAgain(t *testing.T) {
 	}
 }
 
-// The links of /proc count what a list of it counts, with a directory more since the
-// last list as well: after some readings a list is made again.
+// The link count of /proc agrees with its list, also with a directory more since the last
+// list. After some readings a list is made again.
 func TestProcessesByLinks(t *testing.T) {
 	root := fixture(t)
 	src := NewProcesses(root)

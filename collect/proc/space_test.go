@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// fakeStatfs answers 1000 blocks of 4 KiB, of which 400 are free, 300 to users.
+// fakeStatfs answers 1000 blocks of 4 KiB: 400 are free, 300 for users.
 func fakeStatfs(_ string, st *unix.Statfs_t) error {
 	*st = unix.Statfs_t{Bsize: 1 << 20, Frsize: 4096, Blocks: 1000, Bfree: 400, Bavail: 300}
 	return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// The bytes of a tree are those of its processes and of those that they waited for, each once. They never fall.
+// The bytes of a tree are the bytes of its processes and of the processes that they waited
+// for, each once. They never fall.
 func TestTreeIO(t *testing.T) {
 	dir := t.TempDir()
 	w := &world{t: t, root: NewFS(filepath.Join(dir, "proc"), dir), children: true, procs: map[int]*process{}}

@@ -64,7 +64,7 @@ func (w *world) flush() {
 	}
 }
 
-// treeSteps are changes of a tree with the root 100, each with the time that the tree has
+// treeSteps are changes of a tree with the root 100. Each has the time that the tree has
 // used by then and the number of its children (-1: absent).
 var treeSteps = []struct {
 	name     string

@@ -12,9 +12,9 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// TestKernelIntervalPeak compares the peak of an interval with the peak of the cgroup, on a kernel
-// that can reset memory.peak: after a large process and a small one, the interval has the peak of
-// the small one.
+// TestKernelIntervalPeak compares the peak of an interval with the peak of the cgroup, on a
+// kernel that can reset memory.peak. After a large process and a small one, the interval
+// has the small one's peak.
 func TestKernelIntervalPeak(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making cgroups takes root")

@@ -74,7 +74,7 @@ func TestEventfdsAreBounded(t *testing.T) {
 }
 
 // TestKillLongAfterTheSignal: on a busy machine the kernel signals that there is no memory
-// long before it has chosen which process to kill, and much else happens meanwhile.
+// long before it has chosen which process to kill.
 func TestKillLongAfterTheSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMonitor(t)

@@ -112,8 +112,8 @@ func TestTaskOfManyProcesses(t *testing.T) {
 	}
 }
 
-// If the processes of a task are listed and cannot be waited for, as those of another pid
-// namespace, the task is not looked at again and again.
+// If listed processes of a task cannot be waited for, as in another pid namespace, the task
+// is not looked at again and again.
 func TestProcessesThatCannotBeWaitedFor(t *testing.T) {
 	f := newFixture(t, "cpuacct")
 	f.join("cpuacct", 0, absent)
@@ -192,8 +192,9 @@ func TestTasksSettle(t *testing.T) {
 	}
 }
 
-// With v2 the event of a step's first process is the same as that of its last one: the step is not at its
-// end while it has a process, in whatever directory, and also if its task was read at an end before.
+// With v2 the events of a step's first and last process are the same. The step is not at
+// its end while it has a process in any directory, even if its task was read at an end
+// before.
 func TestFirstProcessOfStepV2(t *testing.T) {
 	f := &fixture{t: t, root: t.TempDir()}
 	f.set = NewSet(f, f, f, nil, &procfile.Buffer{})

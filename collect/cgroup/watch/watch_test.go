@@ -75,7 +75,7 @@ func TestOthersAreNotLookedAt(t *testing.T) {
 }
 
 // If a watch cannot be renewed, for lack of memory for example, the directory is not taken
-// for another one: its counters would be added to those that were read before.
+// for another one. Otherwise its counters would count twice.
 func TestWatchCannotBeRenewed(t *testing.T) {
 	root := t.TempDir()
 	job := filepath.Join(root, "job_2")
