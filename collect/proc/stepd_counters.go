@@ -13,9 +13,9 @@ import (
 
 // reaper is a slurmstepd that is the parent of processes of the job.
 //
-// Only the main thread does I/O for slurmstepd itself. So the bytes of its ended tasks are
-// the bytes of its process minus the bytes of that thread. Therefore one reading between
-// the end of its last task and its own end is sufficient.
+// Only the main thread does I/O for slurmstepd itself. So the tasks that it has waited for
+// have the bytes of its process minus the bytes of that thread. Therefore one reading
+// between the end of its last task and its own end is sufficient.
 type reaper struct {
 	pid   int
 	step  string        // "" if its title has none
