@@ -97,7 +97,7 @@ func lsetxattr(path, name string, value []byte) error {
 func (r *Reader) Grant(a Access) error { return a.grant(r.path, &r.run) }
 
 // trusted refuses a file that another user has put into the directory, see CheckOwner. In a
-// directory of root or this user to which no other user can write, any file can be read: it was
+// directory of root or this user to which nobody else can write, any file can be read: it was
 // copied with its owner.
 func trusted(path string, st fs.FileInfo) error {
 	err := checkOwner(path, st)
