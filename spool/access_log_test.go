@@ -24,8 +24,8 @@ func trackedRun(t *testing.T, access string) (base, path string) {
 	return base, entries[0].Path
 }
 
-// onlyOwnerReads asserts that the members of the file's group, the job's user and others
-// cannot read a file next to the database, and that it exists.
+// onlyOwnerReads asserts that a file next to the database exists, and that the file's group, the
+// job's user and others cannot read it.
 func onlyOwnerReads(t *testing.T, base, path string) {
 	t.Helper()
 	st, err := os.Lstat(path)
@@ -89,8 +89,8 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	onlyFile(t, path)
 }
 
-// A change that was broken off before anything was written leaves an empty journal: the
-// next one who may write removes it, and the job's user reads on.
+// A change that was broken off before its first write leaves an empty journal. The next writer
+// removes it, and the job's user reads on.
 func TestAnEmptyJournalIsRemoved(t *testing.T) {
 	base, path := trackedRun(t, "owner")
 	if err := hideJournal(path); err != nil { // as root, who may die right afterwards

@@ -304,7 +304,7 @@ func TestOwnerLocksHisRun(t *testing.T) {
 	}
 }
 
-// An interrupted change: a user with read access does not see half of it, and can read again when
+// A user with read access does not see half of an interrupted change. The user can read again when
 // a process with write access has completed it.
 func TestOwnerReadsNoHalfOfAChange(t *testing.T) {
 	base, dir := sharedSpool(t)

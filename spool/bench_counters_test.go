@@ -6,8 +6,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// BenchmarkPutCounters is a snapshot of scalars, without and with the energy of two
-// packages and their memory and three software events on each of two CPUs.
+// BenchmarkPutCounters is a snapshot of scalars, without and with counters. They are the energy of
+// two packages and their memory, and three software events on each of two CPUs.
 func BenchmarkPutCounters(b *testing.B) {
 	for _, with := range []bool{false, true} {
 		name := map[bool]string{false: "without", true: "with"}[with]

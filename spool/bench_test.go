@@ -11,9 +11,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// writtenBytes is what this process has caused to be written to disks, as the
-// kernel counts it when a page becomes dirty (/proc/self/io, wchar: what it gave
-// to write(2), which is what a commit costs).
+// writtenBytes is what this process gave to write(2) (/proc/self/io, wchar), which is what a commit
+// costs.
 func writtenBytes(b *testing.B) int64 {
 	b.Helper()
 	data, err := os.ReadFile("/proc/self/io")

@@ -43,9 +43,8 @@ func TestMain(m *testing.M) {
 // victimRows is how many snapshots a victim commits together.
 const victimRows = 3
 
-// victim writes a machine's snapshots, counts each before it is put in a file that
-// outlives it, and prints the number of each that is committed. With a quota it
-// thins as well.
+// victim writes a machine's snapshots and prints the number of each that is committed. Before it
+// puts a snapshot, it counts it in a file that outlives it. With a quota it thins as well.
 func victim(dir string) error {
 	counter, err := os.OpenFile(filepath.Join(dir, "..", filepath.Base(dir)+".put"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -80,8 +79,8 @@ func victim(dir string) error {
 	}
 }
 
-// A tracker that is killed at any moment, while it thins too, leaves a file that is
-// whole, and costs no more than what it had not committed yet.
+// A tracker that is killed at any moment, also while it thins, leaves a whole file. Only what it
+// had not committed is lost.
 func TestKilledWriterLosesNothingThatWasCommitted(t *testing.T) {
 	const atOnce = 4
 	kills := int64(sized(200, 4))
@@ -136,8 +135,8 @@ func killOnce(t *testing.T, dir string, lines int, after time.Duration) int64 {
 	return examine(t, e.Path, committed, put)
 }
 
-// killAfter starts a victim, waits for some lines of it and a little more, kills it
-// wherever it is by then, and returns the last number that it said is committed.
+// killAfter starts a victim, waits for some lines of it and a little more, and kills it. It returns
+// the last number that the victim printed.
 func killAfter(t *testing.T, dir string, lines int, after time.Duration) int64 {
 	t.Helper()
 	exe, err := os.Executable()

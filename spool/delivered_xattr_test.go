@@ -56,8 +56,8 @@ func sqlOn(t *testing.T, path, sql string) {
 // deliverAgain is what a person does who wants a run delivered once more.
 const deliverAgain = "UPDATE run SET state = 'ended', delivered_us = NULL"
 
-// A run that was delivered is not opened again, until its file changes; what a mark says
-// of a file that is no longer the same, or is none of ours, counts for nothing.
+// A run that was delivered is not opened again, until its file changes. The mark of a changed file,
+// or a mark that is not ours, counts for nothing.
 func TestDeliveredRunsAreNotOpened(t *testing.T) {
 	dir := t.TempDir()
 	path := gcRun(t, dir, 1, 5, 300, 1)

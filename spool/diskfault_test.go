@@ -58,9 +58,8 @@ func (f *faultRun) put(t *testing.T) {
 	}
 }
 
-// At every operation of the disk that can fail, with every error: the run stays in
-// memory, is whole when the disk takes it again, and where it never does, all that was
-// committed can be read.
+// Every operation of the disk fails, with every error. The run stays in memory, and is whole when
+// the disk takes it again. If the disk never does, all that was committed can be read.
 func TestEveryFaultOfTheDisk(t *testing.T) {
 	disk, base := faultyDisk(t)
 	lasts := []int{1, 60, 0} // operations; 0: until the tracker gives up
@@ -136,7 +135,7 @@ func (f *faultRun) onFaultyDisk(t *testing.T, disk *faultDisk, plan faultPlan) (
 	return failed > 0
 }
 
-// aboutDisk says whether an error of SQLite is that of a disk.
+// aboutDisk says whether an error of SQLite is about a disk.
 func aboutDisk(text string) bool {
 	for _, word := range []string{"disk I/O error", "disk is full", "unable to open", "readonly", "no space", "input/output", "read-only"} {
 		if strings.Contains(text, word) {

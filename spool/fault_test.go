@@ -74,8 +74,8 @@ func TestLockedDatabaseCostsNothingUnsaid(t *testing.T) {
 	}
 }
 
-// No total is lost on a disk that is full for a while: the next snapshot includes what was
-// thinned, the numbers have no gap, and the ledger records it once.
+// No total is lost on a disk that is full for a while. The next snapshot includes what was thinned,
+// the numbers have no gap, and the ledger records it once.
 func TestFullDatabaseKeepsTotals(t *testing.T) {
 	var notified []rt.Event
 	w := mustCreate(t, Options{MaxPending: 40, Notify: func(e rt.Event) { notified = append(notified, e) }})

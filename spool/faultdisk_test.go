@@ -200,9 +200,9 @@ func (d *faultDisk) Forget(dir string) {
 	}
 }
 
-// PowerFailure writes to the directory to what the disk can contain after a power failure: of
-// each file in the directory from the synced content and any sectors of any later writes. A
-// file that is new or was removed exists or not, unless its directory was synced. rng chooses.
+// PowerFailure writes to the directory to what the disk can contain after a power failure. It takes
+// each file's synced content in the directory from, and any sectors of any later writes. A file
+// that is new or was removed exists or not, unless its directory was synced. rng chooses.
 func (d *faultDisk) PowerFailure(from, to string, rng *rand.Rand) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -110,8 +110,8 @@ func TestCopyOfAnotherOwnerIsNotChanged(t *testing.T) {
 	check(nil)
 }
 
-// A drain of root does not give away the owner of a file: the directory's owner puts a hard link
-// or a symbolic link to it in the place of the lock.
+// The directory's owner puts a hard link or a symbolic link to a file in the place of the lock. A
+// drain of root does not change the file's owner.
 func TestLockGivesNothingAway(t *testing.T) {
 	base, dir := sharedSpool(t)
 	lock := filepath.Join(dir, drainLock)

@@ -159,8 +159,8 @@ func TestCollectLeftovers(t *testing.T) {
 	}
 }
 
-// A run with a dead tracker has no end: its age is that of the last write, no matter when it
-// began and how often it is read.
+// A run with a dead tracker has no end. Its age counts from the last write, no matter when it began
+// and how often it is read.
 func TestAnAbandonedRunIsAsOldAsItsLog(t *testing.T) {
 	for _, withLog := range []bool{true, false} {
 		path := lostTracker(t, 200, withLog)
@@ -189,8 +189,8 @@ func TestAnAbandonedRunIsAsOldAsItsLog(t *testing.T) {
 	}
 }
 
-// The clock of a node is a year behind at the start of a run and is set during the run: the
-// run's end is a year old, but its last write is not.
+// The clock of a node is a year behind at the start of a run and is set during the run. The run's
+// end is a year old, but its last write is not.
 func TestARunOfAClockThatWasSet(t *testing.T) {
 	for _, c := range []struct {
 		what  string

@@ -58,8 +58,8 @@ func TestThinningKeepsStepsThatEnded(t *testing.T) {
 	}
 }
 
-// Processes come and go without end: what a writer remembers of them is bounded,
-// and what is stored is right all the same, also of one that comes back.
+// Processes come and go without end. A writer remembers a bounded number, and stores right values
+// all the same, also for a process that comes back.
 func TestManyProcesses(t *testing.T) {
 	w := mustCreate(t, Options{})
 	var s rt.Snapshot

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The limit of SQLite's memory is that of the process. It suffices for the files that a drain may have
-// open at the same time, with full caches.
+// The limit of SQLite's memory holds for the whole process. It suffices for the files that a drain
+// may have open at the same time, with full caches.
 func TestManyFilesAtOnce(t *testing.T) {
 	const files, snapshots = 2 * 64, 1500 // a drain has at most two readers of each of 64 runs
 	w := mustCreate(t, Options{})

@@ -39,8 +39,8 @@ func TestMemoryKeepsResets(t *testing.T) {
 	}
 }
 
-// What waits in memory is thinned around the end of the time in which the job was pending: the bytes of the rows
-// add up to the same.
+// Rows in memory are thinned around the end of the job's pending phase. The bytes of the rows add
+// up to the same.
 func TestMemoryKeepsPhases(t *testing.T) {
 	for at := 1; at < 6; at++ {
 		var p pending
@@ -195,8 +195,8 @@ func TestThinKeepsFirstsAndTotals(t *testing.T) {
 	}
 }
 
-// On a disk that is full again and again Notify is called once a minute, and in any case for a
-// failure that lasts; the ledger has all failures.
+// On a disk that is full again and again Notify is called once a minute, and for every failure that
+// lasts. The ledger has all failures.
 func TestNotifyIsBounded(t *testing.T) {
 	var notified []string
 	w := mustCreate(t, Options{CommitRows: 1, Notify: func(e rt.Event) { notified = append(notified, e.Status) }})

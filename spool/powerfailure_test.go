@@ -40,9 +40,8 @@ func over(t *testing.T, disk *faultDisk, dirs ...string) {
 	}
 }
 
-// The power fails at every operation of the disk, and of what was not synced any part is
-// left: the file is sound and holds all that was committed before the log was last
-// brought into the database.
+// The power fails at every operation of the disk, and any part of what was not synced is left. The
+// file is sound and holds every commit from before the last checkpoint.
 func TestPowerFailureOfATrackedRun(t *testing.T) {
 	disk, base := faultyDisk(t)
 	rng := rand.New(rand.NewPCG(random.Seed(t), 6))

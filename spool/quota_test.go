@@ -101,8 +101,8 @@ func peakSince(s *rt.Snapshot, dropped []*rt.Snapshot) {
 	}
 }
 
-// Whatever was read and not read, and whatever devices came and went: what is kept
-// is as it was, every column has the same sum, and the file is as large as it may be.
+// Whatever was read, and whatever devices came and went, a row that stays is as it was. Every
+// column has the same sum, and the file is as large as it may be.
 func TestQuotaKeepsTotals(t *testing.T) {
 	t.Parallel()
 	const quota = 700 << 10

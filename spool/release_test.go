@@ -134,7 +134,8 @@ func TestFilesOfTheFirstRelease(t *testing.T) {
 	}
 }
 
-// hasReleased compares the snapshots of a run with those of the release, and counts them in the view.
+// hasReleased compares the snapshots of a run with the snapshots of the release, and counts them in
+// the view.
 func hasReleased(t *testing.T, r *Reader, kind string) {
 	t.Helper()
 	golden, err := os.ReadFile(filepath.Join("testdata/0.2.0", kind+".jsonl"))

@@ -8,8 +8,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// A sensor with a status that changes at every reading adds few lines to the ledger: the first ones, the
-// last one, and the number of the others.
+// A sensor with a status that changes at every reading adds few lines to the ledger. They are the
+// first ones, the last one, and the number of the others.
 func TestRepeatedEventsAreCounted(t *testing.T) {
 	w := mustCreate(t, Options{})
 	const flips = 1234

@@ -11,8 +11,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Four trackers fill a disk, half of which other programs use, without gc. Each of them ends: they leave the space that
-// thinning and the end of a run need. Without it all of them wait for space at the same time, for ever.
+// Four trackers fill a disk without gc, and other programs use half of it. Each of them ends: they
+// leave the space that thinning and the end of a run need. Without it all of them wait for space at
+// the same time, for ever.
 func TestTrackersOfAFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in make check: four trackers fill a disk of 4 MiB")
@@ -38,7 +39,8 @@ func TestTrackersOfAFullDisk(t *testing.T) {
 	}
 }
 
-// spoolOnDisk makes a spool directory on a file system of a size, of which other files take some bytes.
+// spoolOnDisk makes a spool directory on a file system of a size. Other files take some bytes
+// there.
 func spoolOnDisk(t *testing.T, size string, other int64) (dir string) {
 	t.Helper()
 	disk := t.TempDir()
@@ -60,8 +62,9 @@ func spoolOnDisk(t *testing.T, size string, other int64) (dir string) {
 	return dir
 }
 
-// A run that begins with less than the reserve is stored all the same: a tracker that is killed loses at most one commit,
-// whether the file is still small, is thinned, or is limited by the quota of the node. Nothing fails.
+// A run that begins with less than the reserve is stored all the same. A tracker that is killed
+// loses at most one commit, also if the file is small, thinned, or limited by the node's quota.
+// Nothing fails.
 func TestReserveOfADisk(t *testing.T) {
 	t.Parallel()
 	for _, quotaNode := range []int64{1 << 30, 1 << 20} {

@@ -26,8 +26,7 @@ var optCmp = cmp.Options{
 	cmpopts.IgnoreUnexported(rt.JobReading{}, rt.TreeReading{}), // what Derive remembers
 }
 
-// same asserts that a snapshot came back as it was. Where an identity of a device
-// comes later than its neighbours, their order is that of the first times.
+// same asserts that a snapshot came back as it was. Devices can come back in another order.
 func same(t *testing.T, want, got *rt.Snapshot) {
 	t.Helper()
 	want, got = inOrder(want), inOrder(got)

@@ -32,8 +32,8 @@ func Hour(t testing.TB, tasks, gpus int) *Reader {
 	return mustOpen(t, w.Path())
 }
 
-// steady lets some seconds pass. The noise is about that of an idle compute node; the CPU time of a
-// task varies by 0.2 %.
+// steady lets some seconds pass. The noise is about the noise of an idle compute node; the CPU time
+// of a task varies by 0.2 %.
 func (m *machine) steady(secs uint64, tasks int) *rt.Snapshot {
 	s := &m.snap
 	n, j := &s.Node, &s.Job

@@ -73,7 +73,7 @@ func tableContents(t testing.TB, r *Reader) map[string][]string {
 	return out
 }
 
-// sameRows asserts that the rows are those of the original.
+// sameRows asserts that the rows are the same as in the original.
 func sameRows(t testing.TB, want, got *Reader) {
 	t.Helper()
 	w, g := tableContents(t, want), tableContents(t, got)
@@ -130,7 +130,7 @@ func randomRun(t testing.TB, seed uint64) *Reader {
 	return mustOpen(t, w.Path())
 }
 
-// thinnedRun makes a run of which a quota has removed snapshots.
+// thinnedRun makes a run whose snapshots a quota has thinned.
 func thinnedRun(t testing.TB) *Reader {
 	t.Helper()
 	w := mustCreate(t, Options{CommitRows: 100, QuotaRun: 160 << 10})
@@ -201,8 +201,8 @@ func TestRecordOfManyRows(t *testing.T) {
 	sameRows(t, r, restored(t, recordOf(t, r)))
 }
 
-// The state of the delivery stays out: what one receiver has says nothing about another one, and the
-// record that a finish names must be the same at each attempt. The first run has no other event.
+// The state of the delivery stays out, because it is about one receiver. The record that a finish
+// names must be the same at each attempt. The first run has no other event.
 func TestRecordLeavesTheDeliveryOut(t *testing.T) {
 	w, m := mustCreate(t, Options{}), newMachine(2, 1)
 	for range 5 {

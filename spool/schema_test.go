@@ -96,7 +96,7 @@ func TestAMigrationThatFails(t *testing.T) {
 	isVersion(t, path, firstVersion)
 }
 
-// TestSchemaOfVersion holds the version that --version prints to that of the files.
+// TestSchemaOfVersion holds the version that --version prints to the version of the files.
 func TestSchemaOfVersion(t *testing.T) {
 	if newest() != rt.SpoolSchema {
 		t.Errorf("spool files have version %d, rt.SpoolSchema is %d", newest(), rt.SpoolSchema)

@@ -14,9 +14,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Jobs that would write ten times the size of a spool of 4 MiB, four at a time, without a
-// delivery: each tracker continues, what is left adds up to the totals, each ledger counts what
-// was thinned, and every run exists. The disk can be full for a moment if several thin at the
+// Jobs that would write ten times the size of a spool of 4 MiB run, four at a time, without a
+// delivery. Each tracker continues, and every run exists. What is left adds up to the totals, and
+// each ledger counts what was thinned. The disk can be full for a moment if several thin at the
 // same time: then snapshots stay in memory, and the ledger records it.
 func TestSmallDisk(t *testing.T) {
 	if testing.Short() {
@@ -123,8 +123,8 @@ func noRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.As(err, &e) && (e.Code == sqlite3.ErrFull || e.SystemErrno == syscall.ENOSPC)
 }
 
-// cron is what rt-spool drain or gc does every few minutes, with nothing delivered.
-// Its error is that of a disk that is full: then it thins the next time.
+// cron is what rt-spool drain or gc does every few minutes, with nothing delivered. It can fail on
+// a full disk: then it thins the next time.
 func cron(t *testing.T, dir string) (refused error) {
 	unlock, err := LockDir(t.Context(), dir)
 	if errors.Is(err, ErrLocked) {

@@ -32,8 +32,8 @@ func view(t *testing.T, r *Reader, query string) string {
 	return b.String()
 }
 
-// The view shows what Derive says, in units of people: rates over the interval,
-// absent where a value is absent or went backwards; a pending job counts from zero.
+// The view shows what Derive says, in units of people. A rate is absent where a value is absent or
+// went backwards; a pending job counts from zero.
 func TestViewSample(t *testing.T) {
 	some := rt.Some[uint64]
 	const second = 1e9

@@ -9,7 +9,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// The log is synced once a minute of the run, and the locks of SQLite on the database stay: a
+// The log is synced once a minute of the run. The locks of SQLite on the database stay, because a
 // descriptor of the log drops none.
 func TestTheLogIsSyncedOnceAMinute(t *testing.T) {
 	synctest.Test(t, syncEachMinute)

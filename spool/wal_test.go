@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// lostTracker returns the file of a run with so many snapshots and a tracker that was killed, as
-// far as the files show it: a copy of a run that is tracked.
+// lostTracker returns a copy of the file of a tracked run with so many snapshots. Its files look as
+// if the tracker was killed.
 func lostTracker(t *testing.T, snapshots int, withLog bool) string {
 	t.Helper()
 	w := mustCreate(t, Options{})
@@ -46,8 +46,8 @@ func saysMissing(problems []Problem) bool {
 	return len(problems) == 1 && strings.HasPrefix(problems[0].What, "the WAL of this run is missing: snapshots after number ")
 }
 
-// A copy without the log of a run that has no end: Verify says so however often the file
-// is looked at, and the ledger keeps it when the run is closed.
+// A run without an end is copied without its log. Verify says so however often the file is opened,
+// and the ledger keeps it after the run is closed.
 func TestAMissingLogIsSaid(t *testing.T) {
 	path := lostTracker(t, 470, false)
 	for range 3 {

@@ -263,7 +263,7 @@ func TestPutKeepsNoReference(t *testing.T) {
 	}
 }
 
-// An event without a time gets that of the run, which does not follow the system clock.
+// An event without a time gets the time of the run, which does not follow the system clock.
 func TestAnEventHasTheTimeOfTheRun(t *testing.T) {
 	w := mustCreate(t, Options{})
 	var boot unix.Timespec

@@ -77,8 +77,9 @@ func bitwise(rows [][]driver.Value) [][]driver.Value {
 	return rows
 }
 
-// The noise of a counter takes a byte per value, and the differences of one that grows evenly none. The
-// kinds of the values take one each, and so do here the numbers of the devices. Everything else is zeros, of which a compression makes nothing.
+// The noise of a counter takes a byte per value, and the differences of one that grows evenly none.
+// The kinds of the values take one each, and so do here the numbers of the devices. Everything else
+// is zeros, which a compression reduces to nothing.
 func TestSize(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var noisy, even [][]driver.Value
