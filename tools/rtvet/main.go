@@ -4,6 +4,7 @@
 //   - conditions: an expression with both && and || has a name
 //   - initstmt: the init statement of an if or a switch declares something
 //   - length: a function has at most 80 lines
+//   - sentences: a sentence of a comment has at most 25 words
 //
 // Test files and the packages below e2e are exempt.
 //
@@ -18,7 +19,7 @@ import (
 	"golang.org/x/tools/go/analysis/unitchecker"
 )
 
-func main() { unitchecker.Main(goroutines, conditions, initStatements, length) }
+func main() { unitchecker.Main(goroutines, conditions, initStatements, length, sentences) }
 
 // production returns the files of a package that the checks hold.
 func production(pass *analysis.Pass) []*ast.File {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAnalyzers(t *testing.T) {
-	for _, a := range []*analysis.Analyzer{goroutines, conditions, initStatements, length} {
+	for _, a := range []*analysis.Analyzer{goroutines, conditions, initStatements, length, sentences} {
 		t.Run(a.Name, func(t *testing.T) { analysistest.Run(t, analysistest.TestData(), a, a.Name) })
 	}
 }
