@@ -96,9 +96,8 @@ func lsetxattr(path, name string, value []byte) error {
 // Grant lets the users of a read the run, which must have ended. This user must own the file.
 func (r *Reader) Grant(a Access) error { return a.grant(r.path, &r.run) }
 
-// trusted refuses a file that another user has put into the directory, see CheckOwner. In a
-// directory of root or this user to which nobody else can write, any file can be read: it was
-// copied with its owner.
+// trusted refuses a file that another user has put into the directory, see CheckOwner. Where only root
+// or this user can write, any file can be read: it was copied with its owner.
 func trusted(path string, st fs.FileInfo) error {
 	err := checkOwner(path, st)
 	if err == nil {
