@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -40,6 +41,32 @@ func smallDisk(t *testing.T, size string) string {
 func TestFullDisk(t *testing.T) {
 	dir := smallDisk(t, "3m")
 	checkIntegrity(t, fullDisk(t, dir, filepath.Join(dir, "registry.db")))
+}
+
+// Without room no registry is opened on a file system with small blocks: SQLite could end the program with SIGBUS.
+func TestNoStartOnAFullDiskOfSmallBlocks(t *testing.T) {
+	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
+	is(t, "image", os.WriteFile(image, make([]byte, 4<<20), 0o600), nil)
+	for _, command := range [][]string{{"mke2fs", "-q", "-F", "-t", "ext4", "-b", "1024", "-O", "^has_journal", image}, {"mount", "-o", "loop", image, dir}} {
+		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+		if err != nil {
+			t.Skipf("needs root, mke2fs and a loop device: %v: %s", err, out)
+		}
+	}
+	t.Cleanup(func() { is(t, "umount", syscall.Unmount(dir, syscall.MNT_DETACH), nil) })
+	path, filler := filepath.Join(dir, "registry.db"), filepath.Join(dir, "filler")
+	err := os.WriteFile(filler, make([]byte, 4<<20), 0o600)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), path, Options{})
+	is(t, "Open", err, site.ErrFull)
+	is(t, "Remove", os.Remove(filler), nil)
+	r, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is(t, "Close", r.Close(), nil)
 }
 
 // newSmallDatabase returns the URL of an empty database in a directory.

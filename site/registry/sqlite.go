@@ -47,6 +47,9 @@ type change struct {
 var errClosed = errors.New("the registry is closed")
 
 func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) {
+	if err := checkRoom(path); err != nil {
+		return nil, err
+	}
 	if err := createFile(path); err != nil {
 		return nil, err
 	}
@@ -69,6 +72,29 @@ func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) 
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close(), read.Close())
 	}
 	return &Registry{db: read, writer: w, options: o}, nil
+}
+
+// startRoom is the free space, in bytes, without which no registry is opened on a file system with blocks smaller than
+// a page, such as a small ext4. SQLite maps its -shm file into memory. A write to a page that lacks a block ends the
+// program with SIGBUS if the disk is full.
+const startRoom = 1 << 20
+
+// checkRoom returns site.ErrFull if the file system of a path is full.
+func checkRoom(path string) error {
+	var st unix.Statfs_t
+	err := unix.Statfs(filepath.Dir(path), &st)
+	hasWholePages := st.Bsize >= int64(os.Getpagesize())
+	if err != nil || hasWholePages {
+		return nil // createFile reports a directory that is missing
+	}
+	free := st.Bavail
+	if os.Geteuid() == 0 {
+		free = st.Bfree
+	}
+	if bytes := free * uint64(st.Bsize); bytes < startRoom {
+		return fmt.Errorf("open %s: %w: %d KiB are free: free 1 MiB, and start it again", path, site.ErrFull, bytes>>10)
+	}
+	return nil
 }
 
 // createFile creates the database durably, readable by its owner only: it holds the keys of the
