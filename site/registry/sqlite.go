@@ -74,9 +74,9 @@ func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) 
 	return &Registry{db: read, writer: w, options: o}, nil
 }
 
-// startRoom is the free space, in bytes, without which no registry is opened on a file system with blocks smaller than
-// a page, such as a small ext4. SQLite maps its -shm file into memory. A write to a page that lacks a block ends the
-// program with SIGBUS if the disk is full.
+// startRoom is the free space, in bytes, that a registry needs where blocks are smaller than a page, as on a small ext4.
+// SQLite maps its -shm file into memory. A write to a page that lacks a block ends the program with SIGBUS if the disk
+// is full.
 const startRoom = 1 << 20
 
 // checkRoom returns site.ErrFull if the file system of a path is full.
