@@ -45,13 +45,13 @@ func compareBool(a, b bool) int {
 // IsSame reports whether other is a copy of r. A run of another user is not, whatever its name is; a site can have the
 // pseudonym of a user.
 func (r *Run) IsSame(other *Run) bool {
-	isOfUser := r.User == other.User || r.User == "" || other.User == "" || isPseudonym(r.User) || isPseudonym(other.User)
+	isOfUser := r.User == other.User || r.User == "" || other.User == "" || IsPseudonym("user", r.User) || IsPseudonym("user", other.User)
 	isAtOnce := r.Start.UnixMilli() == other.Start.UnixMilli() // FileStem takes longer
 	return isAtOnce && isOfUser && r.Cluster == other.Cluster && r.FileStem() == other.FileStem()
 }
 
-// isPseudonym reports whether a name has the form of the pseudonym of a user, user-mzxw6ytboi5dgmrq.
-func isPseudonym(user string) bool {
-	hash, isCut := strings.CutPrefix(user, "user-")
+// IsPseudonym reports whether a name has the form of the pseudonym of a kind, such as user-mzxw6ytboi5dgmrq.
+func IsPseudonym(kind, name string) bool {
+	hash, isCut := strings.CutPrefix(name, kind+"-")
 	return isCut && len(hash) == 16 && strings.Trim(hash, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }

@@ -74,7 +74,7 @@ func (r *Reader) stillThere(b rt.Batch) error {
 	}
 	n, err := r.db.queryInt("SELECT count(*) FROM snapshot WHERE seq BETWEEN ? AND ?", b.FirstSeq, b.LastSeq)
 	if err == nil && n < int64(b.Rows) {
-		err = fmt.Errorf("%w: number %d has %d rows of the snapshots %d to %d, of which %d are left because some were thinned; the batch must be made again",
+		err = fmt.Errorf("%w: number %d has %d rows of the snapshots %d to %d, and %d are left because some were thinned; the batch must be made again",
 			ErrOutOfOrder, b.Number, b.Rows, b.FirstSeq, b.LastSeq, n)
 	}
 	return err

@@ -182,7 +182,7 @@ func TestUsageRead(t *testing.T) {
 		want = append(want, only)
 	}
 	if used != len(want)*len(usageNames) {
-		t.Fatalf("%d snapshots have %d figures: a name in usageNames is that of no column", len(want), used)
+		t.Fatalf("%d snapshots have %d figures: a name in usageNames is no column", len(want), used)
 	}
 	i := 0
 	for s, err := range r.Usage(t.Context(), 130, 290) {

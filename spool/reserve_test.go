@@ -89,7 +89,7 @@ func TestReserveOfADisk(t *testing.T) {
 		}
 		used, size, err := usage(w.db)
 		if err != nil || size > 1<<20 {
-			t.Errorf("the file has %d bytes, of which %d are used, %v", size, used, err)
+			t.Errorf("the file has %d bytes, and %d are used, %v", size, used, err)
 		}
 		if err := w.UpdateRun(testRun()); err != nil {
 			t.Error(err)

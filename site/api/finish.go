@@ -125,7 +125,7 @@ func (in *finishBody) check(id string, uris int) error {
 	case depth(in.Summary) > maxDepth:
 		wrong = fmt.Sprintf("summary may have %d levels of objects and arrays", maxDepth)
 	case in.RunID != "" && in.RunID != id:
-		wrong = "run_id is that of another run"
+		wrong = "run_id names another run"
 	case in.RunStatus != StatusFinished && in.RunStatus != StatusFailed:
 		wrong = "run_status must be finished or failed"
 	case !hasRows && !isInline:

@@ -145,7 +145,7 @@ func (f *fetcher) fetch(ctx context.Context, r *FoundRun, at *client.ListedRun) 
 		return nil, fmt.Errorf("the record from the site %s: %w", f.client.URL(), err)
 	}
 	if name := r.FileStem() + ".db"; filepath.Base(path) != name {
-		return nil, fmt.Errorf("the record from the site %s is that of another run (%s)", f.client.URL(), printable.Text(filepath.Base(path)))
+		return nil, fmt.Errorf("the record from the site %s belongs to another run (%s)", f.client.URL(), printable.Text(filepath.Base(path)))
 	}
 	found, err := spool.FindJob(f.dir, path)
 	if err != nil {

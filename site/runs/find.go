@@ -176,7 +176,10 @@ func Figures(ctx context.Context, c *client.Client, q client.Query) (out []list.
 				continue
 			}
 			byOwner := r.owner.compare(owners[k])
-			isBetter := byOwner < 0 || byOwner == 0 && one.Better(&out[k].Copy)
+			isBetter := byOwner < 0
+			if byOwner == 0 {
+				isBetter = one.Better(&out[k].Copy)
+			}
 			if isBetter {
 				out[k], owners[k] = one, r.owner
 			}

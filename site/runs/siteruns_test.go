@@ -242,7 +242,7 @@ func TestHostileRecords(t *testing.T) {
 		record []byte
 		want   string
 	}{
-		{"of another run", other, "is that of another run (job-99-n1-"},
+		{"of another run", other, "belongs to another run (job-99-n1-"},
 		{"cut", other[:len(other)-5], "damaged record"},
 		{"a spool file", []byte("SQLite format 3\x00"), "damaged record"},
 		{"empty", nil, "damaged record"},

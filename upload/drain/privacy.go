@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -85,14 +84,10 @@ const (
 // with a probability below 10^-12.
 const pseudonymBits = 80
 
-// hashForm is the form of the hash in a pseudonym.
-var hashForm = regexp.MustCompile("^[a-z2-7]{16}$")
-
 // pseudonym returns the name under which another name of a kind leaves, such as
 // user-mzxw6ytboi5dgmrq.
 func (p *Privacy) pseudonym(k kind, name string) string {
-	hash, isPseudonym := strings.CutPrefix(name, string(k)+"-")
-	if p.Keep && isPseudonym && hashForm.MatchString(hash) {
+	if p.Keep && rt.IsPseudonym(string(k), name) {
 		return name
 	}
 	mac := hmac.New(sha256.New, p.Key)
@@ -202,8 +197,10 @@ func (d *Disguise) hideMetadata(run *rt.Run, hidden rt.Run) rt.Metadata {
 // label returns an account, a partition or a QOS as it leaves. One that has the name of the user leaves as the user does.
 func (d *Disguise) label(value string) string {
 	uid, hasUID := d.uid.Get()
-	isUser := strings.EqualFold(unqualified(value), unqualified(d.user)) || hasUID && value == strconv.FormatUint(uid, 10)
-	if isUser && d.Users.hides() {
+	isUser := strings.EqualFold(unqualified(value), unqualified(d.user))
+	isUID := hasUID && value == strconv.FormatUint(uid, 10)
+	isNamed := isUser || isUID
+	if isNamed && d.Users.hides() {
 		return d.userName(d.user)
 	}
 	return value
