@@ -56,7 +56,7 @@ func (w *Writer) enforce() error {
 		if used <= q.limit {
 			break
 		}
-		if more, err := w.thinOne(w.limitName()); err != nil || !more {
+		if more, err := w.thinOne(w.limitName(), stretchKept); err != nil || !more {
 			return err
 		}
 	}
@@ -103,8 +103,8 @@ func (w *Writer) releasePages() error {
 // contentBound returns the limit of the database's content: limit minus the log and its index.
 func contentBound(limit int64) int64 { return max(limit/2, limit-logReserve) }
 
-// thinOne thins the next stretch; why names the limit for the ledger. It returns false if nothing is left to thin.
-func (w *Writer) thinOne(why string) (bool, error) {
+// thinOne thins the next stretch, see thinNext. It returns false if nothing is left to thin.
+func (w *Writer) thinOne(why string, shortest int64) (bool, error) {
 	q := &w.quota
 	if q.thin == nil {
 		var err error
@@ -113,7 +113,7 @@ func (w *Writer) thinOne(why string) (bool, error) {
 			return false, err
 		}
 	}
-	_, found, err := q.thin.thinNext(why)
+	_, found, err := q.thin.thinNext(why, shortest)
 	return found, err
 }
 

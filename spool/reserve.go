@@ -70,12 +70,16 @@ func (w *Writer) makeRoom() error {
 
 // thinUntilFree thins stretches until the file has free pages for a commit; thinned reports whether it thinned one.
 func (w *Writer) thinUntilFree() (thinned bool, err error) {
+	shortest := int64(stretchKept) // after a failure of the disk that leaves room, the newest snapshots stay
+	if w.checkReserve(lastReserve) != nil {
+		shortest = keptAtLeast
+	}
 	for range thinAtOnce {
 		hasFreePages, err := w.hasFreePages()
 		if err != nil || hasFreePages {
 			return thinned, err
 		}
-		more, err := w.thinOne(reserveName)
+		more, err := w.thinOne(reserveName, shortest)
 		if err != nil || !more {
 			return thinned, err
 		}

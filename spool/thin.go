@@ -11,7 +11,7 @@ import (
 
 const (
 	stretchKept = 32 // about how many snapshots thinning leaves of a stretch; twice as many of the newest numbers are not thinned
-	keptAtLeast = 4  // the same, if that is not enough
+	keptAtLeast = 4  // the same on a full disk, and for a run that has ended
 	thinLevels  = 20
 )
 
@@ -90,9 +90,10 @@ func (t *thinner) next(sealed, newest int64) (level int, s stretch, found bool) 
 	return 0, stretch{}, false
 }
 
-// thinNext thins the next stretch and records it in the ledger, in one transaction; why names the limit. It returns how many
-// snapshots it dropped, and false if there was no stretch.
-func (t *thinner) thinNext(why string) (dropped int64, found bool, err error) {
+// thinNext thins the next stretch and records it in the ledger, in one transaction; why names the limit. If there is none, it
+// tries shorter stretches, down to shortest snapshots that stay. It returns how many snapshots it dropped, and false if there
+// was no stretch.
+func (t *thinner) thinNext(why string, shortest int64) (dropped int64, found bool, err error) {
 	var level int
 	var s stretch
 	err = t.c.inTx(func() error {
@@ -105,7 +106,7 @@ func (t *thinner) thinNext(why string) (dropped int64, found bool, err error) {
 			return err
 		}
 		level, s, found = t.next(sealed, newest)
-		for !found && t.kept > keptAtLeast {
+		for !found && t.kept > shortest {
 			t.kept /= 2
 			level, s, found = t.next(sealed, newest)
 		}

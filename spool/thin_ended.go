@@ -52,7 +52,7 @@ func (r *Reader) thin(limit int64) (dropped int64, err error) {
 		if err != nil || used <= limit {
 			return dropped, err
 		}
-		n, found, err := t.thinNext("spool.quota_node")
+		n, found, err := t.thinNext("spool.quota_node", keptAtLeast)
 		dropped += n
 		if err != nil || !found {
 			return dropped, err
