@@ -47,7 +47,7 @@ func TestFullDisk(t *testing.T) {
 func TestNoStartOnAFullDiskOfSmallBlocks(t *testing.T) {
 	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
 	is(t, "image", os.WriteFile(image, make([]byte, 4<<20), 0o600), nil)
-	for _, command := range [][]string{{"mke2fs", "-q", "-F", "-t", "ext4", "-b", "1024", "-O", "^has_journal", image}, {"mount", "-o", "loop", image, dir}} {
+	for _, command := range [][]string{{"mke2fs", "-q", "-F", "-t", "ext4", "-b", "1024", "-O", "^has_journal", image}, {"mount", "-o", "loop,nodelalloc", image, dir}} {
 		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 		if err != nil {
 			t.Skipf("needs root, mke2fs and a loop device: %v: %s", err, out)
@@ -55,10 +55,14 @@ func TestNoStartOnAFullDiskOfSmallBlocks(t *testing.T) {
 	}
 	t.Cleanup(func() { is(t, "umount", syscall.Unmount(dir, syscall.MNT_DETACH), nil) })
 	path, filler := filepath.Join(dir, "registry.db"), filepath.Join(dir, "filler")
-	err := os.WriteFile(filler, make([]byte, 4<<20), 0o600)
+	f, err := os.OpenFile(filler, os.O_CREATE|os.O_WRONLY|os.O_SYNC, 0o600)
+	for err == nil {
+		_, err = f.Write(make([]byte, 64<<10))
+	}
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
 	}
+	is(t, "filler", f.Close(), nil)
 	_, err = Open(t.Context(), path, Options{})
 	is(t, "Open", err, site.ErrFull)
 	is(t, "Remove", os.Remove(filler), nil)
