@@ -54,6 +54,19 @@ var slurm2205 = map[string]string{
 
 const hookScript = "#!/bin/sh\n# rt-prolog, rt-epilog\ntrap 'exit 0' EXIT\n/usr/local/libexec/rt/rt-HOOK \"$@\"\n"
 
+// allowRemoval undoes modes in which a user who is not root cannot empty a directory.
+func (m *machine) allowRemoval() {
+	err := filepath.WalkDir(m.Root, func(file string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			return os.Chmod(file, 0o755)
+		}
+		return err
+	})
+	if err != nil {
+		m.t.Error(err)
+	}
+}
+
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -99,6 +112,7 @@ func newMachine(t *testing.T) *machine {
 	m.write("/dev/log", "", 0o644)
 	m.write("/var/lib/rt/host.json", "{}", 0o644)
 	m.mkdir("/var/spool/rt", 0o755)
+	t.Cleanup(m.allowRemoval)
 	m.drained(time.Now(), 0)
 	m.mkdir("/run/rt", 0o755)
 	m.write("/proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", 0o444)
