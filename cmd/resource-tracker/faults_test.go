@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -56,10 +55,13 @@ type faultCase struct {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	cases := map[string]faultCase{
-		"no fault": {},
 		"every third request gets 500": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
 			every3(n, func() { refuse(w, 500, "no") }, w, r, next)
 		}},
+		"all requests get 500": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) { refuse(w, 500, "no") }},
+	}
+	others := map[string]faultCase{
+		"no fault": {},
 		"every third gets 429": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
 			every3(n, func() { w.Header().Set("Retry-After", "1"); refuse(w, 429, "later") }, w, r, next)
 		}},
@@ -67,8 +69,7 @@ func TestFaults(t *testing.T) {
 		"every third answer is cut": {maySpare: true, meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
 			every3(n, func() { cut(w, r, next) }, w, r, next)
 		}},
-		"answers come slowly":  {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) { slowly(w, r, next) }},
-		"all requests get 500": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) { refuse(w, 500, "no") }},
+		"answers come slowly": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) { slowly(w, r, next) }},
 		"all get 429, for an hour": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) {
 			w.Header().Set("Retry-After", "3600")
 			refuse(w, 429, "no")
@@ -107,51 +108,64 @@ func TestFaults(t *testing.T) {
 		"credentials expire at once":    {config: testsite.Config{CredentialLife: 4 * time.Minute}},
 		"the public service's dialect":  {config: testsite.Config{Dialect: upload.DialectLive}},
 	}
-	if testing.Short() {
-		maps.DeleteFunc(cases, func(name string, _ faultCase) bool {
-			return name != "every third request gets 500" && name != "all requests get 500"
-		})
-		t.Run("other faults", func(t *testing.T) { t.Skip("in make check: 18 faults of the receiver and the store") })
+	running, runningOthers := map[string]func(t *testing.T){}, map[string]func(t *testing.T){} // all at the same time
+	for name, fault := range cases {
+		running[name] = startFault(t, fault)
 	}
-	running := map[string]func(t *testing.T){} // all at the same time
-	for name, tc := range cases {
-		s := newSentinel(t, tc.config)
-		if tc.meddle != nil {
-			var n atomic.Int64
-			s.disturb(func(w http.ResponseWriter, r *http.Request, next http.Handler) { tc.meddle(w, r, next, n.Add(1)) })
-		}
-		cmd := s.streaming("-o", "samples", "sh", "-c", "cat; echo mine; exit 7")
-		endCommand := commandInput(t, cmd)
-		out := s.start(cmd)
-		running[name] = func(t *testing.T) {
-			s.report(t)
-			await.Change(t, cmd.Dir, "two samples", func() bool { return hasLines(filepath.Join(cmd.Dir, "samples"), 2) })
-			endCommand()
-			o := s.end(cmd, out)
-			if o.status != 7 || o.stdout != "mine\n" {
-				t.Errorf("the command's status and output: %+v", o)
-			}
-			if kept := len(o.kept) > 0; kept != tc.kept || kept != strings.Contains(o.stderr, "this sends it later") {
-				t.Errorf("kept: %q, said: %s", o.kept, o.stderr)
-			}
-			if !strings.Contains(o.stderr, tc.note) {
-				t.Errorf("no %q: %s", tc.note, o.stderr)
-			}
-			s.disturb(nil)
-			if tc.kept {
-				if later := s.later(cmd, o.stderr); later.status != 0 {
-					t.Errorf("later: %+v", later)
-				}
-			}
-			samples, err := os.ReadFile(filepath.Join(cmd.Dir, "samples"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.checkOne(bytes.Count(samples, []byte("\n")), tc.maySpare)
+	if !testing.Short() {
+		for name, fault := range others {
+			runningOthers[name] = startFault(t, fault)
 		}
 	}
 	for name, check := range running {
 		t.Run(name, check)
+	}
+	t.Run("other faults", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("in make check: 18 faults of the receiver and the store")
+		}
+		for name, check := range runningOthers {
+			t.Run(name, check)
+		}
+	})
+}
+
+// startFault starts a command whose run meets the fault; the answer waits for its end and checks what arrived.
+func startFault(t *testing.T, fault faultCase) func(t *testing.T) {
+	t.Helper()
+	s := newSentinel(t, fault.config)
+	if fault.meddle != nil {
+		var n atomic.Int64
+		s.disturb(func(w http.ResponseWriter, r *http.Request, next http.Handler) { fault.meddle(w, r, next, n.Add(1)) })
+	}
+	cmd := s.streaming("-o", "samples", "sh", "-c", "cat; echo mine; exit 7")
+	endCommand := commandInput(t, cmd)
+	out := s.start(cmd)
+	return func(t *testing.T) {
+		s.report(t)
+		await.Change(t, cmd.Dir, "two samples", func() bool { return hasLines(filepath.Join(cmd.Dir, "samples"), 2) })
+		endCommand()
+		o := s.end(cmd, out)
+		if o.status != 7 || o.stdout != "mine\n" {
+			t.Errorf("the command's status and output: %+v", o)
+		}
+		if kept := len(o.kept) > 0; kept != fault.kept || kept != strings.Contains(o.stderr, "this sends it later") {
+			t.Errorf("kept: %q, said: %s", o.kept, o.stderr)
+		}
+		if !strings.Contains(o.stderr, fault.note) {
+			t.Errorf("no %q: %s", fault.note, o.stderr)
+		}
+		s.disturb(nil)
+		if fault.kept {
+			if later := s.later(cmd, o.stderr); later.status != 0 {
+				t.Errorf("later: %+v", later)
+			}
+		}
+		samples, err := os.ReadFile(filepath.Join(cmd.Dir, "samples"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.checkOne(bytes.Count(samples, []byte("\n")), fault.maySpare)
 	}
 }
 
