@@ -87,8 +87,7 @@ func TestJobEndedButItsCgroupIsThere(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k, j := &keeper{}, newJob()
 				why := record(t, jobOptions(k, j), test.cause, func() {
-					j.set(rt.JobPresent, usage(100), usage(1<<20))
-					j.job.Pids = test.pids
+					j.setReading(rt.JobReading{Phase: rt.JobPresent, CPUUsage: usage(100), MemPeak: usage(1 << 20), Pids: test.pids})
 					j.events <- JobAppeared
 				})
 				last := k.rows[len(k.rows)-1]

@@ -90,9 +90,14 @@ func (j *fakeJob) Read(s *rt.Snapshot) error {
 }
 
 func (j *fakeJob) set(phase rt.JobPhase, usage, peak rt.Opt[uint64]) {
+	j.setReading(rt.JobReading{Phase: phase, CPUUsage: usage, MemPeak: peak})
+}
+
+// setReading sets what the next Read returns; the recorder may read at the same time.
+func (j *fakeJob) setReading(job rt.JobReading) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.job = rt.JobReading{Phase: phase, CPUUsage: usage, MemPeak: peak}
+	j.job = job
 }
 
 func fakeClock() (wall, boot int64) {
