@@ -19,9 +19,9 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/e2e/fakesacct"
 	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/e2e/testsite"
-	"github.com/resource-tracker/rt/slurm/accounting/fakesacct"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
 )

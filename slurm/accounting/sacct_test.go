@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/fakesacct"
 	"github.com/resource-tracker/rt/slurm"
-	"github.com/resource-tracker/rt/slurm/accounting/fakesacct"
 )
 
 // began is when tracking begins in all tests.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/slurm/accounting/fakesacct"
+	"github.com/resource-tracker/rt/e2e/fakesacct"
 )
 
 // names are texts with which a user may try to look like another record.

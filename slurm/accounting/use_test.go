@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/slurm/accounting/fakesacct"
+	"github.com/resource-tracker/rt/e2e/fakesacct"
 )
 
 // TestParseSacctUse: a job's own line has its use, and the lines of its steps have the memory. The

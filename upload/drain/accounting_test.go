@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/fakesacct"
 	"github.com/resource-tracker/rt/slurm"
-	"github.com/resource-tracker/rt/slurm/accounting/fakesacct"
 	"github.com/resource-tracker/rt/spool"
 )
 
