@@ -100,7 +100,7 @@ func (s *state) SleeperCPU() (t counters.CPUTime) {
 func (s *state) reopen() {
 	for _, root := range s.watch.Roots() {
 		for _, c := range s.tasks.Controllers(root) {
-			s.Failed(s.files.Open(c, root), false)
+			s.watchFailed(s.files.Open(c, root), false)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // Files that only some kernels and sites have: PSI, and the controllers pids, hugetlb, rdma.
@@ -93,7 +92,7 @@ func TestMemoryEventsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 1000 + 1 {
-		s.j.step([]watch.Notice{{WD: s.j.state.watch.Watches()[name], Dir: name, Mask: unix.IN_MODIFY}})
+		s.j.step([]notice{{WD: s.j.state.watch.Watches()[name], Dir: name, Mask: unix.IN_MODIFY}})
 	}
 	if _, watched := s.j.state.watch.Watches()[name]; watched {
 		t.Error("the file is still watched")

@@ -11,9 +11,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup/counters"
-	"github.com/resource-tracker/rt/collect/cgroup/pressure"
 	"github.com/resource-tracker/rt/collect/cgroup/tasks"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
@@ -105,17 +103,17 @@ func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job,
 		j.raise = func() (func(), bool) { return nil, false }
 	}
 	s := &j.state
-	w, err := watch.NewWatcher(candidates, s)
+	w, err := newWatcher(candidates, s)
 	if err != nil {
 		return nil, err
 	}
 	procRoot := cmp.Or(opts.ProcRoot, "/proc")
 	stacked := counters.ReadStackedMajors(procRoot)
-	s.watch, s.epoll, s.callbacks, s.phase = w, watch.NewEpoll(), &j.callbacks, rt.JobPending
+	s.watch, s.epoll, s.callbacks, s.phase = w, newEpoll(), &j.callbacks, rt.JobPending
 	s.settle = cmp.Or(opts.Settle, 50*time.Millisecond)
 	s.newFiles = func(version int) *counters.Files { return counters.NewJobFiles(version, stacked, procRoot) }
 	s.tasks = tasks.NewSet(s, &s.ledger, s.epoll, stacked, &s.buf)
-	s.pressure = pressure.NewMonitor(s.epoll, opts.NoNearLimit, &s.buf)
+	s.pressure = newMemoryMonitor(s.epoll, opts.NoNearLimit, &s.buf)
 	j.requests.bind(j)
 	w.Look()
 	s.leaveOutEarlier(&opts)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // TestKernelOOMV1: the kernel reports a job that nears its limit, and a kill, with no
@@ -224,7 +223,7 @@ func TestKillThatAnotherReadingFinds(t *testing.T) {
 		t.Error("a kill from before the job was found is reported")
 	}
 	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 2\n")
-	changed := []watch.Notice{{Dir: memory, Mask: unix.IN_MODIFY}}
+	changed := []notice{{Dir: memory, Mask: unix.IN_MODIFY}}
 	if out := j.step(changed); !slices.Contains(out, collect.JobNearLimit) {
 		t.Errorf("reported %v", out)
 	}

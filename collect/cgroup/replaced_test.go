@@ -14,14 +14,13 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // The next step comes while the last one's directories are removed one after another, or
 // one of them is left behind. The counts of the new directories are added to the old ones.
 func TestReplacedInOneHierarchy(t *testing.T) {
 	root := t.TempDir()
-	lost := []watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}
+	lost := []notice{{Mask: unix.IN_Q_OVERFLOW}}
 	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
 	dir := func(c string) string { return filepath.Join(root, c, "slurm/uid_1000/job_12") }
 	write(t, dir("memory")+"/memory.max_usage_in_bytes", "4096\n")
@@ -80,11 +79,11 @@ func TestReplacedWithoutWatches(t *testing.T) {
 func withoutInotify(tb testing.TB, j *Job) {
 	tb.Helper()
 	w := j.state.watch
-	if err := w.Notifier.Close(); err != nil {
+	if err := w.notifier.Close(); err != nil {
 		tb.Fatal(err)
 	}
 	var err error
-	w.Notifier, err = watch.WithoutInotify(unix.EMFILE)
+	w.notifier, err = newPollingNotifier(unix.EMFILE)
 	if err != nil {
 		tb.Fatal(err)
 	}

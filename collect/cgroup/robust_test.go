@@ -16,7 +16,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup/tasks"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
@@ -25,7 +24,7 @@ import (
 func TestOverflow(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
-	lost := []watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}
+	lost := []notice{{Mask: unix.IN_Q_OVERFLOW}}
 	unpack(t, "v1-job.txtar", root)
 	if got := j.step(lost); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared}) {
 		t.Fatalf("events %v", got)
@@ -142,7 +141,7 @@ func descriptors(tb testing.TB) int {
 func TestWithoutWatches(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct"))
-	j.state.Failed(errors.New("inotify_add_watch: no space left on device"), true)
+	j.state.watchFailed(errors.New("inotify_add_watch: no space left on device"), true)
 	write(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/cpuacct.usage"), "1000\n")
 	if got := j.step(nil); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared}) || j.state.deadline.IsZero() || j.Err() == nil {
 		t.Errorf("events %v, deadline %v, error %v", got, j.state.deadline, j.Err())

@@ -12,19 +12,17 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup/counters"
-	"github.com/resource-tracker/rt/collect/cgroup/pressure"
 	"github.com/resource-tracker/rt/collect/cgroup/tasks"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// state holds what the lock of a Job protects. It implements tasks.Host and watch.Visitor.
+// state holds what the lock of a Job protects. It implements tasks.Host.
 type state struct {
-	watch     *watch.Watcher
-	epoll     *watch.Epoll // the ends of processes, and the kernel's eventfds
+	watch     *watcher
+	epoll     *epoll // the ends of processes, and the kernel's eventfds
 	tasks     *tasks.Set
-	pressure  *pressure.Monitor
+	pressure  *memoryMonitor
 	callbacks *callbacks
 	ledger
 
@@ -99,8 +97,9 @@ func (s *state) close() error {
 	return err
 }
 
-// Found implements watch.Visitor.
-func (s *state) Found(version int, controller, dir string) bool {
+// found adds dir, the job's directory in the hierarchy of a controller, and scans it. It returns false if dir was
+// removed meanwhile.
+func (s *state) found(version int, controller, dir string) bool {
 	if s.files == nil {
 		s.version, s.files = version, s.newFiles(version)
 		s.pressure.SetFiles(s.files, version)
@@ -113,28 +112,28 @@ func (s *state) Found(version int, controller, dir string) bool {
 	s.tasks.AddController(dir, controller)
 	s.tasks.EachDirectory(dir, s.pressure.WatchOOM)
 	s.toReopen = 4
-	s.Failed(s.files.Open(controller, dir), false)
+	s.watchFailed(s.files.Open(controller, dir), false)
 	if controller == cgroupfs.Unified {
 		events := filepath.Join(dir, "cgroup.events")
 		s.WatchFile(events)
 		s.WatchFile(filepath.Join(dir, memoryEvents))
-		s.Failed(counters.Open(&s.processes, events), false)
+		s.watchFailed(counters.Open(&s.processes, events), false)
 		s.checkPopulated()
 	}
 	return true
 }
 
-// Enter implements watch.Visitor.
-func (s *state) Enter(root, path string) {
+// enter adds path, the job's directory root or one below it, which is watched from now on.
+func (s *state) enter(root, path string) {
 	d := s.locate(root, path)
 	s.pressure.WatchOOM(path, s.tasks.Enter(s.version, root, path, d))
 	s.hasNewDir = true
 	switch {
 	case path == root:
-		s.Failed(s.files.EnterJob(path, &s.buf), false)
+		s.watchFailed(s.files.EnterJob(path, &s.buf), false)
 	case d.Step != "":
 		events, err := s.files.EnterStep(path, d)
-		s.Failed(err, false)
+		s.watchFailed(err, false)
 		if events != "" {
 			s.WatchFile(events)
 		}
@@ -154,14 +153,15 @@ func (s *state) locate(root, path string) cgroupfs.Dir {
 }
 
 // WatchFile implements tasks.Host.
-func (s *state) WatchFile(path string) { s.Failed(s.watch.WatchFile(path), true) }
+func (s *state) WatchFile(path string) { s.watchFailed(s.watch.WatchFile(path), true) }
 
 // poll is the time between two comparisons of directories that cannot be watched or listed,
 // for example because the user's inotify watches are used up.
 const poll = time.Second
 
-// Failed implements watch.Visitor. A nil error is nothing.
-func (s *state) Failed(err error, isUnwatched bool) {
+// watchFailed records that a directory cannot be watched (isUnwatched) or listed, or one of its files cannot be
+// opened. A nil error is nothing.
+func (s *state) watchFailed(err error, isUnwatched bool) {
 	if err == nil {
 		return
 	}

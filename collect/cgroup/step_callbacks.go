@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/resource-tracker/rt/collect/cgroup/counters"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // callbacks are the functions that a Job calls when steps begin and end.
@@ -18,7 +17,7 @@ type callbacks struct {
 
 // stepsEnd calls ends for the steps that end. It runs without the job's lock, and before the
 // reading: the step's daemon exits some milliseconds later.
-func (c *callbacks) stepsEnd(notices []watch.Notice) {
+func (c *callbacks) stepsEnd(notices []notice) {
 	if c.ends == nil {
 		return
 	}
@@ -41,7 +40,7 @@ func (c *callbacks) stepsEnd(notices []watch.Notice) {
 // stepsBegin calls begins for the steps that begin. It runs without the job's lock, and
 // after the files of the steps were opened. On a busy node begins may wait for a thread
 // longer than a short step lasts.
-func (c *callbacks) stepsBegin(notices []watch.Notice) {
+func (c *callbacks) stepsBegin(notices []notice) {
 	if c.begins == nil {
 		return
 	}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // steps reads the job and returns its steps and tasks, and the snapshot.
@@ -68,7 +67,7 @@ func TestSteps(t *testing.T) {
 
 	last := filepath.Join(s.dir, "step_0/user/task_1")
 	write(t, last+"/cgroup.procs", "")
-	s.j.step([]watch.Notice{{Dir: last + "/cgroup.events", Mask: unix.IN_MODIFY}})
+	s.j.step([]notice{{Dir: last + "/cgroup.events", Mask: unix.IN_MODIFY}})
 	s.end("step_0/user/task_1")
 	second.Pids, second.Ended = some(0), true
 	for range 2 { // a reading at an event is not written

@@ -14,7 +14,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
@@ -199,11 +198,11 @@ func TestGoneWhileSettling(t *testing.T) {
 	j.state.settle = time.Hour
 	dir := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
 	mkdir(t, dir)
-	if got := j.step([]watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}); len(got) != 0 || read(t, j).Phase != rt.JobPending {
+	if got := j.step([]notice{{Mask: unix.IN_Q_OVERFLOW}}); len(got) != 0 || read(t, j).Phase != rt.JobPending {
 		t.Errorf("without memory: %v", got)
 	}
 	remove(t, dir)
-	if got := j.step([]watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared, collect.JobEnded}) {
+	if got := j.step([]notice{{Mask: unix.IN_Q_OVERFLOW}}); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared, collect.JobEnded}) {
 		t.Errorf("at the end: %v", got)
 	}
 }
@@ -315,7 +314,7 @@ func TestMountedTogether(t *testing.T) {
 	dir := filepath.Join(root, "cpu,cpuacct/slurm/uid_1000/job_12")
 	write(t, dir+"/cpuacct.usage", "9000\n")
 	write(t, dir+"/cpu.stat", "throttled_time 8000\n")
-	j.step([]watch.Notice{{Mask: unix.IN_Q_OVERFLOW}})
+	j.step([]notice{{Mask: unix.IN_Q_OVERFLOW}})
 	if got := read(t, j); got.CPUUsage != some(9) || got.CPUThrottled != some(8) || j.state.tasks.Len() != 1 {
 		t.Errorf("%d hierarchies, reading %+v", j.state.tasks.Len(), got)
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // watch is the watcher's goroutine: one wait, one step, until Close.
@@ -23,7 +22,7 @@ func (j *Job) watch() {
 	defer j.recoverWatcher()
 	runtime.LockOSThread() // for good: the thread ends with the goroutine
 	j.thread.Store(int64(unix.Gettid()))
-	var notices []watch.Notice
+	var notices []notice
 	for {
 		for _, e := range j.step(notices) {
 			if !j.send(e) {
@@ -34,9 +33,9 @@ func (j *Job) watch() {
 		notices, err = j.next()
 		isTimeout := errors.Is(err, os.ErrDeadlineExceeded)
 		if err != nil && !isTimeout {
-			if !errors.Is(err, watch.ErrWoken) {
+			if !errors.Is(err, errWoken) {
 				j.mu.Lock()
-				j.state.Failed(err, false)
+				j.state.watchFailed(err, false)
 				j.mu.Unlock()
 			}
 			return
@@ -50,7 +49,7 @@ func (j *Job) recoverWatcher() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		err := fmt.Errorf("the watching of the job's cgroup panicked: %v", p)
-		j.state.Failed(err, false)
+		j.state.watchFailed(err, false)
 		j.state.Note(rt.Event{Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})
 	}
 }
@@ -76,7 +75,7 @@ func (j *Job) send(e collect.JobEvent) bool {
 }
 
 // step handles the notices and returns the events to deliver.
-func (j *Job) step(notices []watch.Notice) []collect.JobEvent {
+func (j *Job) step(notices []notice) []collect.JobEvent {
 	j.callbacks.stepsEnd(notices)
 	events := j.handle(notices)
 	if daemons, ok := j.takeNewDirs(); ok { // not all of them gave a notice
@@ -103,7 +102,7 @@ func (j *Job) takeNewDirs() (daemons []int, ok bool) {
 
 // handle is step without the callbacks. The reading comes before all else: the counters of
 // a job can be gone 5 ms after the first of its directories.
-func (j *Job) handle(notices []watch.Notice) []collect.JobEvent {
+func (j *Job) handle(notices []notice) []collect.JobEvent {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := &j.state
@@ -129,8 +128,8 @@ func (j *Job) handle(notices []watch.Notice) []collect.JobEvent {
 }
 
 // readEnding reads the job, and the steps and tasks that lost a directory or all processes.
-func (s *state) readEnding(notices []watch.Notice) {
-	isEnding := func(n watch.Notice) bool {
+func (s *state) readEnding(notices []notice) {
+	isEnding := func(n notice) bool {
 		isProcessEnd := n.Modified() && !n.IsOf(memoryEvents) && !n.IsOf(procsFile)
 		isEnd := n.Removed() || isProcessEnd
 		return isEnd && s.watch.Covers(n.Path())
@@ -161,7 +160,7 @@ func (s *state) readEnding(notices []watch.Notice) {
 const procsFile = "cgroup.procs"
 
 // handle updates the directories after one notice.
-func (s *state) handle(n watch.Notice) {
+func (s *state) handle(n notice) {
 	switch path := n.Path(); {
 	case s.watch.IsStale(n):
 	case n.Overflow():
@@ -262,11 +261,11 @@ func (j *Job) serve() {
 }
 
 // next waits for events and serves requests meanwhile. It fails with ErrWoken after Close.
-func (j *Job) next() ([]watch.Notice, error) {
+func (j *Job) next() ([]notice, error) {
 	s := &j.state
 	for {
 		notices, err := s.watch.Wait(s.deadline, s.epoll.FD())
-		if !errors.Is(err, watch.ErrWoken) {
+		if !errors.Is(err, errWoken) {
 			return notices, err
 		}
 		select {

@@ -1,4 +1,4 @@
-package watch
+package cgroup
 
 import (
 	"errors"
@@ -16,26 +16,14 @@ import (
 // step_0/user/task_0 in Slurm's v2 layout. A job may make more groups below a task.
 const maxDepth = 4
 
-// Visitor is notified of the job's directories. It calls no method of the Watcher that
-// looks, except Scan.
-type Visitor interface {
-	// Found says that dir is the job's directory in the hierarchy of a controller. The
-	// visitor scans it, and returns false if it was removed meanwhile.
-	Found(version int, controller, dir string) bool
-	// Enter says that path, the job's directory root or one below it, was found and is
-	// watched from now on.
-	Enter(root, path string)
-	// Failed says that a directory cannot be watched (isUnwatched) or listed.
-	Failed(err error, isUnwatched bool)
-}
-
-// Watcher finds the job's directories, and watches all directories in them.
-type Watcher struct {
-	*Notifier
-	search  search
-	roots   []string               // the job's directories
-	dirs    map[string]*watchedDir // all that were entered, by their paths
-	visitor Visitor
+// watcher finds the job's directories, and watches all directories in them. The state that
+// it tells of them calls no method of the watcher that looks, except Scan.
+type watcher struct {
+	*notifier
+	search search
+	roots  []string               // the job's directories
+	dirs   map[string]*watchedDir // all that were entered, by their paths
+	state  *state
 }
 
 // watchedDir is one directory.
@@ -44,26 +32,26 @@ type watchedDir struct {
 	held int   // else a descriptor, which keeps the inode number from being used again; -1 for none
 }
 
-// NewWatcher returns a Watcher that does not look yet. The first candidate with a directory
+// newWatcher returns a watcher that does not look yet. The first candidate with a directory
 // is the job's. The error says which candidate is malformed.
-func NewWatcher(candidates []cgroupfs.Candidate, visitor Visitor) (*Watcher, error) {
-	s, err := newSearch(candidates)
+func newWatcher(candidates []cgroupfs.Candidate, s *state) (*watcher, error) {
+	places, err := newSearch(candidates)
 	if err != nil {
 		return nil, err
 	}
-	n, err := NewNotifier()
+	n, err := newNotifier()
 	if err != nil {
 		return nil, err
 	}
-	return &Watcher{Notifier: n, search: s, dirs: map[string]*watchedDir{}, visitor: visitor}, nil
+	return &watcher{notifier: n, search: places, dirs: map[string]*watchedDir{}, state: s}, nil
 }
 
 // Roots returns the job's directories that were found.
-func (w *Watcher) Roots() []string { return w.roots }
+func (w *watcher) Roots() []string { return w.roots }
 
 // AddRoot enters a directory of the job with all below it. It is false if the directory
 // was removed meanwhile.
-func (w *Watcher) AddRoot(dir string) bool {
+func (w *watcher) AddRoot(dir string) bool {
 	if !slices.Contains(w.roots, dir) {
 		w.roots = append(w.roots, dir)
 	}
@@ -78,7 +66,7 @@ func (w *Watcher) AddRoot(dir string) bool {
 
 // Scan enters dir, below root, and the directories below it. It first adds the watch, so that a
 // directory that is created later causes an event. Then it lists the directories that exist.
-func (w *Watcher) Scan(root, dir string) {
+func (w *watcher) Scan(root, dir string) {
 	if !w.follow(dir) {
 		return
 	}
@@ -91,7 +79,7 @@ func (w *Watcher) Scan(root, dir string) {
 			d.hold(dir)
 		}
 		w.dirs[dir] = d
-		w.visitor.Enter(root, dir)
+		w.state.enter(root, dir)
 	case wd != 0 && d.wd != wd:
 		if d.wd != 0 || !d.isAt(dir) { // the directory that was known at that path is gone
 			w.replaced = true
@@ -104,7 +92,7 @@ func (w *Watcher) Scan(root, dir string) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.visitor.Failed(err, false)
+		w.state.watchFailed(err, false)
 	}
 	for _, e := range entries {
 		if e.IsDir() {
@@ -114,10 +102,10 @@ func (w *Watcher) Scan(root, dir string) {
 }
 
 // IsKnown reports whether a directory was entered.
-func (w *Watcher) IsKnown(path string) bool { return w.dirs[path] != nil }
+func (w *watcher) IsKnown(path string) bool { return w.dirs[path] != nil }
 
 // RootOf returns the job's directory that contains path.
-func (w *Watcher) RootOf(path string) (root string, ok bool) {
+func (w *watcher) RootOf(path string) (root string, ok bool) {
 	i := slices.IndexFunc(w.roots, func(r string) bool { return cgroupfs.IsBelow(path, r) })
 	if i < 0 {
 		return "", false
@@ -126,14 +114,14 @@ func (w *Watcher) RootOf(path string) (root string, ok bool) {
 }
 
 // Covers reports whether path is in one of the job's directories.
-func (w *Watcher) Covers(path string) bool {
+func (w *watcher) Covers(path string) bool {
 	_, ok := w.RootOf(path)
 	return ok
 }
 
 // Exists reports whether the directory at path exists and, if one was entered at path, is still the
 // same directory.
-func (w *Watcher) Exists(path string) bool {
+func (w *watcher) Exists(path string) bool {
 	d := w.dirs[path]
 	switch {
 	case d == nil:
@@ -146,7 +134,7 @@ func (w *Watcher) Exists(path string) bool {
 }
 
 // Below returns the directories that were entered in root, children before their parents.
-func (w *Watcher) Below(root string) (paths []string) {
+func (w *watcher) Below(root string) (paths []string) {
 	for path := range w.dirs {
 		if cgroupfs.IsBelow(path, root) {
 			paths = append(paths, path)
@@ -158,7 +146,7 @@ func (w *Watcher) Below(root string) (paths []string) {
 }
 
 // Remove forgets the directory at path and all below it, which may be a root.
-func (w *Watcher) Remove(path string) {
+func (w *watcher) Remove(path string) {
 	for at, d := range w.dirs {
 		if cgroupfs.IsBelow(at, path) {
 			d.release()
@@ -174,30 +162,30 @@ func (w *Watcher) Remove(path string) {
 }
 
 // FollowParent watches the parent of a directory again, where its end is reported.
-func (w *Watcher) FollowParent(dir string) { w.follow(filepath.Dir(dir)) }
+func (w *watcher) FollowParent(dir string) { w.follow(filepath.Dir(dir)) }
 
 // TakeReplaced reports whether a directory was replaced since the last call. The caller must then
 // compare all directories with those that exist.
-func (w *Watcher) TakeReplaced() bool {
+func (w *watcher) TakeReplaced() bool {
 	was := w.replaced
 	w.replaced = false
 	return was
 }
 
 // Close closes all descriptors.
-func (w *Watcher) Close() error {
+func (w *watcher) Close() error {
 	for _, d := range w.dirs {
 		d.release()
 	}
 	w.dirs, w.roots = nil, nil
-	return w.Notifier.Close()
+	return w.notifier.Close()
 }
 
 // follow watches a directory. It is false if the directory was removed.
-func (w *Watcher) follow(dir string) bool {
+func (w *watcher) follow(dir string) bool {
 	ok, err := w.watch(dir, dirMask)
 	if err != nil {
-		w.visitor.Failed(err, true)
+		w.state.watchFailed(err, true)
 	}
 	if !ok && err == nil {
 		w.replaced = true

@@ -1,4 +1,4 @@
-package pressure
+package cgroup
 
 import (
 	"fmt"
@@ -15,26 +15,22 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// fakePoller accepts all descriptors.
-type fakePoller struct{}
-
-func (fakePoller) Add(int) error { return nil }
-func (fakePoller) Remove(int)    {}
-
-func newMonitor(t *testing.T) *Monitor {
-	m := NewMonitor(fakePoller{}, false, &procfile.Buffer{})
+func newMonitor(t *testing.T) *memoryMonitor {
+	e := newEpoll()
+	m := newMemoryMonitor(e, false, &procfile.Buffer{})
+	t.Cleanup(e.Close)
 	t.Cleanup(m.Close)
 	return m
 }
 
 // signal writes to an eventfd as the kernel does.
-func signal(t *testing.T, m *Monitor, e *eventfd) {
+func signal(t *testing.T, m *memoryMonitor, e *eventfd) {
 	t.Helper()
 	if _, err := unix.Write(e.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
 		t.Fatal(err)
 	}
 	if _, isOwn := m.Signalled(e.fd, false); !isOwn {
-		t.Error("the descriptor is not the Monitor's")
+		t.Error("the descriptor is not the memoryMonitor's")
 	}
 }
 
@@ -69,13 +65,13 @@ func TestEventfdsAreBounded(t *testing.T) {
 		t.Error("it was opened again")
 	}
 	if _, isOwn := m.Signalled(1<<20, true); isOwn {
-		t.Error("a foreign descriptor is the Monitor's")
+		t.Error("a foreign descriptor is the memoryMonitor's")
 	}
 }
 
-// TestKillLongAfterTheSignal: on a busy machine the kernel signals that there is no memory
+// TestKillIsLookedForLongAfterTheSignal: on a busy machine the kernel signals that there is no memory
 // long before it has chosen which process to kill.
-func TestKillLongAfterTheSignal(t *testing.T) {
+func TestKillIsLookedForLongAfterTheSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMonitor(t)
 		if !m.open(&m.oom) {

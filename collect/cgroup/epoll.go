@@ -1,4 +1,4 @@
-package watch
+package cgroup
 
 import (
 	"fmt"
@@ -6,26 +6,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Epoll waits for descriptors: the ends of processes and the kernel's eventfds.
-type Epoll struct {
+// epoll waits for descriptors: the ends of processes and the kernel's eventfds.
+type epoll struct {
 	fd     int // -1 if there is none
 	events [32]unix.EpollEvent
 }
 
-// NewEpoll returns an Epoll, to which nothing can be added if the kernel refuses one.
-func NewEpoll() *Epoll {
+// newEpoll returns an epoll, to which nothing can be added if the kernel refuses one.
+func newEpoll() *epoll {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		fd = -1
 	}
-	return &Epoll{fd: fd}
+	return &epoll{fd: fd}
 }
 
 // FD is the descriptor to wait for, -1 if there is none.
-func (e *Epoll) FD() int { return e.fd }
+func (e *epoll) FD() int { return e.fd }
 
 // Add waits for fd to be readable.
-func (e *Epoll) Add(fd int) error {
+func (e *epoll) Add(fd int) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
 	if err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		return fmt.Errorf("wait for a descriptor: epoll_ctl: %w", err)
@@ -34,10 +34,10 @@ func (e *Epoll) Add(fd int) error {
 }
 
 // Remove no longer waits for fd.
-func (e *Epoll) Remove(fd int) { _ = unix.EpollCtl(e.fd, unix.EPOLL_CTL_DEL, fd, nil) }
+func (e *epoll) Remove(fd int) { _ = unix.EpollCtl(e.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
 // Ready calls f for each descriptor that is readable now.
-func (e *Epoll) Ready(f func(fd int)) {
+func (e *epoll) Ready(f func(fd int)) {
 	if e.fd < 0 {
 		return
 	}
@@ -48,7 +48,7 @@ func (e *Epoll) Ready(f func(fd int)) {
 }
 
 // Close closes the descriptor.
-func (e *Epoll) Close() {
+func (e *epoll) Close() {
 	if e.fd >= 0 {
 		_ = unix.Close(e.fd)
 	}

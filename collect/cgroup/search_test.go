@@ -1,4 +1,4 @@
-package watch
+package cgroup
 
 import (
 	"os"
@@ -8,43 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
-
-// visitor enters all directories that are found.
-type visitor struct {
-	t       *testing.T
-	watcher *Watcher
-	entered []string
-	failed  []error
-}
-
-func (v *visitor) Found(_ int, _, dir string) bool { return v.watcher.AddRoot(dir) }
-func (v *visitor) Enter(_, path string)            { v.entered = append(v.entered, path) }
-func (v *visitor) Failed(err error, _ bool)        { v.failed = append(v.failed, err) }
-
-func newVisitor(t *testing.T, c ...cgroupfs.Candidate) *visitor {
-	v := &visitor{t: t}
-	var err error
-	v.watcher, err = NewWatcher(c, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := v.watcher.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	v.watcher.Look()
-	return v
-}
-
-func mkdir(t *testing.T, name string) {
-	t.Helper()
-	if err := os.MkdirAll(name, 0o755); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func v2(dir string) cgroupfs.Candidate {
 	return cgroupfs.Candidate{Layout: "v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: dir}}
@@ -55,9 +21,9 @@ func TestOthersAreNotLookedAt(t *testing.T) {
 	root := t.TempDir()
 	mkdir(t, filepath.Join(root, "slurm_n1"))
 	mkdir(t, filepath.Join(root, "scopes"))
-	w := newVisitor(t,
+	w := manual(t,
 		cgroupfs.Candidate{Layout: "v1", Version: 1, Dirs: map[string]string{"memory": filepath.Join(root, "slurm_n1/uid_*/job_12")}},
-		v2(filepath.Join(root, "scopes/*.scope/job_12"))).watcher
+		v2(filepath.Join(root, "scopes/*.scope/job_12"))).state.watch
 	check := func(when string, awaited map[string]bool) {
 		t.Helper()
 		for name, want := range awaited {
@@ -80,22 +46,24 @@ func TestWatchCannotBeRenewed(t *testing.T) {
 	root := t.TempDir()
 	job := filepath.Join(root, "job_2")
 	mkdir(t, filepath.Join(job, "step_0"))
-	v := newVisitor(t, v2(job))
+	s := &manual(t, v2(job)).state
 	want := []string{job, filepath.Join(job, "step_0")}
 	for _, reason := range []error{nil, unix.ENOMEM, unix.ENOMEM, nil} {
-		v.watcher.off = reason
-		v.watcher.Scan(job, job)
-		v.watcher.FollowParent(job)
-		if !slices.Equal(v.entered, want) || !v.watcher.Exists(job) || v.watcher.TakeReplaced() || (len(v.failed) > 0) != (reason != nil) {
-			t.Errorf("with %v: entered %q, failed %v", reason, v.entered, v.failed)
+		s.watch.off = reason
+		s.watch.Scan(job, job)
+		s.watch.FollowParent(job)
+		var entered []string
+		s.tasks.EachDirectory(job, func(path string, _ *counters.Directory) { entered = append(entered, path) })
+		if !slices.Equal(entered, want) || !s.watch.Exists(job) || s.watch.TakeReplaced() || (s.err != nil) != (reason != nil) {
+			t.Errorf("with %v: entered %q, failed with %v", reason, entered, s.err)
 		}
-		v.failed = nil
+		s.err = nil
 	}
 	if err := os.RemoveAll(job); err != nil {
 		t.Fatal(err)
 	}
 	mkdir(t, job)
-	if v.watcher.Exists(job) {
+	if s.watch.Exists(job) {
 		t.Error("a directory that was replaced is still the one that was entered")
 	}
 }
@@ -104,7 +72,7 @@ func TestBelow(t *testing.T) {
 	root := t.TempDir()
 	job := filepath.Join(root, "job_2")
 	mkdir(t, filepath.Join(job, "step_0/user/task_0/mine/deeper"))
-	w := newVisitor(t, v2(job)).watcher
+	w := manual(t, v2(job)).state.watch
 	var got []string
 	for _, path := range w.Below(job) {
 		rel, err := filepath.Rel(root, path)

@@ -1,4 +1,4 @@
-package watch
+package cgroup
 
 import (
 	"cmp"
@@ -48,14 +48,14 @@ func newSearch(candidates []cgroupfs.Candidate) (search, error) {
 
 // Found returns the candidate's layout and the job's directory; for v1 the directory of the
 // most important controller that exists. It is false before any directory appeared.
-func (w *Watcher) Found() (layout, path string, ok bool) {
+func (w *watcher) Found() (layout, path string, ok bool) {
 	return w.search.layout, w.search.path, w.search.path != ""
 }
 
 // Look looks for all missing directories, and watches where they can appear. Each is found
 // now, or an event follows when it or an element of its path is made. Watches that serve no
 // purpose any more are removed.
-func (w *Watcher) Look() {
+func (w *watcher) Look() {
 	l := newLook()
 	w.search.awaited = map[string][]string{}
 	for i := range w.search.places {
@@ -88,7 +88,7 @@ func (w *Watcher) Look() {
 
 // LookFor looks again if what was made or removed at path can be a part of the path to a
 // missing directory. All jobs of a node come and go in the same directories.
-func (w *Watcher) LookFor(path string) {
+func (w *watcher) LookFor(path string) {
 	_, isWatched := w.byPath[path]
 	if isWatched || w.search.awaits(path) {
 		w.Look()
@@ -96,7 +96,7 @@ func (w *Watcher) LookFor(path string) {
 }
 
 // LookAgain looks for all directories of the chosen candidate again, after the job ended.
-func (w *Watcher) LookAgain() {
+func (w *watcher) LookAgain() {
 	p := &w.search.places[0]
 	p.missing = p.all
 	w.search.best = len(cgroupfs.ControllersV1) + 1
@@ -105,14 +105,14 @@ func (w *Watcher) LookAgain() {
 
 // LookForController looks again for the directory of a controller that was removed
 // while other controllers have theirs.
-func (w *Watcher) LookForController(controller string) {
+func (w *watcher) LookForController(controller string) {
 	p := &w.search.places[0]
 	p.missing = append(slices.Clone(p.missing), p.target(controller))
 }
 
 // IsReadable reports whether the directories that count CPU time and memory exist, if the watcher
 // looks for them.
-func (w *Watcher) IsReadable() bool {
+func (w *watcher) IsReadable() bool {
 	return !slices.ContainsFunc(w.search.places[0].missing, func(t target) bool {
 		return t.controller == "cpuacct" || t.controller == "memory"
 	})
@@ -138,8 +138,8 @@ func (p *place) target(controller string) target {
 }
 
 // take adds a directory of the job that was found.
-func (w *Watcher) take(p *place, t target, dir string) {
-	if !w.visitor.Found(p.version, t.controller, dir) {
+func (w *watcher) take(p *place, t target, dir string) {
+	if !w.state.found(p.version, t.controller, dir) {
 		return
 	}
 	p.missing = slices.DeleteFunc(slices.Clone(p.missing), func(m target) bool { return m.controller == t.controller })
@@ -193,7 +193,7 @@ func (l *look) directory(dir, name string) (string, bool) {
 
 // walk follows elems down from dir and returns the first directory that they lead to. It watches
 // the deepest directories that exist, and their parents, which report their removal.
-func (w *Watcher) walk(dir string, elems []string, l *look) (string, bool) {
+func (w *watcher) walk(dir string, elems []string, l *look) (string, bool) {
 	if len(elems) == 0 {
 		return dir, true
 	}
@@ -240,7 +240,7 @@ func (l *look) matches(dir, pattern string) (names []string) {
 
 // guard watches dir and its parent, the parent first, so that a later removal causes an event. It
 // returns false if one of them was removed before: the caller then starts again.
-func (w *Watcher) guard(dir string, l *look) bool {
+func (w *watcher) guard(dir string, l *look) bool {
 	if l.guarded[dir] {
 		return true
 	}

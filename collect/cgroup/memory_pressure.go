@@ -1,6 +1,4 @@
-// Package pressure watches a job's memory between two readings: whether the job is near
-// its limit, and whether its processes are killed for their memory.
-package pressure
+package cgroup
 
 import (
 	"fmt"
@@ -19,24 +17,25 @@ const (
 	reportEvery   = time.Second     // minimum time between two reports of the same kind
 	killWait      = 2 * time.Second // how long the count of kills is read again; each pause is as long as the time that has passed
 	pollEvery     = time.Second
-	maxMemoryNews = 1000 // see Monitor.MemoryEvents
+	maxMemoryNews = 1000 // see memoryMonitor.MemoryEvents
 )
 
-// Monitor reports that a job is near its memory limit, and OOM kills of its processes.
+// memoryMonitor watches a job's memory between two readings. It reports that the job is near its limit, and OOM kills
+// of its processes.
 //
 // With v2 the file memory.events changes at the limit; before that memory.current is
 // polled. With v1 the kernel signals an eventfd that was registered with
 // cgroup.event_control, for a threshold of memory.usage_in_bytes or for memory.oom_control.
 // The kernel signals oom_control for the cgroup that is out of memory and all cgroups below
 // it, before it has chosen a process to kill. On a busy machine that takes a while, so the
-// Monitor reads the count of kills several times. Every user may register an eventfd. If
+// memoryMonitor reads the count of kills several times. Every user may register an eventfd. If
 // the kernel does not support it, the next reading finds the kill.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/memory.html section 10
-type Monitor struct {
+type memoryMonitor struct {
 	buf         *procfile.Buffer
 	scratch     rt.JobReading
-	poller      Poller
+	epoll       *epoll
 	isKillsOnly bool // NearLimit is not reported
 
 	files   *counters.Files // of the job, nil before it is found
@@ -59,12 +58,6 @@ type Monitor struct {
 	killReports rateLimit // of kills
 }
 
-// Poller waits for the kernel's eventfds.
-type Poller interface {
-	Add(fd int) error
-	Remove(fd int)
-}
-
 // eventfd is an eventfd that the kernel signals.
 type eventfd struct {
 	fd       int  // -1 before it is needed and if it cannot be created
@@ -85,22 +78,26 @@ func (r *rateLimit) allows(now time.Time) bool {
 
 func (r *rateLimit) use(now time.Time) { r.reports, r.next = r.reports+1, now.Add(reportEvery) }
 
-// NewMonitor returns the Monitor of a job that is not found yet. With killsOnly it reports
+// newMemoryMonitor returns the memoryMonitor of a job that is not found yet. With killsOnly it reports
 // only OOM kills.
-func NewMonitor(poller Poller, killsOnly bool, buf *procfile.Buffer) *Monitor {
-	return &Monitor{buf: buf, poller: poller, isKillsOnly: killsOnly, oom: eventfd{fd: -1}, near: eventfd{fd: -1}}
+func newMemoryMonitor(epoll *epoll, killsOnly bool, buf *procfile.Buffer) *memoryMonitor {
+	return &memoryMonitor{buf: buf, epoll: epoll, isKillsOnly: killsOnly, oom: eventfd{fd: -1}, near: eventfd{fd: -1}}
 }
 
 // SetFiles sets the files of the job after it was found.
-func (m *Monitor) SetFiles(files *counters.Files, version int) { m.files, m.version = files, version }
+func (m *memoryMonitor) SetFiles(files *counters.Files, version int) {
+	m.files, m.version = files, version
+}
 
 // SetEarlier sets how many processes the kernel had killed in the job's directories before the job
 // began, and how often their limit was reached. MemoryEvents and CheckKills count without them.
-func (m *Monitor) SetEarlier(kills, limitHits uint64) { m.earlier, m.maxEvents = kills, limitHits }
+func (m *memoryMonitor) SetEarlier(kills, limitHits uint64) {
+	m.earlier, m.maxEvents = kills, limitHits
+}
 
 // Reset clears the limit and the counts after a cgroup was removed: the whole job, or only
 // its directory in v1's memory hierarchy.
-func (m *Monitor) Reset(isWhole bool) {
+func (m *memoryMonitor) Reset(isWhole bool) {
 	m.kills, m.earlier, m.limit = 0, 0, 0
 	if isWhole {
 		m.news, m.maxEvents, m.isPolling = 0, 0, false
@@ -108,7 +105,7 @@ func (m *Monitor) Reset(isWhole bool) {
 }
 
 // Close closes all descriptors.
-func (m *Monitor) Close() {
+func (m *memoryMonitor) Close() {
 	m.oom.close()
 	m.near.close()
 	m.noEventfd, m.since = true, time.Time{}
@@ -122,7 +119,7 @@ func (e *eventfd) close() {
 }
 
 // Wake returns the time at which the watcher must check the job's memory, zero for never.
-func (m *Monitor) Wake(now time.Time) time.Time {
+func (m *memoryMonitor) Wake(now time.Time) time.Time {
 	switch {
 	case !m.since.IsZero():
 		return m.next
@@ -133,7 +130,7 @@ func (m *Monitor) Wake(now time.Time) time.Time {
 }
 
 // WatchOOM requests a signal for an OOM in a v1 directory.
-func (m *Monitor) WatchOOM(path string, d *counters.Directory) {
+func (m *memoryMonitor) WatchOOM(path string, d *counters.Directory) {
 	if d.IsOOMWatched || !d.OOMControl.IsOpen() {
 		return
 	}
@@ -144,7 +141,7 @@ func (m *Monitor) WatchOOM(path string, d *counters.Directory) {
 
 // register requests a signal of e for an event of the file f in a v1 directory, and creates
 // the eventfd if necessary. If the kernel refuses, nothing is signalled.
-func (m *Monitor) register(e *eventfd, dir string, f *procfile.File, args string) {
+func (m *memoryMonitor) register(e *eventfd, dir string, f *procfile.File, args string) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(f.Fd(), &fs); err != nil || fs.Type != unix.CGROUP_SUPER_MAGIC {
 		return // a copy
@@ -160,8 +157,8 @@ func (m *Monitor) register(e *eventfd, dir string, f *procfile.File, args string
 	_ = unix.Close(fd)
 }
 
-// open creates an eventfd and adds it to the poller.
-func (m *Monitor) open(e *eventfd) bool {
+// open creates an eventfd and adds it to the epoll.
+func (m *memoryMonitor) open(e *eventfd) bool {
 	if m.noEventfd || e.isClosed {
 		return false
 	}
@@ -170,7 +167,7 @@ func (m *Monitor) open(e *eventfd) bool {
 		m.noEventfd = true
 		return false
 	}
-	if err := m.poller.Add(fd); err != nil {
+	if err := m.epoll.Add(fd); err != nil {
 		_ = unix.Close(fd)
 		m.noEventfd = true
 		return false
@@ -180,8 +177,8 @@ func (m *Monitor) open(e *eventfd) bool {
 }
 
 // Signalled handles the signal of a descriptor. isOwn is false if it is not an eventfd of the
-// Monitor. isNear says whether to report NearLimit.
-func (m *Monitor) Signalled(fd int, isPresent bool) (isNear, isOwn bool) {
+// memoryMonitor. isNear says whether to report NearLimit.
+func (m *memoryMonitor) Signalled(fd int, isPresent bool) (isNear, isOwn bool) {
 	switch fd {
 	case m.oom.fd: // before the kill, and when a directory is removed
 		m.since = time.Now()
@@ -199,21 +196,21 @@ func (m *Monitor) Signalled(fd int, isPresent bool) (isNear, isOwn bool) {
 // drain resets an eventfd. It closes an eventfd that is not needed or was signalled too
 // often: OOM kills repeat, or memory use crosses the threshold again and again. The
 // readings still show these events.
-func (m *Monitor) drain(e *eventfd, isUseless bool) {
+func (m *memoryMonitor) drain(e *eventfd, isUseless bool) {
 	var count [8]byte
 	_, _ = unix.Read(e.fd, count[:]) // the count has no meaning
 	e.signals++
 	if isUseless || e.signals > maxMemoryNews+e.removals {
-		m.poller.Remove(e.fd)
+		m.epoll.Remove(e.fd)
 		e.close()
 	}
 }
 
 // Update decides from a reading of the job how to detect NearLimit until the next reading.
 // v1 signals the threshold once, and its count includes the page cache. If the signal was
-// caused by page cache, the Monitor polls from then on. dir is the job's directory in v1's
+// caused by page cache, the memoryMonitor polls from then on. dir is the job's directory in v1's
 // memory hierarchy.
-func (m *Monitor) Update(r *rt.JobReading, dir string) {
+func (m *memoryMonitor) Update(r *rt.JobReading, dir string) {
 	limit, hasLimit := r.MemLimit.Get()
 	used, isRead := r.MemCurrent.Get()
 	isLimited := hasLimit && limit != rt.Unlimited && limit != 0
@@ -244,14 +241,14 @@ func withoutPageCache(r *rt.JobReading) uint64 {
 }
 
 // Poll checks a polled job. It returns true if the job is near its limit now.
-func (m *Monitor) Poll(isPresent bool) (isNear bool) {
+func (m *memoryMonitor) Poll(isPresent bool) (isNear bool) {
 	return m.isPolling && isPresent && m.checkNear(false)
 }
 
 // checkNear reports whether the job uses at least 90 % of its limit, and at least 80 %
 // without page cache. isLimitHit means that the kernel reported a limit as reached. If the
 // job uses less, the limit belongs to a step, and checkNear also returns true.
-func (m *Monitor) checkNear(isLimitHit bool) bool {
+func (m *memoryMonitor) checkNear(isLimitHit bool) bool {
 	now := time.Now()
 	if m.isKillsOnly || !m.nearReports.allows(now) {
 		return false

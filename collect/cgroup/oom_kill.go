@@ -1,4 +1,4 @@
-package pressure
+package cgroup
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 // killed for its memory, and the caller must read the job. If isUseless is true, the caller
 // can stop watching the file. A job at its limit changes it a hundred times a second: after
 // maxMemoryNews changes only the normal readings read it.
-func (m *Monitor) MemoryEvents(isPresent bool) (isNear, hasKill, isUseless bool) {
+func (m *memoryMonitor) MemoryEvents(isPresent bool) (isNear, hasKill, isUseless bool) {
 	m.news++
 	if m.news > maxMemoryNews {
 		return false, false, true
@@ -29,11 +29,11 @@ func (m *Monitor) MemoryEvents(isPresent bool) (isNear, hasKill, isUseless bool)
 }
 
 // Kills returns how many kills were logged.
-func (m *Monitor) Kills() uint64 { return m.kills }
+func (m *memoryMonitor) Kills() uint64 { return m.kills }
 
 // LogKills returns an event for the processes that were killed for their memory since the
 // last call; ok is false if there are none. where returns their steps and tasks.
-func (m *Monitor) LogKills(r *rt.JobReading, where func() []string) (e rt.Event, ok bool) {
+func (m *memoryMonitor) LogKills(r *rt.JobReading, where func() []string) (e rt.Event, ok bool) {
 	n := r.EventsOOMKill.Or(0)
 	if n <= m.kills {
 		return rt.Event{}, false
@@ -57,7 +57,7 @@ func (m *Monitor) LogKills(r *rt.JobReading, where func() []string) (e rt.Event,
 // IsKillCheckDue reports whether the caller must read the count of kills now, because the kernel
 // signalled an OOM. An event that wakes the watcher for another reason uses up none of these
 // readings. isThere is false once no directory of the job is left.
-func (m *Monitor) IsKillCheckDue(isThere bool) bool {
+func (m *memoryMonitor) IsKillCheckDue(isThere bool) bool {
 	now := time.Now()
 	if m.since.IsZero() || now.Before(m.next) {
 		return false
@@ -71,7 +71,7 @@ func (m *Monitor) IsKillCheckDue(isThere bool) bool {
 }
 
 // CheckKills reports whether the count of kills has grown: the caller must then read the job.
-func (m *Monitor) CheckKills(kills uint64) bool {
+func (m *memoryMonitor) CheckKills(kills uint64) bool {
 	if kills <= m.earlier+m.kills {
 		return false
 	}
@@ -81,7 +81,7 @@ func (m *Monitor) CheckKills(kills uint64) bool {
 
 // ReportKill reports whether the caller must report a kill. A report that the job is near its limit
 // does not delay it.
-func (m *Monitor) ReportKill() bool {
+func (m *memoryMonitor) ReportKill() bool {
 	now := time.Now()
 	if m.isKillsOnly || !m.killReports.allows(now) {
 		return false
