@@ -125,12 +125,12 @@ func TestDashboardOfJobs(t *testing.T) {
 // fillDashboard makes a registry with a finished job, a running one and a node.
 func fillDashboard(t *testing.T, url string) {
 	t.Helper()
-	r, err := registry.Open(t.Context(), url, registry.Options{})
+	r, err := registry.Open(t.Context(), url, registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.PutNode(t.Context(), "owner", rtsite.NodeState{Cluster: "c", Node: "n1", Time: time.Now(), UndeliveredRuns: rt.Some[int64](2)}, time.Now()); err != nil {
+	if err := r.Nodes.Put(t.Context(), "owner", rtsite.NodeState{Cluster: "c", Node: "n1", Time: time.Now(), UndeliveredRuns: rt.Some[int64](2)}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	for n, state := range []rt.State{rt.StateEnded, rt.StateRunning} {
@@ -139,17 +139,17 @@ func fillDashboard(t *testing.T, url string) {
 			Identity:   rt.Identity{Cluster: "c", JobID: rt.Some(uint64(n + 1)), Node: "n1", Start: time.Now().Add(-2 * time.Hour)},
 			Allocation: rt.Allocation{User: "o'brien", Account: "physics", Partition: "batch"}, Ending: rt.Ending{State: state},
 		}
-		err := r.CreateRun(t.Context(), rtsite.Run{ID: id, Owner: "owner", Created: time.Now(), Metadata: []byte(`{}`)})
+		err := r.Runs.Create(t.Context(), rtsite.Run{ID: id, Owner: "owner", Created: time.Now(), Metadata: []byte(`{}`)})
 		if err == nil && state == rt.StateEnded {
 			record.Outcome, record.End = rt.OutcomeFinished, time.Now().Add(-time.Hour)
 		}
 		if err == nil {
-			_, err = r.PutObject(t.Context(), rtsite.Object{RunID: id, Name: rtsite.RecordName, Class: rtsite.ClassRecord, Bytes: 1, SHA256: id}, []byte("x"), record)
+			_, err = r.Runs.PutObject(t.Context(), rtsite.Object{RunID: id, Name: rtsite.RecordName, Class: rtsite.ClassRecord, Bytes: 1, SHA256: id}, []byte("x"), record)
 		}
 		if err == nil && state == rt.StateEnded {
 			summary := `{"elapsed_secs":3600,"cpu":{"used_secs":900,"allocated_secs":7200,"cores_of":"allocation"},` +
 				`"memory":{"peak_bytes":1073741824,"limit_bytes":4294967296,"limit_of":"cgroup"},"gpus":[{"in_job":true,"busy_pct":50}]}`
-			_, err = r.FinishRun(t.Context(), id, rtsite.Finish{RunStatus: "finished", DataSource: "inline", Summary: []byte(summary)}, nil, nil)
+			_, err = r.Runs.Finish(t.Context(), id, rtsite.Finish{RunStatus: "finished", DataSource: "inline", Summary: []byte(summary)}, nil, nil)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -75,9 +75,9 @@ func siteMetrics(t *testing.T) string {
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	m.Counting(http.NotFoundHandler(), func(*http.Request) string { return "other" }).ServeHTTP(httptest.NewRecorder(), r)
 	_, _ = m.CountingStore(nowhere{}).Get(t.Context(), "a")
-	empty, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Options{})
+	empty, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Config{})
 	if err == nil {
-		err = empty.LakeDone(t.Context(), time.Unix(1, 0))
+		err = empty.Lake.Done(t.Context(), time.Unix(1, 0))
 	}
 	if err != nil {
 		t.Fatal(err)

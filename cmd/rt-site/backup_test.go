@@ -79,7 +79,7 @@ func (l *loaded) put(ctx context.Context, id, name string, class site.Class, con
 	if err := l.objects.Put(ctx, o.Stored, o.Bytes, bytes.NewReader(content)); err != nil {
 		return err
 	}
-	replaced, err := l.st.registry.PutObject(ctx, o, nil, record)
+	replaced, err := l.st.registry.Runs.PutObject(ctx, o, nil, record)
 	if err == nil && replaced != "" {
 		err = l.objects.Delete(ctx, replaced)
 	}
@@ -89,12 +89,12 @@ func (l *loaded) put(ctx context.Context, id, name string, class site.Class, con
 // step delivers a run, and replaces the records of the runs before it.
 func (l *loaded) step(ctx context.Context) error {
 	id := l.id()
-	err := l.st.registry.CreateRun(ctx, site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: []byte("{}")})
+	err := l.st.registry.Runs.Create(ctx, site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: []byte("{}")})
 	if err == nil {
 		err = l.put(ctx, id, site.RecordName, site.ClassRecord, l.record, &l.run)
 	}
 	if err == nil {
-		_, err = l.st.registry.FinishRun(ctx, id, site.Finish{RunStatus: "finished", DataSource: "s3"}, nil, nil)
+		_, err = l.st.registry.Runs.Finish(ctx, id, site.Finish{RunStatus: "finished", DataSource: "s3"}, nil, nil)
 	}
 	now := l.next
 	defer func() { l.next = now + 1 }()
@@ -118,7 +118,7 @@ func newLoaded(t *testing.T, conf config.Serve) *loaded {
 		}
 	})
 	started(t, st)
-	l := &loaded{st: st, objects: heldObjects{st.objects, st.registry}}
+	l := &loaded{st: st, objects: heldObjects{st.objects, st.registry.Settings}}
 	l.run, _, l.record = recordOf(t, "alice")
 	for range 10 {
 		l.must(t)
@@ -181,7 +181,7 @@ func confOf(t *testing.T, s config.Serve) string {
 // runs returns the ids of all runs of a site.
 func runs(t *testing.T, st *stores) []string {
 	t.Helper()
-	ids, err := st.registry.RunIDs(t.Context(), "", 1_000_000)
+	ids, err := st.registry.Runs.IDs(t.Context(), "", 1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func restored(t *testing.T, conf config.Serve, first []string) {
 		t.Errorf("the backup has %d runs, and %d were there before", len(got), len(first))
 	}
 	for _, id := range got {
-		objects, err := st.registry.Objects(t.Context(), id)
+		objects, err := st.registry.Objects.OfRun(t.Context(), id)
 		if err != nil || len(objects) > 1 {
 			t.Errorf("run %s has %d objects, %v", id, len(objects), err)
 		}

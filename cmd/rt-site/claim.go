@@ -21,13 +21,13 @@ func claim(ctx context.Context, o *options, stdout io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 	until := time.Now().Add(maxHold)
-	if err := st.registry.Hold(ctx, until); err != nil {
+	if err := st.registry.Settings.Hold(ctx, until); err != nil {
 		return err
 	}
 	if err := api.Claim(ctx, st.registry, st.objects); err != nil {
 		return notOwner(err)
 	}
-	if err := st.registry.Audit(ctx, operator(), "has claimed the object store"); err != nil {
+	if err := st.registry.Settings.Audit(ctx, operator(), "has claimed the object store"); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "the object store is that of this database; objects that it does not name stay until %s (rt-site hold)\n", until.Format(time.RFC3339))

@@ -73,18 +73,18 @@ func (c *copyOfRun) register(ctx context.Context, r *registry.Registry, path, id
 	}
 	sum := sha256.Sum256(record.Bytes())
 	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(record.Len()), SHA256: hex.EncodeToString(sum[:])}
-	err = r.CreateRun(ctx, site.Run{ID: id, Owner: c.owner, Created: run.Start, Metadata: []byte(`{}`)})
+	err = r.Runs.Create(ctx, site.Run{ID: id, Owner: c.owner, Created: run.Start, Metadata: []byte(`{}`)})
 	if err == nil {
-		_, err = r.PutObject(ctx, o, record.Bytes(), &run)
+		_, err = r.Runs.PutObject(ctx, o, record.Bytes(), &run)
 	}
 	if err == nil && c.state == rt.StateEnded {
-		_, err = r.FinishRun(ctx, id, site.Finish{RunStatus: "failed", DataSource: "inline", Summary: summary}, nil, nil)
+		_, err = r.Runs.Finish(ctx, id, site.Finish{RunStatus: "failed", DataSource: "inline", Summary: summary}, nil, nil)
 	}
 	if err != nil || !c.noRecord {
 		return err
 	}
-	old, err := r.Run(ctx, id)
-	return errors.Join(err, r.Rewrite(ctx, site.Rewrite{Old: old, OldRecord: o, Metadata: old.Metadata, Finish: old.Finish, Run: &run}))
+	old, err := r.Runs.Get(ctx, id)
+	return errors.Join(err, r.Removals.Rewrite(ctx, site.Rewrite{Old: old, OldRecord: o, Metadata: old.Metadata, Finish: old.Finish, Run: &run}))
 }
 
 // copyCases are the pairs of copies that list, page, report and lake must rank alike. want is the
@@ -113,7 +113,7 @@ var copyCases = []struct {
 func TestAllShowTheSameCopy(t *testing.T) {
 	configFile, lakeDir := lakeSite(t)
 	siteDir, spoolDir := filepath.Join(filepath.Dir(configFile), "site"), t.TempDir()
-	r, err := registry.Open(t.Context(), filepath.Join(siteDir, "registry.db"), registry.Options{})
+	r, err := registry.Open(t.Context(), filepath.Join(siteDir, "registry.db"), registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,9 +63,9 @@ func examineStores(ctx context.Context, s config.Serve) []doctor.Check {
 	if err != nil {
 		return []doctor.Check{{Name: databaseCheck, Status: doctor.Failure, Finding: err.Error(), Meaning: meaning, Fix: "serve.dir in rt.toml, then systemctl start rt-site, which creates the database"}}
 	}
-	r, err := openRegistry(ctx, s, registry.Options{Existing: true})
+	r, err := openRegistry(ctx, s, registry.Config{Existing: true})
 	if err == nil {
-		_, _, err = r.Usage(ctx, "")
+		_, _, err = r.Runs.Usage(ctx, "")
 	}
 	if err != nil {
 		return []doctor.Check{{Name: databaseCheck, Status: doctor.Failure, Finding: err.Error(), Meaning: meaning, Fix: "serve.database in rt.toml and PGPASSWORD in the environment of the service; systemctl status postgresql"}}

@@ -81,7 +81,7 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 		return errors.Join(err, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
 	}
 	who := operator()
-	if err := st.registry.Audit(ctx, who, fmt.Sprintf("begins to %s %s", what, o.user)); err != nil {
+	if err := st.registry.Settings.Audit(ctx, who, fmt.Sprintf("begins to %s %s", what, o.user)); err != nil {
 		return err
 	}
 	done, failed := f.Forget(ctx)
@@ -95,7 +95,7 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		end = fmt.Sprintf("failed to %s %s after %d runs, %d objects", what, o.user, done.Runs, done.Objects)
 	}
-	return errors.Join(err, st.registry.Audit(context.WithoutCancel(ctx), who, end))
+	return errors.Join(err, st.registry.Settings.Audit(context.WithoutCancel(ctx), who, end))
 }
 
 // forgetInLake does in the lake what was done at the site: runs leave it or get the new names. Then it removes what

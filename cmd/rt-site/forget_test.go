@@ -76,12 +76,12 @@ func recordOf(t *testing.T, user string, lines ...rt.Record) (run rt.Run, regist
 func putRun(t *testing.T, st *stores, id, user string, lines ...rt.Record) {
 	t.Helper()
 	run, registration, record := recordOf(t, user, lines...)
-	if err := st.registry.CreateRun(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: registration}); err != nil {
+	if err := st.registry.Runs.Create(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: registration}); err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(record)
 	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(len(record)), SHA256: hex.EncodeToString(sum[:]), Created: time.Now()}
-	if _, err := st.registry.PutObject(t.Context(), o, record, &run); err != nil {
+	if _, err := st.registry.Runs.PutObject(t.Context(), o, record, &run); err != nil {
 		t.Fatal(err)
 	}
 	summary, err := json.Marshal(map[string]any{"run": map[string]any{"user": user, "meta": map[string]string{"job_name": "deep_fold"}}})
@@ -89,7 +89,7 @@ func putRun(t *testing.T, st *stores, id, user string, lines ...rt.Record) {
 		t.Fatal(err)
 	}
 	f := site.Finish{RunStatus: "finished", DataSource: "s3", RecordSum: o.SHA256, Summary: summary}
-	if _, err := st.registry.FinishRun(t.Context(), id, f, nil, nil); err != nil {
+	if _, err := st.registry.Runs.Finish(t.Context(), id, f, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -115,7 +115,7 @@ func textOf(t *testing.T, dir string, st *stores, ids ...string) string {
 	}
 	defer z.Close()
 	for _, id := range ids {
-		body, err := st.registry.Body(t.Context(), id, site.RecordName)
+		body, err := st.registry.Objects.Body(t.Context(), id, site.RecordName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestForget(t *testing.T) {
 			if (n > 3) != (how == "pseudonym") || len(slices.Compact(names)) > 1 {
 				t.Errorf("the pseudonyms are %q", names)
 			}
-			lines, err := st.registry.Audits(t.Context())
+			lines, err := st.registry.Settings.Audits(t.Context())
 			audit := strings.Join(lines, "\n")
 			if err != nil || len(lines) != 2 || strings.Count(audit, " root-of-site as ") != 2 || !strings.HasSuffix(audit, " alice: 1 runs, 1 objects") {
 				t.Errorf("%q %v", lines, err)

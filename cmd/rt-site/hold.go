@@ -28,7 +28,7 @@ func hold(ctx context.Context, o *options, stdout io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 	until := time.Now().Add(o.hold)
-	if err := st.registry.Hold(ctx, until); err != nil {
+	if err := st.registry.Settings.Hold(ctx, until); err != nil {
 		return err
 	}
 	if o.hold == 0 {
@@ -43,13 +43,13 @@ func hold(ctx context.Context, o *options, stdout io.Writer) (err error) {
 // run names.
 type heldObjects struct {
 	site.ObjectStore
-	registry *registry.Registry
+	settings *registry.Settings
 }
 
 // Delete implements site.ObjectStore. The row that named the object is gone. A copy of the database
 // that still has the row was made before the hold or during it.
 func (h heldObjects) Delete(ctx context.Context, name string) error {
-	until, err := h.registry.Held(ctx)
+	until, err := h.settings.Held(ctx)
 	isHeld := err == nil && time.Now().Before(until)
 	if err != nil || isHeld {
 		return err

@@ -45,14 +45,14 @@ func writeLake(ctx context.Context, o *options, stdout, stderr io.Writer) (err e
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	if o.rebuild {
-		if err := st.registry.Rebuild(ctx); err != nil {
+		if err := st.registry.Lake.Rebuild(ctx); err != nil {
 			return err
 		}
 	}
 	begin := time.Now()
 	done, err := l.Write(ctx)
 	if err == nil {
-		err = st.registry.LakeDone(ctx, begin)
+		err = st.registry.Lake.Done(ctx, begin)
 	}
 	return errors.Join(err, printTotals(stdout, done, o.json))
 }
@@ -144,7 +144,7 @@ func openLake(ctx context.Context, cfg config.Config, st *stores, stderr io.Writ
 			err = errors.Join(err, closeStore())
 		}
 	}()
-	check, unlock, err := st.registry.LockLake(ctx)
+	check, unlock, err := st.registry.Lake.Lock(ctx)
 	if errors.Is(err, registry.ErrLocked) {
 		return nil, nil, fmt.Errorf("%w: start this again when rt-site lake is done", err)
 	}
@@ -152,7 +152,7 @@ func openLake(ctx context.Context, cfg config.Config, st *stores, stderr io.Writ
 		return nil, nil, err
 	}
 	o := lakeOptions(cfg, st, stderr)
-	o.Store, o.Registry, o.Check, o.Retain = store, st.registry, check, cfg.Serve.RetainLake.Duration
+	o.Store, o.Registry, o.Check, o.Retain = store, st.registry.Lake, check, cfg.Serve.RetainLake.Duration
 	l, err = lake.New(o)
 	if err != nil {
 		return nil, nil, errors.Join(err, unlock())
@@ -264,11 +264,11 @@ func damaged(err error) error {
 // object that it names is not there.
 func (d *decoder) open(ctx context.Context, id string) (io.ReadCloser, error) {
 	for absent := ""; ; {
-		o, err := d.st.registry.RecordOf(ctx, id)
+		o, err := d.st.registry.Objects.RecordOf(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		body, err := d.st.registry.OpenObject(ctx, d.st.objects, o)
+		body, err := d.st.registry.Objects.Open(ctx, d.st.objects, o)
 		isAbsent := errors.Is(err, site.ErrNotFound) && o.Stored != ""
 		if isAbsent && o.Stored == absent {
 			return nil, fmt.Errorf("%w: %v; the next pass tries it again; if this repeats, rt-site verify says what to do", lake.ErrAbsent, err)
@@ -324,13 +324,13 @@ func export(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 func runsOf(ctx context.Context, r *registry.Registry, f site.Filter) (list []site.Changed, err error) {
 	const limit = 1000
 	for after, isEnd := "", false; !isEnd; {
-		jobs, next, err := r.Jobs(ctx, f, after, limit)
+		jobs, next, err := r.Jobs.List(ctx, f, after, limit)
 		if err != nil {
 			return nil, err
 		}
 		for _, job := range jobs {
 			for from, isLast := "", false; !isLast; {
-				runs, more, err := r.JobRuns(ctx, job, nil, from, limit)
+				runs, more, err := r.Visible.OfJob(ctx, job, nil, from, limit)
 				if err != nil {
 					return nil, err
 				}

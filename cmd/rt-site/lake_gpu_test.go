@@ -74,7 +74,7 @@ func gpuOf(uuid string, inJob bool, busy rt.Opt[float64]) rt.GPUReading {
 func TestGPUsInAllOutputs(t *testing.T) {
 	configFile, lakeDir := lakeSite(t)
 	spoolDir := t.TempDir()
-	r, err := registry.Open(t.Context(), filepath.Join(filepath.Dir(configFile), "site", "registry.db"), registry.Options{})
+	r, err := registry.Open(t.Context(), filepath.Join(filepath.Dir(configFile), "site", "registry.db"), registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestGPUsInAllOutputs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	jobs, _, err := r.Jobs(t.Context(), site.Filter{}, "", 100)
+	jobs, _, err := r.Jobs.List(t.Context(), site.Filter{}, "", 100)
 	if err := errors.Join(err, r.Close()); err != nil || len(jobs) != len(gpuCases) {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}

@@ -121,7 +121,7 @@ func TestLake(t *testing.T) {
 		t.Errorf("after a rebuild: %+v", again)
 	}
 	st := lakeStores(t, file)
-	state, err := st.registry.LakeState(t.Context())
+	state, err := st.registry.Lake.State(t.Context())
 	isWritten := err == nil && state.LastSuccess.Valid() && state.Unwritten == 0
 	if !isWritten || st.close() != nil {
 		t.Errorf("the state of the lake is %+v, %v", state, err)
@@ -228,9 +228,9 @@ func TestLakeWithUnreadableRuns(t *testing.T) {
 	sum := fmt.Sprintf("%x", sha256.Sum256(record))
 	id := idOfRun(9)
 	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(len(record)), SHA256: sum, Stored: id + "/" + sum, Created: time.Now()}
-	err := st.registry.CreateRun(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now()})
+	err := st.registry.Runs.Create(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now()})
 	if err == nil {
-		_, err = st.registry.PutObject(t.Context(), o, nil, &run)
+		_, err = st.registry.Runs.PutObject(t.Context(), o, nil, &run)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -309,13 +309,13 @@ func TestAuditOfForgetInLake(t *testing.T) {
 	st := lakeStores(t, file)
 	defer st.close()
 	last := func() string {
-		lines, err := st.registry.Audits(t.Context())
+		lines, err := st.registry.Settings.Audits(t.Context())
 		if err != nil || len(lines) == 0 {
 			t.Fatalf("%q, %v", lines, err)
 		}
 		return lines[len(lines)-1]
 	}
-	_, release, err := st.registry.LockLake(t.Context())
+	_, release, err := st.registry.Lake.Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestLakeHasOneWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.close()
-	_, release, err := st.registry.LockLake(t.Context())
+	_, release, err := st.registry.Lake.Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +415,7 @@ func TestForgetWhatTheSiteHasNoMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, n, err := st.registry.ExpireRuns(t.Context(), time.Now().Add(time.Hour), 10); err != nil || n != 1 {
+	if _, n, err := st.registry.Removals.ExpireRuns(t.Context(), time.Now().Add(time.Hour), 10); err != nil || n != 1 {
 		t.Fatalf("%d runs expired: %v", n, err)
 	}
 	if err := st.close(); err != nil {

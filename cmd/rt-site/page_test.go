@@ -84,15 +84,15 @@ func storeRun(ctx context.Context, dir string, r *registry.Registry, n int, run 
 		return err
 	}
 	id := fmt.Sprintf("20260301t120000-%026d", n)
-	if err := r.CreateRun(ctx, site.Run{ID: id, Owner: "owner", Created: run.Start, Metadata: []byte(`{}`)}); err != nil {
+	if err := r.Runs.Create(ctx, site.Run{ID: id, Owner: "owner", Created: run.Start, Metadata: []byte(`{}`)}); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(record.Bytes())
 	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(record.Len()), SHA256: hex.EncodeToString(sum[:])}
-	if _, err := r.PutObject(ctx, o, record.Bytes(), &run); err != nil {
+	if _, err := r.Runs.PutObject(ctx, o, record.Bytes(), &run); err != nil {
 		return err
 	}
-	_, err = r.FinishRun(ctx, id, site.Finish{RunStatus: "finished", DataSource: "inline", Summary: summary}, nil, nil)
+	_, err = r.Runs.Finish(ctx, id, site.Finish{RunStatus: "finished", DataSource: "inline", Summary: summary}, nil, nil)
 	return err
 }
 
@@ -101,7 +101,7 @@ func storeRun(ctx context.Context, dir string, r *registry.Registry, n int, run 
 func newPageSite(t *testing.T) string {
 	t.Helper()
 	dir, spools := t.TempDir(), t.TempDir()
-	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Options{})
+	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func newPageSite(t *testing.T) string {
 			run.User, run.Account, run.Partition, run.Node, run.Comment, run.Cluster, run.QOS = text, text, text, text, text, text, text
 			run.Meta.JobName, run.Meta.Tags, run.Command, run.NodeList = text, map[string]string{text: text}, []string{text, text}, text
 		}))
-		err = errors.Join(err, r.PutNode(t.Context(), "owner", site.NodeState{Cluster: text, Node: text, Version: text, Time: time.Now(), FailedDrains: rt.Some[int64](3)}, time.Now()))
+		err = errors.Join(err, r.Nodes.Put(t.Context(), "owner", site.NodeState{Cluster: text, Node: text, Version: text, Time: time.Now(), FailedDrains: rt.Some[int64](3)}, time.Now()))
 	}
 	if err := errors.Join(err, r.Close()); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestPageOfALargeArray(t *testing.T) {
 	}
 	const tasks = 66
 	dir, spools := t.TempDir(), t.TempDir()
-	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Options{})
+	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Config{})
 	for n := range tasks {
 		if err == nil {
 			job, readings := runtest.Job()

@@ -52,7 +52,7 @@ func (r *restorable) serve(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	s, err := api.New(t.Context(), api.Config{
-		Registry: st.registry, Objects: heldObjects{st.objects, st.registry}, Temp: st.temp, Tokens: []api.Token{{Hash: api.HashToken(testToken)}}, RunOf: runOf,
+		Registry: st.registry, Objects: heldObjects{st.objects, st.registry.Settings}, Temp: st.temp, Tokens: []api.Token{{Hash: api.HashToken(testToken)}}, RunOf: runOf,
 	})
 	if err != nil {
 		t.Fatal(err)

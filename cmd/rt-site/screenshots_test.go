@@ -19,7 +19,7 @@ import (
 func screenshots(t *testing.T, c *chromium.Browser) {
 	t.Helper()
 	dir, spools := t.TempDir(), t.TempDir()
-	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Options{})
+	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func screenshots(t *testing.T, c *chromium.Browser) {
 		case 7:
 			n.SpoolBytes = one(990 << 20)
 		}
-		err = errors.Join(err, r.PutNode(t.Context(), "owner", n, now.Add(-4*time.Minute)))
+		err = errors.Join(err, r.Nodes.Put(t.Context(), "owner", n, now.Add(-4*time.Minute)))
 	}
 	if err := errors.Join(err, r.Close()); err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	})
 	files.server, err = api.New(ctx, api.Config{
 		Pages:    page.New(page.Config{Registry: st.registry, Reports: reports, Fault: func(err error) { logger.Print(err) }}),
-		Registry: st.registry, Objects: heldObjects{counts.CountingStore(st.objects), st.registry}, Temp: st.temp,
+		Registry: st.registry, Objects: heldObjects{counts.CountingStore(st.objects), st.registry.Settings}, Temp: st.temp,
 		Metrics: counts.Answering(st.registry, s.Lake != ""), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, CredentialLife: s.CredentialLife.Duration,

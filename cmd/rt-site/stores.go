@@ -43,7 +43,7 @@ func (st *stores) close() error {
 // openStores opens the registry and the object store. With PostgreSQL and S3 the directory is not used. failed
 // receives the kinds of the errors of the database.
 func openStores(ctx context.Context, s config.Serve, failed func(kind string)) (*stores, error) {
-	o := registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes, Failed: failed}
+	o := registry.Config{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes, Failed: failed}
 	if s.PrivacyKeyFile != "" {
 		key, err := drain.ReadKey(s.PrivacyKeyFile)
 		if err != nil {
@@ -54,7 +54,7 @@ func openStores(ctx context.Context, s config.Serve, failed func(kind string)) (
 	return openWith(ctx, s, o)
 }
 
-func openWith(ctx context.Context, s config.Serve, o registry.Options) (st *stores, err error) {
+func openWith(ctx context.Context, s config.Serve, o registry.Config) (st *stores, err error) {
 	st = &stores{}
 	defer func() {
 		if err != nil {
@@ -77,7 +77,7 @@ func openWith(ctx context.Context, s config.Serve, o registry.Options) (st *stor
 	return st, err
 }
 
-func openRegistry(ctx context.Context, s config.Serve, o registry.Options) (*registry.Registry, error) {
+func openRegistry(ctx context.Context, s config.Serve, o registry.Config) (*registry.Registry, error) {
 	r, err := registry.Open(ctx, cmp.Or(s.Database, filepath.Join(s.Dir, "registry.db")), o)
 	if errors.Is(err, registry.ErrDSN) {
 		err = misconfigured(fmt.Errorf("serve.database: %w", err))
@@ -131,7 +131,7 @@ func (o *options) openChecked(ctx context.Context, check func(context.Context, *
 	if err := checkDir(s); err != nil {
 		return nil, err
 	}
-	st, err := openWith(ctx, s, registry.Options{Existing: true}) // no quotas: pseudonyms can be longer than names
+	st, err := openWith(ctx, s, registry.Config{Existing: true}) // no quotas: pseudonyms can be longer than names
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
 	readers.SetTokens(tokens)
 	ts.Check(os.WriteFile(ts.MkAbs("site-key"), []byte(siteKey), 0o600))
 	h, closeAll, err := testsite.OpenWith(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: archive.Check, Readers: readers},
-		registry.Options{Pseudonym: func(user string) string { return drain.UserPseudonym([]byte(siteKey), user) }})
+		registry.Config{Pseudonym: func(user string) string { return drain.UserPseudonym([]byte(siteKey), user) }})
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(closeAll()) })
 	server := httptest.NewServer(h)

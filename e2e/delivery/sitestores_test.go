@@ -101,7 +101,7 @@ func openStores(t *testing.T, s *site, c *central) *stores {
 	if c != nil {
 		dsn = c.database.URL("postgres")
 	}
-	r, err := registry.Open(t.Context(), dsn, registry.Options{})
+	r, err := registry.Open(t.Context(), dsn, registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

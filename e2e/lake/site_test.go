@@ -57,7 +57,7 @@ func newTestSiteIn(t *testing.T, database string, store site.ObjectStore, lake, 
 		}
 	}
 	var err error
-	s.registry, err = registry.Open(t.Context(), cmp.Or(database, filepath.Join(s.dir, "registry.db")), registry.Options{})
+	s.registry, err = registry.Open(t.Context(), cmp.Or(database, filepath.Join(s.dir, "registry.db")), registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

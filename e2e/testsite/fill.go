@@ -29,20 +29,20 @@ const (
 // with inline data. The third one has job 3 in account chemistry, which is running. The last run has no record and
 // nothing is known about it. Node n1 has reported its state.
 func Fill(ctx context.Context, dir string, users [3]string) (ids []string, err error) {
-	r, err := registry.Open(ctx, dir+"/registry.db", registry.Options{})
+	r, err := registry.Open(ctx, dir+"/registry.db", registry.Config{})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	start := time.Date(2026, 3, 1, 12, 0, 0, 250_000_000, time.UTC)
 	node := site.NodeState{Cluster: "alps", Node: "n1", Time: start, Version: "0.1.0", UndeliveredRuns: rt.Some[int64](0), LastSuccess: rt.Some(start)}
-	if err := r.PutNode(ctx, "owner", node, time.Now()); err != nil {
+	if err := r.Nodes.Put(ctx, "owner", node, time.Now()); err != nil {
 		return nil, err
 	}
 	for n := range 5 {
 		run := site.Run{ID: fmt.Sprintf("20260301t12000%d-%s", n, strings.Repeat(string(rune('a'+n)), 26)), Owner: "owner", Created: start, Metadata: []byte(`{"job_name":"train"}`)}
 		ids = append(ids, run.ID)
-		if err := r.CreateRun(ctx, run); err != nil {
+		if err := r.Runs.Create(ctx, run); err != nil {
 			return nil, err
 		}
 		if n == 4 {
@@ -79,7 +79,7 @@ func fillRun(ctx context.Context, r *registry.Registry, id string, record rt.Run
 		if class == site.ClassInline {
 			return o, nil
 		}
-		_, err := r.PutObject(ctx, o, body, record)
+		_, err := r.Runs.PutObject(ctx, o, body, record)
 		return o, err
 	}
 	if _, err := put(site.RecordName, site.ClassRecord, fmt.Append(nil, Record, n), 0, &record); err != nil {
@@ -94,7 +94,7 @@ func fillRun(ctx context.Context, r *registry.Registry, id string, record rt.Run
 	if record.ArrayJobID.Valid() {
 		inline, err := put(site.InlineName, site.ClassInline, packed.Bytes(), 2, nil)
 		if err == nil {
-			_, err = r.FinishRun(ctx, id, site.Finish{RunStatus: "failed", DataSource: "inline", CSVSHA256: "x"}, &inline, packed.Bytes())
+			_, err = r.Runs.Finish(ctx, id, site.Finish{RunStatus: "failed", DataSource: "inline", CSVSHA256: "x"}, &inline, packed.Bytes())
 		}
 		return err
 	}
@@ -102,7 +102,7 @@ func fillRun(ctx context.Context, r *registry.Registry, id string, record rt.Run
 		return err
 	}
 	status := int64(0)
-	_, err = r.FinishRun(ctx, id, site.Finish{
+	_, err = r.Runs.Finish(ctx, id, site.Finish{
 		RunStatus: "finished", ExitCode: &status, DataSource: "s3", Keys: []string{"000001.csv.gz"}, Summary: json.RawMessage(Summary),
 	}, nil, nil)
 	return err

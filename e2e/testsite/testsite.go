@@ -23,11 +23,11 @@ type Config = api.Config
 // is in a directory, and its large objects are in memory. site/objects would link a client of S3, and its
 // initialization needs descriptors that some tests of programs lack.
 func Open(ctx context.Context, dir, token string, c Config) (s *api.Server, closeAll func() error, err error) {
-	return OpenWith(ctx, dir, token, c, registry.Options{})
+	return OpenWith(ctx, dir, token, c, registry.Config{})
 }
 
 // OpenWith is Open with options of the database.
-func OpenWith(ctx context.Context, dir, token string, c Config, o registry.Options) (s *api.Server, closeAll func() error, err error) {
+func OpenWith(ctx context.Context, dir, token string, c Config, o registry.Config) (s *api.Server, closeAll func() error, err error) {
 	r, err := registry.Open(ctx, filepath.Join(dir, "registry.db"), o)
 	if err != nil {
 		return nil, nil, err

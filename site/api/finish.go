@@ -42,7 +42,7 @@ func (s *Server) finish(w http.ResponseWriter, t turn, run site.Run, body []byte
 	}
 	var done site.Finished
 	if f.DataSource == sourceS3 {
-		done, err = s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil)
+		done, err = s.conf.Registry.Runs.Finish(t.ctx, run.ID, f, nil, nil)
 	} else {
 		done, err = s.finishInline(t, run, f, in.DataCSV)
 	}
@@ -190,7 +190,7 @@ func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) 
 		return done, err
 	}
 	if old := run.Finish; old != nil && old.CSVSHA256 == f.CSVSHA256 {
-		return s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil) // the data are there
+		return s.conf.Registry.Runs.Finish(t.ctx, run.ID, f, nil, nil) // the data are there
 	}
 	ctx, cancel := detached(t.ctx)
 	defer cancel()
@@ -202,7 +202,7 @@ func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) 
 		}
 		packed = nil
 	}
-	done, err = s.conf.Registry.FinishRun(ctx, run.ID, f, &o, packed)
+	done, err = s.conf.Registry.Runs.Finish(ctx, run.ID, f, &o, packed)
 	if err == nil {
 		s.discard(ctx, done.Unused)
 	} else if isRefused(err) {

@@ -374,7 +374,7 @@ func TestAnswersWithoutRoom(t *testing.T) {
 
 // A registry without room in its quota registers no run.
 func TestAnswersOverTheQuota(t *testing.T) {
-	r, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Options{Quota: 1})
+	r, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Config{Quota: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

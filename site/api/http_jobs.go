@@ -164,7 +164,7 @@ func (s *Server) writeList(w http.ResponseWriter, r *http.Request, q reading, na
 		return err
 	}
 	list.filter.Access = q.access
-	jobs, next, err := s.conf.Registry.Jobs(q.ctx, list.filter, list.cursor, list.limit)
+	jobs, next, err := s.conf.Registry.Jobs.List(q.ctx, list.filter, list.cursor, list.limit)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (l *listWriter) item(v any, without int) (err error) {
 // without runs.
 func (l *listWriter) each(job site.JobRow, f func(runs []site.Run, isLast bool) error) error {
 	for after, isLast := "", false; !isLast; {
-		runs, next, err := l.server.conf.Registry.JobRuns(l.ctx, job, l.access, after, batchRuns)
+		runs, next, err := l.server.conf.Registry.Visible.OfJob(l.ctx, job, l.access, after, batchRuns)
 		after, isLast = next, next == ""
 		if err == nil {
 			err = f(runs, isLast)

@@ -49,11 +49,11 @@ type object struct {
 // view returns a run with its uploads by key. Of a finished run it has only the uploads that the finish
 // names: the others are from an abandoned attempt.
 func (s *Server) view(ctx context.Context, id string) (view, error) {
-	r, err := s.conf.Registry.Run(ctx, id)
+	r, err := s.conf.Registry.Runs.Get(ctx, id)
 	if err != nil {
 		return view{}, err
 	}
-	all, err := s.conf.Registry.Objects(ctx, id)
+	all, err := s.conf.Registry.Objects.OfRun(ctx, id)
 	if err != nil {
 		return view{}, err
 	}
@@ -152,7 +152,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, t turn) error {
 	if !startOfRun.MatchString(after) {
 		return refuse(http.StatusBadRequest, "after must be the id of a run")
 	}
-	ids, err := s.conf.Registry.OwnRunIDs(t.ctx, t.client, after, limit+1)
+	ids, err := s.conf.Registry.Runs.OwnIDs(t.ctx, t.client, after, limit+1)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (s *Server) data(w http.ResponseWriter, t turn, id string) error {
 // copyCSV writes an object's lines, the first one only with header. It decompresses in steps of
 // a turn.
 func (s *Server) copyCSV(w io.Writer, t turn, o site.Object, header bool) error {
-	f, err := s.conf.Registry.OpenObject(t.ctx, s.conf.Objects, o)
+	f, err := s.conf.Registry.Objects.Open(t.ctx, s.conf.Objects, o)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (s *Server) visible(r *http.Request, q reading, id string) (site.Run, error
 	if _, err := parseQuery(r); err != nil {
 		return site.Run{}, err
 	}
-	return s.conf.Registry.VisibleRun(q.ctx, id, q.access)
+	return s.conf.Registry.Visible.Get(q.ctx, id, q.access)
 }
 
 // readRun answers GET /v1/runs/{run_id}.
@@ -57,7 +57,7 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request, q reading, id s
 	if err != nil {
 		return err
 	}
-	objects, err := s.conf.Registry.Objects(q.ctx, id)
+	objects, err := s.conf.Registry.Objects.OfRun(q.ctx, id)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *Server) readRecord(w http.ResponseWriter, r *http.Request, q reading, i
 
 // openRecord opens the complete record of a run.
 func (s *Server) openRecord(q reading, id string) (site.Object, io.ReadCloser, error) {
-	o, err := s.conf.Registry.RecordOf(q.ctx, id)
+	o, err := s.conf.Registry.Objects.RecordOf(q.ctx, id)
 	if errors.Is(err, site.ErrNotFound) {
 		return o, nil, refuse(http.StatusNotFound, "the run has no complete record")
 	}
@@ -153,7 +153,7 @@ func (s *Server) openRecord(q reading, id string) (site.Object, io.ReadCloser, e
 		content, err := s.conf.Objects.Get(q.ctx, o.Stored)
 		return o, content, err
 	}
-	content, err := s.conf.Registry.Body(q.ctx, id, o.Name)
+	content, err := s.conf.Registry.Objects.Body(q.ctx, id, o.Name)
 	sum := sha256.Sum256(content)
 	if err == nil && hex.EncodeToString(sum[:]) != o.SHA256 {
 		err = site.ErrNotFound // it was replaced

@@ -42,7 +42,7 @@ func (s *Server) serveNodes(w http.ResponseWriter, r *http.Request, owner string
 		if err != nil {
 			return err
 		}
-		if err := s.conf.Registry.PutNode(r.Context(), owner, n, time.Now().UTC()); err != nil {
+		if err := s.conf.Registry.Nodes.Put(r.Context(), owner, n, time.Now().UTC()); err != nil {
 			return err
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -113,7 +113,7 @@ func (s *Server) readNodes(w http.ResponseWriter, r *http.Request, q reading, _ 
 	if q.access != nil {
 		return refuse(http.StatusForbidden, "only operators may read the nodes (serve.operators)")
 	}
-	nodes, next, err := s.conf.Registry.Nodes(q.ctx, site.NodeFilter{Cluster: list.filter.Cluster, Node: list.node}, list.cursor, list.limit)
+	nodes, next, err := s.conf.Registry.Nodes.List(q.ctx, site.NodeFilter{Cluster: list.filter.Cluster, Node: list.node}, list.cursor, list.limit)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // nodesOf returns the nodes that have reported.
 func nodesOf(t *testing.T, s *Server) []site.Node {
 	t.Helper()
-	nodes, _, err := s.conf.Registry.Nodes(t.Context(), site.NodeFilter{}, "", 10)
+	nodes, _, err := s.conf.Registry.Nodes.List(t.Context(), site.NodeFilter{}, "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -176,7 +176,7 @@ func (s *Server) keep(ctx context.Context, b *body, o site.Object, record *rt.Ru
 	if err != nil {
 		return err
 	}
-	replaced, err := s.conf.Registry.PutObject(ctx, o, content, record)
+	replaced, err := s.conf.Registry.Runs.PutObject(ctx, o, content, record)
 	if err == nil {
 		s.discard(ctx, replaced)
 	} else if isRefused(err) {

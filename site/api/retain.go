@@ -65,14 +65,14 @@ func (s *Server) expireAll(ctx context.Context, retain Ages, now time.Time) erro
 	registry := s.conf.Registry
 	class := func(c site.Class) expireFunc {
 		return func(ctx context.Context, before time.Time, limit int) ([]string, int, error) {
-			return registry.Expire(ctx, c, before, limit)
+			return registry.Removals.Expire(ctx, c, before, limit)
 		}
 	}
 	for _, kind := range []struct {
 		after  time.Duration
 		remove expireFunc
 	}{
-		{retain.Runs, registry.ExpireRuns}, {retain.Records, class(site.ClassRecord)},
+		{retain.Runs, registry.Removals.ExpireRuns}, {retain.Records, class(site.ClassRecord)},
 		{retain.CSV, class(site.ClassCSV)}, {retain.CSV, class(site.ClassInline)},
 	} {
 		if kind.after <= 0 {
@@ -112,7 +112,7 @@ func (s *Server) removeUnused(ctx context.Context, before time.Time) (removed in
 	if _, _, err := s.marker.check(ctx); err != nil {
 		return 0, fmt.Errorf("look for objects that no run names: %w", err)
 	}
-	for o, err := range s.conf.Registry.UnnamedObjects(ctx, s.conf.Objects, before) {
+	for o, err := range s.conf.Registry.Objects.Unnamed(ctx, s.conf.Objects, before) {
 		if err != nil {
 			return removed, err
 		}

@@ -84,7 +84,7 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		ids, err := s.conf.Registry.RunIDs(ctx, "", 1000)
+		ids, err := s.conf.Registry.Runs.IDs(ctx, "", 1000)
 		want := []string{uploaded.RunID, young.RunID}
 		slices.Sort(want)
 		if err != nil || !slices.Equal(ids, want) || m.objects() != 1 {

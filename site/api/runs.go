@@ -28,7 +28,7 @@ func (s *Server) register(w http.ResponseWriter, t turn, body []byte) error {
 	}
 	now := time.Now()
 	run := site.Run{ID: newID(now), Owner: t.client, Created: now.UTC(), Metadata: body}
-	if err := s.conf.Registry.CreateRun(t.ctx, run); err != nil {
+	if err := s.conf.Registry.Runs.Create(t.ctx, run); err != nil {
 		return err
 	}
 	answer := map[string]any{

@@ -40,7 +40,7 @@ type marker struct {
 }
 
 func newMarker(ctx context.Context, r *registry.Registry, o site.ObjectStore) (*marker, error) {
-	master, err := r.Secret(ctx, "master", masterBytes)
+	master, err := r.Settings.Secret(ctx, "master", masterBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the receiver's master key: %w", err)
 	}
@@ -88,7 +88,7 @@ func Claim(ctx context.Context, r *registry.Registry, o site.ObjectStore) error 
 	if err != nil && !errors.Is(err, errNoMarker) {
 		return err
 	}
-	claims, err := r.Claims(ctx)
+	claims, err := r.Settings.Claims(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (m *marker) renew(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return m.registry.AddClaim(ctx, "", firstClaim)
+		return m.registry.Settings.AddClaim(ctx, "", firstClaim)
 	case found == claims[0]:
 		err = m.addClaim(ctx, found)
 	default: // the newest one was not written: a crash, or another receiver is about to do so
@@ -135,7 +135,7 @@ func (m *marker) compare(ctx context.Context) (claims []string, found string, er
 	if err != nil && !isUnmarked {
 		return nil, "", err
 	}
-	claims, unread := m.registry.Claims(ctx)
+	claims, unread := m.registry.Settings.Claims(ctx)
 	isNew := len(claims) == 0 && (isUnmarked || found == firstClaim)
 	switch {
 	case unread != nil:
@@ -153,10 +153,10 @@ func (m *marker) compare(ctx context.Context) (claims []string, found string, er
 
 // addClaim adds a claim to the registry, and then to the mark.
 func (m *marker) addClaim(ctx context.Context, newest string) error {
-	if err := m.registry.AddClaim(ctx, newest, strings.ToLower(rand.Text())); err != nil {
+	if err := m.registry.Settings.AddClaim(ctx, newest, strings.ToLower(rand.Text())); err != nil {
 		return err
 	}
-	claims, err := m.registry.Claims(ctx)
+	claims, err := m.registry.Settings.Claims(ctx)
 	if err != nil {
 		return err
 	}

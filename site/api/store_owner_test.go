@@ -146,8 +146,8 @@ func TestReceiversShareTheirClaims(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	claims, err := r.Claims(t.Context())
-	before, failed := backup.Claims(t.Context())
+	claims, err := r.Settings.Claims(t.Context())
+	before, failed := backup.Settings.Claims(t.Context())
 	if err != nil || failed != nil || len(claims) < 2 || claims[1] != before[0] {
 		t.Errorf("claims without a mark: %q, before %q: %v, %v", claims, before, err, failed)
 	}

@@ -162,7 +162,7 @@ func TestAClientThatGoesAway(t *testing.T) {
 	u := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n"+incompressible()+"\n")}
 	u.tamper = func(r *http.Request) { *r = *r.WithContext(ctx) }
 	status, answer := put(t, s, u)
-	rows, err := s.conf.Registry.Objects(t.Context(), g.RunID)
+	rows, err := s.conf.Registry.Objects.OfRun(t.Context(), g.RunID)
 	if status != 200 || len(rows) != 1 || m.objects() != 1 || err != nil {
 		t.Errorf("%d %s; %d rows, %d objects, %v", status, answer, len(rows), m.objects(), err)
 	}

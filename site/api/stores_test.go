@@ -44,7 +44,7 @@ func newStores(t testing.TB) (*registry.Registry, *memory) {
 
 func openStores(t testing.TB, database string) (*registry.Registry, *memory) {
 	t.Helper()
-	r, err := registry.Open(context.Background(), database, registry.Options{})
+	r, err := registry.Open(context.Background(), database, registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (m *memory) accept(t testing.TB) {
 // runOfID returns a run of the registry.
 func runOfID(t testing.TB, s *Server, id string) site.Run {
 	t.Helper()
-	run, err := s.conf.Registry.Run(t.Context(), id)
+	run, err := s.conf.Registry.Runs.Get(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func (s *Server) readUnassigned(w http.ResponseWriter, r *http.Request, q readin
 	}
 	left := list.limit
 	read := func(before string) (runs []site.Run, next string, err error) {
-		runs, next, err = s.conf.Registry.Unassigned(q.ctx, before, min(left, batchRuns))
+		runs, next, err = s.conf.Registry.Visible.Unassigned(q.ctx, before, min(left, batchRuns))
 		left -= len(runs)
 		return runs, next, err
 	}

@@ -37,7 +37,7 @@ var (
 )
 
 // backlog collects the ages of the nodes. If the database does not answer, they have no metrics.
-type backlog struct{ registry *registry.Registry }
+type backlog struct{ nodes *registry.Nodes }
 
 // Describe implements prometheus.Collector.
 func (backlog) Describe(to chan<- *prometheus.Desc) {
@@ -54,7 +54,7 @@ func (b backlog) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	list, err := b.registry.NodeAges(ctx)
+	list, err := b.nodes.Ages(ctx)
 	if err != nil { // it is counted where it occurs
 		gauge(upDesc, 0)
 		return

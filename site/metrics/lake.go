@@ -15,7 +15,7 @@ var (
 )
 
 // lakeAge collects the state of the lake. If the database does not answer, it has no metrics.
-type lakeAge struct{ registry *registry.Registry }
+type lakeAge struct{ lake *registry.LakeRuns }
 
 // Describe implements prometheus.Collector.
 func (lakeAge) Describe(to chan<- *prometheus.Desc) {
@@ -27,7 +27,7 @@ func (lakeAge) Describe(to chan<- *prometheus.Desc) {
 func (l lakeAge) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
-	state, err := l.registry.LakeState(ctx)
+	state, err := l.lake.State(ctx)
 	if err != nil { // it is counted where it occurs
 		return
 	}

@@ -98,9 +98,9 @@ func (m *Metrics) DatabaseFailed(kind string) {
 // ages of the nodes, and of the lake if there is one. At most two requests do so at the same time.
 func (m *Metrics) Answering(r *registry.Registry, hasLake bool) http.Handler {
 	ages := prometheus.NewRegistry()
-	ages.MustRegister(backlog{r})
+	ages.MustRegister(backlog{r.Nodes})
 	if hasLake {
-		ages.MustRegister(lakeAge{r})
+		ages.MustRegister(lakeAge{r.Lake})
 	}
 	return promhttp.HandlerFor(prometheus.Gatherers{m.list, ages}, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: 2, Timeout: 20 * time.Second, ErrorHandling: promhttp.ContinueOnError,

@@ -21,7 +21,7 @@ import (
 // newRegistry returns an empty registry.
 func newRegistry(t *testing.T) *registry.Registry {
 	t.Helper()
-	r, err := registry.Open(context.Background(), filepath.Join(t.TempDir(), "registry.db"), registry.Options{})
+	r, err := registry.Open(context.Background(), filepath.Join(t.TempDir(), "registry.db"), registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestBacklog(t *testing.T) {
 		{ago(-time.Minute), rt.None[time.Time](), rt.Some[int64](5)},
 	} {
 		state := site.NodeState{Node: fmt.Sprint("n", i), LastSuccess: n.lastSuccess, UndeliveredRuns: n.undelivered}
-		if err := r.PutNode(t.Context(), "o", state, n.reported); err != nil {
+		if err := r.Nodes.Put(t.Context(), "o", state, n.reported); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -182,13 +182,13 @@ func TestBacklog(t *testing.T) {
 	run := site.Run{ID: "20260301t120000-a", Owner: "o", Created: time.Now()}
 	record := rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), Node: "n1", Start: time.Now()}}
 	object := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: "00"}
-	failed := errors.Join(r.CreateRun(t.Context(), run), r.LakeDone(t.Context(), time.UnixMilli(1_700_000_000_500)))
-	_, err := r.PutObject(t.Context(), object, []byte("r"), &record)
+	failed := errors.Join(r.Runs.Create(t.Context(), run), r.Lake.Done(t.Context(), time.UnixMilli(1_700_000_000_500)))
+	_, err := r.Runs.PutObject(t.Context(), object, []byte("r"), &record)
 	if err := errors.Join(failed, err); err != nil {
 		t.Fatal(err)
 	}
 	has(t, text(t, New(), r), "rt_site_lake_last_success_timestamp_seconds 1.7000000005e+09", "rt_site_lake_unwritten_runs 1")
-	closed, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Options{})
+	closed, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Config{})
 	if err := errors.Join(err, closed.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func (p *Pages) rowsWithID(r request, f *wanted) (rows []site.JobRow, err error)
 	filter := site.Filter{Cluster: f.cluster, JobID: rt.Some(f.id), Access: r.access}
 	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
 		var jobs []site.JobRow
-		jobs, next, err = p.conf.Registry.Jobs(r.Context(), filter, next, mostRuns)
+		jobs, next, err = p.conf.Registry.Jobs.List(r.Context(), filter, next, mostRuns)
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +159,7 @@ func isOfOneJob(job []site.JobRow, row *site.JobRow) bool {
 // addRuns adds the runs of a job.
 func (p *Pages) addRuns(r request, f *wanted, j site.JobRow) error {
 	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
-		runs, after, err := p.conf.Registry.JobRuns(r.Context(), j, r.access, next, batchRuns)
+		runs, after, err := p.conf.Registry.Visible.OfJob(r.Context(), j, r.access, next, batchRuns)
 		if err != nil {
 			return err
 		}
@@ -231,12 +231,12 @@ func (p *Pages) report(r request, f *wanted) (out site.Report, err error) {
 	}
 	last := out.Runs[0].Record.Start
 	filter := site.Filter{Cluster: f.cluster, Users: []string{first.User}, Name: first.Meta.JobName, Until: last, Access: r.access}
-	jobs, _, err := p.conf.Registry.Jobs(r.Context(), filter, "", batchRuns)
+	jobs, _, err := p.conf.Registry.Jobs.List(r.Context(), filter, "", batchRuns)
 	if err != nil {
 		return out, err
 	}
 	for _, j := range jobs {
-		runs, _, err := p.conf.Registry.JobRuns(r.Context(), j, r.access, "", batchRuns)
+		runs, _, err := p.conf.Registry.Visible.OfJob(r.Context(), j, r.access, "", batchRuns)
 		if err != nil {
 			return out, err
 		}

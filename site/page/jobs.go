@@ -191,7 +191,7 @@ func (p *Pages) search(ctx context.Context, f site.Filter, cursor string) (found
 	next = cursor
 	for begin := time.Now(); ; {
 		var jobs []site.JobRow
-		jobs, next, err = p.conf.Registry.Jobs(ctx, f, next, pageJobs-len(found))
+		jobs, next, err = p.conf.Registry.Jobs.List(ctx, f, next, pageJobs-len(found))
 		if err != nil {
 			return nil, "", err
 		}

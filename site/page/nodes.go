@@ -55,7 +55,7 @@ func (p *Pages) nodes(w http.ResponseWriter, r request) error {
 	page := nodesPage{OnlyBad: r.URL.Query().Get("show") == "problems", LinkAll: "nodes", LinkBad: "nodes?show=problems"}
 	now := time.Now()
 	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
-		nodes, after, err := p.conf.Registry.Nodes(r.Context(), site.NodeFilter{}, next, batchNodes)
+		nodes, after, err := p.conf.Registry.Nodes.List(r.Context(), site.NodeFilter{}, next, batchNodes)
 		if err != nil {
 			return err
 		}

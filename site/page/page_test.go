@@ -32,7 +32,7 @@ var start = time.Unix(0, 0)
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	f := &fake{database: filepath.Join(t.TempDir(), "registry.db")}
-	r, err := registry.Open(t.Context(), f.database, registry.Options{})
+	r, err := registry.Open(t.Context(), f.database, registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func (f *fake) add(t *testing.T, n, node int, state rt.State) {
 		record.End, record.Outcome = start.Add(90061*time.Second), rt.OutcomeTimeout
 	}
 	id := fmt.Sprintf("run%03d", n)
-	err := f.CreateRun(t.Context(), site.Run{ID: id, Created: start})
-	_, failed := f.PutObject(t.Context(), site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: id}, []byte("r"), &record)
+	err := f.Runs.Create(t.Context(), site.Run{ID: id, Created: start})
+	_, failed := f.Runs.PutObject(t.Context(), site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: id}, []byte("r"), &record)
 	if err := errors.Join(err, failed); err != nil {
 		t.Error(err)
 	}
@@ -175,7 +175,7 @@ func TestSearchIsContinued(t *testing.T) {
 		f := newFake(t)
 		f.query(t, `WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
 			INSERT INTO job (cluster, job_id, family, username, account, partition, name, state, outcome, started, updated) SELECT 'c', i, i, 'bob', '', '', 'other', 'ended', '', 1000000 * i, 0 FROM n`)
-		jobs, next, err := f.Jobs(t.Context(), site.Filter{Name: "train"}, "", 50)
+		jobs, next, err := f.Jobs.List(t.Context(), site.Filter{Name: "train"}, "", 50)
 		if err != nil || len(jobs) > 0 || next == "" {
 			t.Fatalf("the first search finds %d jobs, next %q: %v", len(jobs), next, err)
 		}
@@ -242,7 +242,7 @@ func TestNodes(t *testing.T) {
 		node("off", func(n *site.Node) { n.HooksDisabled = rt.Some(true) }),
 		node("broken", func(n *site.Node) { n.BreakerUntil = rt.Some(now.Add(time.Hour)) }),
 	} {
-		if err := f.PutNode(t.Context(), "o", n.NodeState, n.Reported); err != nil {
+		if err := f.Nodes.Put(t.Context(), "o", n.NodeState, n.Reported); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -98,16 +98,16 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	if by == site.ByAccount {
 		what = "Accounts"
 	}
-	totals, err := p.conf.Registry.Totals(r.Context(), f, by)
+	totals, err := p.conf.Registry.Jobs.Totals(r.Context(), f, by)
 	if err != nil {
 		return err
 	}
-	weeks, err := p.conf.Registry.Totals(r.Context(), f, site.ByWeek)
+	weeks, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByWeek)
 	if err != nil {
 		return err
 	}
 	weeks = weeks[:min(len(weeks), chartWeeks)] // the newest are first
-	partitions, err := p.conf.Registry.Totals(r.Context(), f, site.ByPartition)
+	partitions, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByPartition)
 	if err != nil {
 		return err
 	}

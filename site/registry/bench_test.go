@@ -30,7 +30,7 @@ const benchJobs = 1_000_000
 func BenchmarkJobs(b *testing.B) {
 	for _, database := range benchDatabases(b) {
 		b.Run(database.name, func(b *testing.B) {
-			r, err := registry.Open(b.Context(), database.dsn, registry.Options{})
+			r, err := registry.Open(b.Context(), database.dsn, registry.Config{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -109,9 +109,9 @@ func benchQuery(b *testing.B, r *registry.Registry, f site.Filter) {
 		next := ""
 		for calls, found = 0, 0; calls == 0 || next != "" && found < 100; calls++ {
 			start := time.Now()
-			jobs, after, err := r.Jobs(b.Context(), f, next, 100)
+			jobs, after, err := r.Jobs.List(b.Context(), f, next, 100)
 			for _, job := range jobs {
-				if _, _, err := r.JobRuns(b.Context(), job, f.Access, "", 32); err != nil {
+				if _, _, err := r.Visible.OfJob(b.Context(), job, f.Access, "", 32); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -175,7 +175,7 @@ func benchDatabases(b *testing.B) []benchDatabase {
 func BenchmarkRuns(b *testing.B) {
 	for _, database := range benchDatabases(b) {
 		b.Run(database.name, func(b *testing.B) {
-			r, err := registry.Open(b.Context(), database.dsn, registry.Options{})
+			r, err := registry.Open(b.Context(), database.dsn, registry.Config{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -213,17 +213,17 @@ func storeRun(ctx context.Context, r *registry.Registry, n int64) error {
 	now := time.Now()
 	id := fmt.Sprintf("%s-%026d", now.UTC().Format("20060102t150405"), n)
 	run := site.Run{ID: id, Owner: "owner", Created: now, Metadata: []byte(`{"job_name":"case","external_run_id":"cluster:1@n1#0"}`)}
-	if err := r.CreateRun(ctx, run); err != nil {
+	if err := r.Runs.Create(ctx, run); err != nil {
 		return err
 	}
 	o := site.Object{RunID: id, Name: "000001.csv.gz", Class: site.ClassCSV, Bytes: 4 << 10, SHA256: id, Rows: 60}
-	if _, err := r.PutObject(ctx, o, make([]byte, 4<<10), nil); err != nil {
+	if _, err := r.Runs.PutObject(ctx, o, make([]byte, 4<<10), nil); err != nil {
 		return err
 	}
 	o = site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: 8 << 10, SHA256: id}
-	if _, err := r.PutObject(ctx, o, make([]byte, 8<<10), benchRecord(n, now)); err != nil {
+	if _, err := r.Runs.PutObject(ctx, o, make([]byte, 8<<10), benchRecord(n, now)); err != nil {
 		return err
 	}
-	_, err := r.FinishRun(ctx, id, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"000001.csv.gz"}, RecordSum: id}, nil, nil)
+	_, err := r.Runs.Finish(ctx, id, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"000001.csv.gz"}, RecordSum: id}, nil, nil)
 	return err
 }

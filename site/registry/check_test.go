@@ -8,7 +8,7 @@ import (
 
 // Check finds rows that do not agree with each other, on both databases, and nothing else.
 func TestCheck(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		for i := range 3 {
 			run := putRun(t, r, i, job(uint64(i), i))
 			put(t, r, csv(run, "1", "1"), []byte("x"), nil)
@@ -20,7 +20,7 @@ func TestCheck(t *testing.T) {
 			"DELETE FROM job WHERE job_id = 1", "UPDATE disk_use SET bytes = bytes + 1 WHERE owner = 'owner'",
 			"DELETE FROM object WHERE run_id IN (SELECT id FROM run WHERE job_id = 2)", "DELETE FROM run WHERE job_id = 2",
 		} {
-			is(t, query, r.change(t.Context(), query, func(tx transaction) error {
+			is(t, query, r.db.change(t.Context(), query, func(tx transaction) error {
 				_, err := tx.ExecContext(t.Context(), query)
 				return err
 			}), nil)

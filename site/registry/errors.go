@@ -42,12 +42,12 @@ func fault(err error) error {
 	return err
 }
 
-// fault is the function fault, and reports an error of the database itself to Options.Failed.
-func (r *Registry) fault(err error) error {
+// fault is the function fault, and reports an error of the database itself to Config.Failed.
+func (d *database) fault(err error) error {
 	err = fault(err)
 	kind := kindOf(err)
-	if kind != "" && r.options.Failed != nil {
-		r.options.Failed(kind)
+	if kind != "" && d.failed != nil {
+		d.failed(kind)
 	}
 	return err
 }

@@ -11,18 +11,26 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
+// Removals removes and rewrites what is stored of runs.
+type Removals struct {
+	db     *database
+	runs   *Runs
+	quotas quotas
+	jobs   jobRows
+}
+
 // isOld selects runs that were finished before $1, and unfinished ones without an addition since.
 const isOld = `r.created < $1 AND (r.finished < $1 OR r.finished IS NULL AND NOT EXISTS
 	(SELECT 1 FROM object a WHERE a.run_id = r.id AND a.created >= $1))`
 
 // ExpireRuns removes at most limit runs, with their objects, that were finished before a time, and
 // unfinished ones without an addition since. Its results are as in Expire.
-func (r *Registry) ExpireRuns(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT r.id FROM run r WHERE "+isOld+" AND r.id < $2 ORDER BY r.id LIMIT $3",
+func (r *Removals) ExpireRuns(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error) {
+	rows, err := r.db.read.QueryContext(ctx, "SELECT r.id FROM run r WHERE "+isOld+" AND r.id < $2 ORDER BY r.id LIMIT $3",
 		micros(before), before.UTC().Format(idTime), limit)
 	ids, err := collect(rows, err, scanText)
 	if err != nil {
-		return nil, 0, fmt.Errorf("look for old runs: %w", r.fault(err))
+		return nil, 0, fmt.Errorf("look for old runs: %w", r.db.fault(err))
 	}
 	return r.expire(ctx, ids, before, func(tx transaction, run lockedRun) (stored []string, n int, err error) {
 		stored, err = r.removeRun(ctx, tx, run)
@@ -35,11 +43,11 @@ const idTime = "20060102t150405"
 
 // expire calls remove for the runs with these ids that are still old. After an error some of them are removed:
 // stored and n are about these.
-func (r *Registry) expire(ctx context.Context, ids []string, before time.Time,
+func (r *Removals) expire(ctx context.Context, ids []string, before time.Time,
 	remove func(transaction, lockedRun) (stored []string, n int, err error),
 ) (stored []string, n int, err error) {
 	return r.inBatches(ctx, "remove what is old", ids, func(tx transaction, id string) ([]string, int, error) {
-		run, err := r.lockRun(ctx, tx, id)
+		run, err := r.runs.lockRun(ctx, tx, id)
 		if errors.Is(err, site.ErrNotFound) {
 			return nil, 0, nil
 		}
@@ -61,13 +69,13 @@ func (r *Registry) expire(ctx context.Context, ids []string, before time.Time,
 
 // inBatches calls change for each id, in transactions of as many runs as the database has in one.
 // It adds up the durable results.
-func (r *Registry) inBatches(ctx context.Context, what string, ids []string,
+func (r *Removals) inBatches(ctx context.Context, what string, ids []string,
 	change func(tx transaction, id string) (stored []string, n int, err error),
 ) (stored []string, n int, err error) {
-	for batch := range slices.Chunk(ids, r.writer.batch()) {
+	for batch := range slices.Chunk(ids, r.db.writer.batch()) {
 		var names []string
 		removed := 0
-		err := r.change(ctx, what, func(tx transaction) error {
+		err := r.db.change(ctx, what, func(tx transaction) error {
 			names, removed = nil, 0
 			for _, id := range batch {
 				some, count, err := change(tx, id)
@@ -87,7 +95,7 @@ func (r *Registry) inBatches(ctx context.Context, what string, ids []string,
 }
 
 // removeRun removes a run with its objects.
-func (r *Registry) removeRun(ctx context.Context, tx transaction, run lockedRun) (stored []string, err error) {
+func (r *Removals) removeRun(ctx context.Context, tx transaction, run lockedRun) (stored []string, err error) {
 	rows, err := tx.QueryContext(ctx, "DELETE FROM object WHERE run_id = $1 RETURNING bytes, stored", run.id)
 	freed := run.charged
 	stored, err = collect(rows, err, func(scan scanFunc) (at string, err error) {
@@ -102,10 +110,10 @@ func (r *Registry) removeRun(ctx context.Context, tx transaction, run lockedRun)
 	if _, err := tx.ExecContext(ctx, "DELETE FROM run WHERE id = $1", run.id); err != nil {
 		return nil, err
 	}
-	if err := r.charge(ctx, tx, run.id, run.owner, -freed); err != nil {
+	if err := r.quotas.charge(ctx, tx, run.id, run.owner, -freed); err != nil {
 		return nil, err
 	}
-	if err := r.refreshJob(ctx, tx, run.job); err != nil {
+	if err := r.jobs.refreshJob(ctx, tx, run.job); err != nil {
 		return nil, err
 	}
 	slices.Sort(stored)

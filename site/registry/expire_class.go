@@ -19,12 +19,12 @@ const deleteExpired = "DELETE FROM object WHERE run_id = $1 AND class || '' = $2
 // delivered. Expire returns how many objects it removed, and the names in the object store that no
 // object has any more. The caller removes these there, and calls Expire again until n is 0. The run
 // keeps what the record and the finish say about it, and its Expired names the class.
-func (r *Registry) Expire(ctx context.Context, class site.Class, before time.Time, limit int) (stored []string, n int, err error) {
-	rows, err := r.db.QueryContext(ctx, `SELECT o.run_id FROM object o JOIN run r ON r.id = o.run_id
+func (r *Removals) Expire(ctx context.Context, class site.Class, before time.Time, limit int) (stored []string, n int, err error) {
+	rows, err := r.db.read.QueryContext(ctx, `SELECT o.run_id FROM object o JOIN run r ON r.id = o.run_id
 		WHERE r.finished < $1 AND o.class = $2 AND o.created < $1 ORDER BY o.created LIMIT $3`, micros(before), string(class), limit)
 	ids, err := collect(rows, err, scanText)
 	if err != nil {
-		return nil, 0, fmt.Errorf("look for old objects: %w", r.fault(err))
+		return nil, 0, fmt.Errorf("look for old objects: %w", r.db.fault(err))
 	}
 	slices.Sort(ids)
 	return r.inBatches(ctx, "remove old objects", slices.Compact(ids), func(tx transaction, id string) ([]string, int, error) {
@@ -33,8 +33,8 @@ func (r *Registry) Expire(ctx context.Context, class site.Class, before time.Tim
 }
 
 // expireClass removes the old objects of a class of one run.
-func (r *Registry) expireClass(ctx context.Context, tx transaction, id string, class site.Class, before time.Time) (stored []string, n int, err error) {
-	run, err := r.lockRun(ctx, tx, id)
+func (r *Removals) expireClass(ctx context.Context, tx transaction, id string, class site.Class, before time.Time) (stored []string, n int, err error) {
+	run, err := r.runs.lockRun(ctx, tx, id)
 	if errors.Is(err, site.ErrNotFound) {
 		return nil, 0, nil
 	}
@@ -68,7 +68,7 @@ func (r *Registry) expireClass(ctx context.Context, tx transaction, id string, c
 			stored = append(stored, at)
 		}
 	}
-	return stored, n, r.charge(ctx, tx, id, run.owner, -freed)
+	return stored, n, r.quotas.charge(ctx, tx, id, run.owner, -freed)
 }
 
 // markExpired stores that objects of a class were removed from a run that stays.

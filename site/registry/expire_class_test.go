@@ -9,7 +9,7 @@ import (
 
 // Expire removes old objects of one class of finished runs. The run, its record row and its job stay.
 func TestExpireClass(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		var runs []site.Run
 		for i := range 4 {
 			run := putRun(t, r, i, job(uint64(i), i))
@@ -24,7 +24,7 @@ func TestExpireClass(t *testing.T) {
 		}
 		f := site.Finish{DataSource: "s3", Keys: []string{"1", "2"}}
 		for _, run := range runs[1:] { // run 0 may still be delivered
-			_, err := r.FinishRun(t.Context(), run.ID, f, nil, nil)
+			_, err := r.Runs.Finish(t.Context(), run.ID, f, nil, nil)
 			is(t, "finish", err, nil)
 		}
 		later := time.Now().Add(time.Hour)
@@ -35,7 +35,7 @@ func TestExpireClass(t *testing.T) {
 		expire := func(class site.Class, before time.Time) (stored []string, removed int) {
 			t.Helper()
 			for {
-				names, n, err := r.Expire(t.Context(), class, before, 1)
+				names, n, err := r.Removals.Expire(t.Context(), class, before, 1)
 				is(t, "Expire", err, nil)
 				if n == 0 {
 					return stored, removed
@@ -52,7 +52,7 @@ func TestExpireClass(t *testing.T) {
 		same(t, "removed records", n, 2)
 		checkUsage(t, r)
 		for i, want := range [][]site.Class{nil, {site.ClassCSV, site.ClassRecord}, {site.ClassCSV, site.ClassRecord}, {site.ClassCSV}} {
-			run, err := r.Run(t.Context(), runs[i].ID)
+			run, err := r.Runs.Get(t.Context(), runs[i].ID)
 			is(t, "Run", err, nil)
 			same(t, "expired classes", run.Expired, want)
 			if run.Record == nil || run.Record.JobID.Or(99) != uint64(i) {
@@ -60,12 +60,12 @@ func TestExpireClass(t *testing.T) {
 			}
 		}
 		same(t, "jobs", pages(t, r, site.Filter{}, 10), []uint64{3, 2, 1, 0})
-		objects, err := r.Objects(t.Context(), runs[0].ID)
+		objects, err := r.Objects.OfRun(t.Context(), runs[0].ID)
 		is(t, "Objects", err, nil)
 		same(t, "objects of the run that is not finished", len(objects), 3)
 
 		// A finish that is repeated needs no rows. A record that comes again expires again.
-		_, err = r.FinishRun(t.Context(), runs[1].ID, f, nil, nil)
+		_, err = r.Runs.Finish(t.Context(), runs[1].ID, f, nil, nil)
 		is(t, "repeated finish", err, nil)
 		record = job(1, 1)
 		again := csv(runs[1], site.RecordName, "again")
@@ -73,7 +73,7 @@ func TestExpireClass(t *testing.T) {
 		put(t, r, again, []byte("again"), &record)
 		_, n = expire(site.ClassRecord, later)
 		same(t, "removed records", n, 1)
-		run, err := r.Run(t.Context(), runs[1].ID)
+		run, err := r.Runs.Get(t.Context(), runs[1].ID)
 		is(t, "Run", err, nil)
 		same(t, "expired classes", run.Expired, []site.Class{site.ClassCSV, site.ClassRecord})
 		checkUsage(t, r)

@@ -4,7 +4,7 @@ import "context"
 
 // Exec makes a change that no method makes, for tests outside of this package.
 func (r *Registry) Exec(ctx context.Context, query string, args ...any) error {
-	return r.change(ctx, "test", func(tx transaction) error {
+	return r.db.change(ctx, "test", func(tx transaction) error {
 		_, err := tx.ExecContext(ctx, query, args...)
 		return err
 	})

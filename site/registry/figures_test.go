@@ -13,13 +13,13 @@ import (
 func finishWith(t *testing.T, r *Registry, id string, allocated int) {
 	t.Helper()
 	summary := fmt.Sprintf(`{"cpu":{"used_secs":100,"allocated_secs":%d,"cores_of":"allocation"}}`, allocated)
-	_, err := r.FinishRun(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "inline", Summary: []byte(summary)}, nil, nil)
+	_, err := r.Runs.Finish(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "inline", Summary: []byte(summary)}, nil, nil)
 	is(t, "FinishRun", err, nil)
 }
 
 func figuresOf(t *testing.T, r *Registry, id uint64) string {
 	t.Helper()
-	jobs, _, err := r.Jobs(t.Context(), site.Filter{JobID: rt.Some(id)}, "", 10)
+	jobs, _, err := r.Jobs.List(t.Context(), site.Filter{JobID: rt.Some(id)}, "", 10)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("job %d: %d jobs, %v", id, len(jobs), err)
 	}
@@ -32,7 +32,7 @@ func figuresOf(t *testing.T, r *Registry, id uint64) string {
 // The figures of a job are the sums over its nodes and attempts. The runs of its steps, and further
 // registrations of a run, count no second time.
 func TestFiguresOfJobs(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		first := putRun(t, r, 1, job(1, 0))
 		same(t, "before the finish", figuresOf(t, r, 1), "none, waste false")
 		finishWith(t, r, first.ID, 400)
@@ -54,7 +54,7 @@ func TestFiguresOfJobs(t *testing.T) {
 		same(t, "with a step and a second registration", figuresOf(t, r, 1), "300 of 1600, waste 1300, GPUs false")
 		finishWith(t, r, second.ID, 300)
 		same(t, "after a corrected finish", figuresOf(t, r, 1), "300 of 1700, waste 1400, GPUs false")
-		is(t, "RemoveRun", r.RemoveRun(t.Context(), third.ID), nil)
+		is(t, "RemoveRun", r.Removals.RemoveRun(t.Context(), third.ID), nil)
 		same(t, "after the removal of a run", figuresOf(t, r, 1), "200 of 700, waste 500, GPUs false")
 
 		late := newRun(t, r, 6)
@@ -67,7 +67,7 @@ func TestFiguresOfJobs(t *testing.T) {
 
 // The list by waste has the jobs whose waste is known, in pages of any size.
 func TestJobsByWaste(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		for i, allocated := range []int{200, 900, 500, 900, 100, 300} {
 			record := job(uint64(i+1), i)
 			if i%2 == 1 {
@@ -78,7 +78,7 @@ func TestJobsByWaste(t *testing.T) {
 				finishWith(t, r, run.ID, allocated)
 			}
 		}
-		r.windows = windows{first: 2, list: 4, other: 2}
+		r.Jobs.windows = windows{first: 2, list: 4, other: 2}
 		hour := func(n int) time.Time { return start.Add(time.Duration(n) * time.Hour) }
 		for _, c := range []struct {
 			name   string
@@ -101,14 +101,14 @@ func TestJobsByWaste(t *testing.T) {
 			}
 		}
 		same(t, "node, by start", pages(t, r, site.Filter{Node: "n2"}, 2), []uint64{6, 4, 2})
-		_, _, err := r.Jobs(t.Context(), site.Filter{Sort: site.ByWaste}, "1.2.63", 10)
+		_, _, err := r.Jobs.List(t.Context(), site.Filter{Sort: site.ByWaste}, "1.2.63", 10)
 		is(t, "a cursor of the other order", err, site.ErrCursor)
 	})
 }
 
 // The totals are the sums over the jobs that the reader may see, by user, account and week.
 func TestTotals(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		for i := range 6 {
 			record := job(uint64(i+1), 48*i) // from Sunday, 2026-03-01, on
 			record.User, record.Account = []string{"alice", "bob", ""}[i%3], []string{"physics", "chemistry"}[i%2]
@@ -118,7 +118,7 @@ func TestTotals(t *testing.T) {
 			}
 		}
 		text := func(f site.Filter, by site.Group) (list []string) {
-			totals, err := r.Totals(t.Context(), f, by)
+			totals, err := r.Jobs.Totals(t.Context(), f, by)
 			is(t, "Totals", err, nil)
 			for _, total := range totals {
 				name := total.Name

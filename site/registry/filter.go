@@ -54,7 +54,7 @@ type indexRange struct {
 
 // ranges returns the ranges in which the jobs of a filter are. With an Access, each of them has only jobs
 // that the reader may see: the cursor names the last job that was examined.
-func (r *Registry) ranges(f site.Filter) []indexRange {
+func (r *Jobs) ranges(f site.Filter) []indexRange {
 	b := rangeBuilder{filter: f}
 	if f.Access != nil {
 		f.Access = &site.Access{Users: named(f.Access.Users), Accounts: named(f.Access.Accounts)}

@@ -12,9 +12,9 @@ import (
 
 // RemoveRun removes a run with its objects, and the row of its job with the last run of the job. The
 // names in the object store that no row has any more are in LeftoverObjects. A run that is not there is no error.
-func (r *Registry) RemoveRun(ctx context.Context, id string) error {
-	return r.change(ctx, "remove run "+id, func(tx transaction) error {
-		run, err := r.lockRun(ctx, tx, id)
+func (r *Removals) RemoveRun(ctx context.Context, id string) error {
+	return r.db.change(ctx, "remove run "+id, func(tx transaction) error {
+		run, err := r.runs.lockRun(ctx, tx, id)
 		if errors.Is(err, site.ErrNotFound) {
 			return nil
 		}
@@ -49,13 +49,13 @@ func putLeftover(ctx context.Context, tx transaction, stored []string) error {
 
 // LeftoverObjects returns at most limit names, after the given one, in the object store of objects that RemoveRun and
 // Rewrite have removed. The caller deletes them there, and then calls ForgetObject.
-func (r *Registry) LeftoverObjects(ctx context.Context, after string, limit int) ([]string, error) {
-	return r.texts(ctx, "list the objects to delete", "SELECT stored FROM leftover WHERE stored > $1 ORDER BY stored LIMIT $2", after, limit)
+func (r *Removals) LeftoverObjects(ctx context.Context, after string, limit int) ([]string, error) {
+	return r.db.texts(ctx, "list the objects to delete", "SELECT stored FROM leftover WHERE stored > $1 ORDER BY stored LIMIT $2", after, limit)
 }
 
 // ForgetObject removes a name from LeftoverObjects.
-func (r *Registry) ForgetObject(ctx context.Context, stored string) error {
-	return r.change(ctx, "forget object "+stored, func(tx transaction) error {
+func (r *Removals) ForgetObject(ctx context.Context, stored string) error {
+	return r.db.change(ctx, "forget object "+stored, func(tx transaction) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM leftover WHERE stored = $1", stored)
 		return err
 	})
@@ -64,9 +64,9 @@ func (r *Registry) ForgetObject(ctx context.Context, stored string) error {
 // Rewrite replaces the texts of a run, in one transaction. If the run has changed since it was read as w.Old
 // and w.OldRecord, nothing is changed and the error is site.ErrChanged. The name in the object store that
 // no row has any more is in LeftoverObjects.
-func (r *Registry) Rewrite(ctx context.Context, w site.Rewrite) error {
-	return r.change(ctx, "rewrite run "+w.Old.ID, func(tx transaction) error {
-		run, err := r.lockRun(ctx, tx, w.Old.ID)
+func (r *Removals) Rewrite(ctx context.Context, w site.Rewrite) error {
+	return r.db.change(ctx, "rewrite run "+w.Old.ID, func(tx transaction) error {
+		run, err := r.runs.lockRun(ctx, tx, w.Old.ID)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (r *Registry) Rewrite(ctx context.Context, w site.Rewrite) error {
 		if w.Run == nil {
 			return nil
 		}
-		now, err := r.putRecord(ctx, tx, run, w.Run)
+		now, err := r.runs.putRecord(ctx, tx, run, w.Run)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (r *Registry) Rewrite(ctx context.Context, w site.Rewrite) error {
 }
 
 // objectsOf is Objects in a transaction.
-func (r *Registry) objectsOf(ctx context.Context, tx transaction, id string) ([]site.Object, error) {
+func (r *Removals) objectsOf(ctx context.Context, tx transaction, id string) ([]site.Object, error) {
 	rows, err := tx.QueryContext(ctx, "SELECT "+objectColumns+" FROM object WHERE run_id = $1 ORDER BY name", id)
 	return collect(rows, err, scanObject)
 }
@@ -141,7 +141,7 @@ func grownTexts(finish *site.Finish, w site.Rewrite) (int64, error) {
 	return int64(grown + len(text[2]) - len(text[1])), nil
 }
 
-func (r *Registry) putTexts(ctx context.Context, tx transaction, run lockedRun, w site.Rewrite, grown int64) error {
+func (r *Removals) putTexts(ctx context.Context, tx transaction, run lockedRun, w site.Rewrite, grown int64) error {
 	var finish []byte
 	var said summaryColumns
 	if w.Finish != nil {
@@ -158,11 +158,11 @@ func (r *Registry) putTexts(ctx context.Context, tx transaction, run lockedRun, 
 	if err != nil {
 		return err
 	}
-	return r.charge(ctx, tx, run.id, run.owner, grown)
+	return r.quotas.charge(ctx, tx, run.id, run.owner, grown)
 }
 
 // rewriteRecord replaces the bytes of the record, or removes it if there are no other bytes.
-func (r *Registry) rewriteRecord(ctx context.Context, tx transaction, run lockedRun, old site.Object, w site.Rewrite) (err error) {
+func (r *Removals) rewriteRecord(ctx context.Context, tx transaction, run lockedRun, old site.Object, w site.Rewrite) (err error) {
 	grown := w.Record.Bytes - old.Bytes
 	if w.Record.SHA256 == "" {
 		grown = -old.Bytes - rowBytes
@@ -177,7 +177,7 @@ func (r *Registry) rewriteRecord(ctx context.Context, tx transaction, run locked
 	if err != nil {
 		return err
 	}
-	if err := r.charge(ctx, tx, run.id, run.owner, grown); err != nil {
+	if err := r.quotas.charge(ctx, tx, run.id, run.owner, grown); err != nil {
 		return err
 	}
 	replaced, err := unnamed(ctx, tx, run.id, old.Stored)
@@ -194,14 +194,14 @@ const wipeAttempts = 3
 // rows stay in the log until SQLite moves the log into the file. The error is site.ErrBusy if
 // readers prevent it.
 func (r *Registry) Wipe(ctx context.Context) error {
-	if r.writer.wipe() == "" {
+	if r.db.writer.wipe() == "" {
 		return nil
 	}
 	for range wipeAttempts {
 		var isBusy, size, moved int64
-		err := r.db.QueryRowContext(ctx, r.writer.wipe()).Scan(&isBusy, &size, &moved)
+		err := r.db.read.QueryRowContext(ctx, r.db.writer.wipe()).Scan(&isBusy, &size, &moved)
 		if err != nil {
-			return fmt.Errorf("empty the log of the database: %w", r.fault(err))
+			return fmt.Errorf("empty the log of the database: %w", r.db.fault(err))
 		}
 		if isBusy == 0 {
 			return nil
@@ -211,15 +211,15 @@ func (r *Registry) Wipe(ctx context.Context) error {
 }
 
 // Audit stores that a user has changed what the site has stored.
-func (r *Registry) Audit(ctx context.Context, who, what string) error {
+func (r *Settings) Audit(ctx context.Context, who, what string) error {
 	now := time.Now()
-	return r.change(ctx, "write to the table audit", func(tx transaction) error {
+	return r.db.change(ctx, "write to the table audit", func(tx transaction) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO audit (at, who, what) VALUES ($1, $2, $3)", now.UTC().Format(time.RFC3339Nano), column(who), fit(what, nameMax))
 		return err
 	})
 }
 
 // Audits returns what Audit has stored, the oldest first, one line each.
-func (r *Registry) Audits(ctx context.Context) ([]string, error) {
-	return r.texts(ctx, "read the table audit", "SELECT at || ' ' || who || ': ' || what FROM audit ORDER BY at")
+func (r *Settings) Audits(ctx context.Context) ([]string, error) {
+	return r.db.texts(ctx, "read the table audit", "SELECT at || ' ' || who || ': ' || what FROM audit ORDER BY at")
 }

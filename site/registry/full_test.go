@@ -63,10 +63,10 @@ func TestNoStartOnAFullDiskOfSmallBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	is(t, "filler", f.Close(), nil)
-	_, err = Open(t.Context(), path, Options{})
+	_, err = Open(t.Context(), path, Config{})
 	is(t, "Open", err, site.ErrFull)
 	is(t, "Remove", os.Remove(filler), nil)
-	r, err := Open(t.Context(), path, Options{})
+	r, err := Open(t.Context(), path, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func fullDisk(t *testing.T, dir, dsn string) *Registry {
 	filler := filepath.Join(dir, "filler")
 	is(t, "filler", os.WriteFile(filler, make([]byte, 1<<20), 0o600), nil)
 	failures := map[string]int{}
-	r, err := Open(t.Context(), dsn, Options{Failed: func(kind string) { failures[kind]++ }})
+	r, err := Open(t.Context(), dsn, Config{Failed: func(kind string) { failures[kind]++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func fullDisk(t *testing.T, dir, dsn string) *Registry {
 	stored := 0
 	put := func() error {
 		o := csv(run, fmt.Sprintf("%06d", stored), fmt.Sprint(stored))
-		_, err := r.PutObject(t.Context(), o, incompressible(stored), nil)
+		_, err := r.Runs.PutObject(t.Context(), o, incompressible(stored), nil)
 		if err == nil {
 			stored++
 		}
@@ -124,13 +124,13 @@ func fullDisk(t *testing.T, dir, dsn string) *Registry {
 	}
 	check := func() {
 		t.Helper()
-		objects, err := r.Objects(t.Context(), run.ID)
+		objects, err := r.Objects.OfRun(t.Context(), run.ID)
 		is(t, "Objects", err, nil)
 		if len(objects) != stored {
 			t.Fatalf("%d objects, %d were acknowledged", len(objects), stored)
 		}
 		for i, o := range objects {
-			body, err := r.Body(t.Context(), run.ID, o.Name)
+			body, err := r.Objects.Body(t.Context(), run.ID, o.Name)
 			isSame := err == nil && string(body) == string(incompressible(i))
 			if !isSame {
 				t.Fatalf("object %s: %d bytes, %v", o.Name, len(body), err)

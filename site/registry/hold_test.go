@@ -6,13 +6,13 @@ import (
 )
 
 func TestHold(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, again func() *Registry) {
-		until, err := r.Held(t.Context())
+	each(t, Config{}, func(t *testing.T, r *Registry, again func() *Registry) {
+		until, err := r.Settings.Held(t.Context())
 		is(t, "Held", err, nil)
 		same(t, "no hold", until.IsZero(), true)
 		for _, want := range []time.Time{start, start.Add(time.Hour)} {
-			is(t, "Hold", r.Hold(t.Context(), want), nil)
-			until, err = again().Held(t.Context())
+			is(t, "Hold", r.Settings.Hold(t.Context(), want), nil)
+			until, err = again().Settings.Held(t.Context())
 			is(t, "Held", err, nil)
 			same(t, "hold", until, want)
 		}

@@ -12,6 +12,11 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
+// jobRows changes the rows of jobs, which are made from the records and finishes of their runs.
+type jobRows struct {
+	lock string // what follows a SELECT of a row that a change begins with
+}
+
 // jobKey is the primary key of a job. The zero value means no job.
 type jobKey struct {
 	cluster        string
@@ -20,7 +25,7 @@ type jobKey struct {
 
 // putRecord stores the record of a run in the row of the run. It also updates the row of the run's job, and returns the
 // key of that row.
-func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, err error) {
+func (r *Runs) putRecord(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, err error) {
 	text, err := encode(record)
 	if err != nil {
 		return job, err
@@ -29,15 +34,15 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 }
 
 // putEncoded is putRecord for a record whose JSON is text. It counts and charges put too, the object that putRow stored.
-func (r *Registry) putEncoded(ctx context.Context, tx transaction, run lockedRun, record *rt.Run, text []byte, put putResult) (job jobKey, err error) {
+func (r *Runs) putEncoded(ctx context.Context, tx transaction, run lockedRun, record *rt.Run, text []byte, put putResult) (job jobKey, err error) {
 	grown := int64(len(text)) - run.record
-	if err := r.charge(ctx, tx, run.id, run.owner, grown+put.bytes); err != nil {
+	if err := r.quotas.charge(ctx, tx, run.id, run.owner, grown+put.bytes); err != nil {
 		return job, err
 	}
 	jobID := jobIDOf(record)
 	isNew := false
 	if jobID.Valid {
-		job, isNew, err = r.putJob(ctx, tx, run, record)
+		job, isNew, err = r.jobs.putJob(ctx, tx, run, record)
 		if err != nil {
 			return job, err
 		}
@@ -56,7 +61,7 @@ func (r *Registry) putEncoded(ctx context.Context, tx transaction, run lockedRun
 		return job, err
 	}
 	if run.job != job {
-		if err := r.refreshJob(ctx, tx, run.job); err != nil {
+		if err := r.jobs.refreshJob(ctx, tx, run.job); err != nil {
 			return job, err
 		}
 	}
@@ -64,7 +69,7 @@ func (r *Registry) putEncoded(ctx context.Context, tx transaction, run lockedRun
 	if isComplete {
 		return job, nil
 	}
-	return job, r.refreshJob(ctx, tx, job)
+	return job, r.jobs.refreshJob(ctx, tx, job)
 }
 
 // forLake returns 1 if the lake has the run, else 0. The lake has no runs of tokens of users. Of
@@ -95,8 +100,8 @@ func jobIDOf(record *rt.Run) sql.NullInt64 {
 
 // putJob stores what all runs of a job have in common, which only the owner of the job says. An earlier value stays if
 // the record has none. The nodes become the owner of a job that had runs of its user's token alone.
-func (r *Registry) putJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, isNew bool, err error) {
-	job, found, err := r.lockJob(ctx, tx, run, record)
+func (j *jobRows) putJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, isNew bool, err error) {
+	job, found, err := j.lockJob(ctx, tx, run, record)
 	if err != nil || found == nil {
 		return job, err == nil, err
 	}
@@ -233,7 +238,7 @@ func partOf(record *rt.Run) part {
 }
 
 // refreshJob computes the row of a job from its runs. Without runs it removes the row.
-func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) error {
+func (j *jobRows) refreshJob(ctx context.Context, tx transaction, key jobKey) error {
 	if key == (jobKey{}) {
 		return nil
 	}
@@ -241,7 +246,7 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 	var old part
 	var oldSums figureValues
 	var owner string
-	err := tx.QueryRowContext(ctx, "SELECT owner, state, outcome, started, ended, "+figureColumns+" FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+r.writer.lock(),
+	err := tx.QueryRowContext(ctx, "SELECT owner, state, outcome, started, ended, "+figureColumns+" FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+j.lock,
 		key.cluster, key.id, key.generation).Scan(append([]any{&owner, &old.state, &old.outcome, &old.started, &old.ended}, oldSums.targets()...)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -258,7 +263,7 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 		return err
 	}
 	if len(parts) == 0 {
-		return r.leaveJob(ctx, tx, key)
+		return j.leaveJob(ctx, tx, key)
 	}
 	// A change of a column in an index costs as much as the rest.
 	job := summarise(parts)
@@ -281,7 +286,7 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, key jobKey) e
 }
 
 // leaveJob removes the row of a job whose owner has no run any more, or gives it to the owner of the others.
-func (r *Registry) leaveJob(ctx context.Context, tx transaction, key jobKey) error {
+func (j *jobRows) leaveJob(ctx context.Context, tx transaction, key jobKey) error {
 	var others int64
 	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3", key.cluster, key.id, key.generation).Scan(&others)
 	switch {
@@ -294,7 +299,7 @@ func (r *Registry) leaveJob(ctx context.Context, tx transaction, key jobKey) err
 	if err := renameJob(ctx, tx, key); err != nil {
 		return err
 	}
-	return r.refreshJob(ctx, tx, key) // the owner has a run now
+	return j.refreshJob(ctx, tx, key) // the owner has a run now
 }
 
 // summarise combines the parts of a job, the newest attempt first. The job starts with its first

@@ -18,11 +18,11 @@ type knownJob struct {
 
 // lockJob returns the job of a record, and locks its row. If there is none, it makes one with what the record says:
 // each later change of the row would cost changes of its indexes. found is nil if the row is new.
-func (r *Registry) lockJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, found *knownJob, err error) {
+func (j *jobRows) lockJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, found *knownJob, err error) {
 	job = jobKey{column(record.Cluster), jobIDOf(record).Int64, 1}
 	for {
 		rows, err := tx.QueryContext(ctx, `SELECT generation, owner, username, started, coalesce(ended, updated) FROM job
-			WHERE cluster = $1 AND job_id = $2 ORDER BY generation`+r.writer.lock(), job.cluster, job.id)
+			WHERE cluster = $1 AND job_id = $2 ORDER BY generation`+j.lock, job.cluster, job.id)
 		known, err := collect(rows, err, func(scan scanFunc) (k knownJob, err error) {
 			return k, scan(&k.generation, &k.owner, &k.user, &k.started, &k.ended)
 		})

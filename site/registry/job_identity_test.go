@@ -21,10 +21,10 @@ func TestReusedJobIDs(t *testing.T) {
 	records[3].User, records[3].Account, records[3].Outcome = "bob", "chemistry", rt.OutcomeOOM
 	records[4].User, records[4].Account, records[4].Node = "bob", "chemistry", "n2"
 	const first, second, third = "alice 0h-1002h failed 3", "bob 8760h-8763h oom 2", "alice 17520h-17522h finished 1"
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		list := func(f site.Filter) string {
 			t.Helper()
-			jobs, _, err := r.Jobs(t.Context(), f, "", 10)
+			jobs, _, err := r.Jobs.List(t.Context(), f, "", 10)
 			is(t, "Jobs", err, nil)
 			var out []string
 			for _, j := range jobs {
@@ -58,13 +58,13 @@ func TestReusedJobIDs(t *testing.T) {
 				break
 			}
 			for _, id := range ids {
-				is(t, "RemoveRun", r.RemoveRun(t.Context(), id), nil)
+				is(t, "RemoveRun", r.Removals.RemoveRun(t.Context(), id), nil)
 			}
 			same(t, "no run is left", list(site.Filter{}), "")
 		}
-		is(t, "RemoveRun", r.RemoveRun(t.Context(), ids[3]), nil)
+		is(t, "RemoveRun", r.Removals.RemoveRun(t.Context(), ids[3]), nil)
 		same(t, "a run is removed", list(site.Filter{}), third+", bob 8761h-8763h finished 1, "+first)
-		_, n, err := r.ExpireRuns(t.Context(), time.Now(), 3)
+		_, n, err := r.Removals.ExpireRuns(t.Context(), time.Now(), 3)
 		is(t, "ExpireRuns", err, nil)
 		same(t, "removed runs", n, 3)
 		same(t, "the others", list(site.Filter{}), third+", bob 8761h-8763h finished 1")
@@ -76,7 +76,7 @@ func TestReusedJobIDs(t *testing.T) {
 
 // Nodes that deliver at the same time neither split a job nor join two users' jobs.
 func TestReusedJobIDAtTheSameTime(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		var nodes sync.WaitGroup
 		for n := range 24 {
 			run := newRun(t, r, n)
@@ -84,13 +84,13 @@ func TestReusedJobIDAtTheSameTime(t *testing.T) {
 				record := job(9, 0)
 				record.Node, record.User = fmt.Sprint("n", n), []string{"alice", "bob"}[n%2]
 				o := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: "r", Created: run.Created}
-				if _, err := r.PutObject(t.Context(), o, []byte("r"), &record); err != nil {
+				if _, err := r.Runs.PutObject(t.Context(), o, []byte("r"), &record); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		nodes.Wait()
-		jobs, _, err := r.Jobs(t.Context(), site.Filter{}, "", 10)
+		jobs, _, err := r.Jobs.List(t.Context(), site.Filter{}, "", 10)
 		is(t, "Jobs", err, nil)
 		same(t, "jobs", len(jobs), 2)
 		for _, j := range jobs {

@@ -36,7 +36,7 @@ func pages(t *testing.T, r *Registry, f site.Filter, limit int) (ids []uint64) {
 	t.Helper()
 	next := ""
 	for range 1000 {
-		jobs, after, err := r.Jobs(t.Context(), f, next, limit)
+		jobs, after, err := r.Jobs.List(t.Context(), f, next, limit)
 		if err != nil || len(jobs) > limit {
 			t.Fatalf("%+v: %d jobs, %v", f, len(jobs), err)
 		}
@@ -62,7 +62,7 @@ func TestJobFilters(t *testing.T) {
 	records[4].Cluster, records[4].Meta.JobName = "d", `100%_Ärger\'; --`
 	records[5].Ending = rt.Ending{State: rt.StateRunning}
 	records[6].HetJobID, records[6].Meta.JobName = rt.Some[uint64](6), "100x ärgerlich"
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		for i, record := range records {
 			putRun(t, r, i, record)
 		}
@@ -105,7 +105,7 @@ func TestJobFilters(t *testing.T) {
 			}
 		}
 		for _, limit := range []int{0, -1} {
-			jobs, _, err := r.Jobs(t.Context(), site.Filter{}, "", limit)
+			jobs, _, err := r.Jobs.List(t.Context(), site.Filter{}, "", limit)
 			is(t, "Jobs", err, nil)
 			same(t, fmt.Sprintf("jobs up to %d", limit), len(jobs), 1)
 		}
@@ -114,7 +114,7 @@ func TestJobFilters(t *testing.T) {
 			"1111111111111111111.2.": site.ErrCursor, "1.2.63' OR 1=1": site.ErrCursor,
 			"-1.0.": nil, "1.2.63": nil, "1.2.00ff": nil, "999999999999999999.999999999999999999." + strings.Repeat("ff", 200): nil,
 		} {
-			_, _, err := r.Jobs(t.Context(), site.Filter{}, cursor, 10)
+			_, _, err := r.Jobs.List(t.Context(), site.Filter{}, cursor, 10)
 			is(t, "cursor "+cursor, err, want)
 		}
 	})
@@ -122,7 +122,7 @@ func TestJobFilters(t *testing.T) {
 
 // Jobs that begin at the same time are in one order, and a page neither repeats nor omits one.
 func TestJobsOfOneMoment(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		for i := range 20 {
 			record := job(uint64(i/2), 0)
 			record.Cluster = fmt.Sprint("c", i%2)
@@ -139,18 +139,18 @@ func TestJobsOfOneMoment(t *testing.T) {
 // A call examines a limited number of jobs, and its cursor continues there.
 func TestSearchContinues(t *testing.T) {
 	const jobs = 24_000
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		r.windows = windows{first: 500, list: 20_000, other: 3}
-		err := r.change(t.Context(), "fill", func(tx transaction) error {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		r.Jobs.windows = windows{first: 500, list: 20_000, other: 3}
+		err := r.db.change(t.Context(), "fill", func(tx transaction) error {
 			_, err := tx.ExecContext(t.Context(), fmt.Sprintf(Fill, jobs))
 			return err
 		})
 		is(t, "fill", err, nil)
-		found, next, err := r.Jobs(t.Context(), site.Filter{Name: "absent"}, "", 10)
+		found, next, err := r.Jobs.List(t.Context(), site.Filter{Name: "absent"}, "", 10)
 		if len(found) > 0 || next == "" || err != nil {
 			t.Errorf("first call: %d jobs, %q, %v", len(found), next, err)
 		}
-		found, next, err = r.Jobs(t.Context(), site.Filter{Name: "absent"}, next, 10)
+		found, next, err = r.Jobs.List(t.Context(), site.Filter{Name: "absent"}, next, 10)
 		if len(found) > 0 || next != "" || err != nil {
 			t.Errorf("second call: %d jobs, %q, %v", len(found), next, err)
 		}
@@ -183,13 +183,13 @@ func TestSearchContinues(t *testing.T) {
 // The runs of a job come from all its nodes and attempts. The newest attempt decides how it ended,
 // and accounting more than any node.
 func TestJobOfSeveralRuns(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		state := func() string {
 			t.Helper()
 			var state, outcome, name string
 			var started int64
 			var ended *int64
-			err := r.db.QueryRow("SELECT state, outcome, name, started, ended FROM job WHERE job_id = 9").Scan(&state, &outcome, &name, &started, &ended)
+			err := r.db.read.QueryRow("SELECT state, outcome, name, started, ended FROM job WHERE job_id = 9").Scan(&state, &outcome, &name, &started, &ended)
 			if err != nil {
 				return err.Error()
 			}
@@ -204,8 +204,8 @@ func TestJobOfSeveralRuns(t *testing.T) {
 			record := job(9, hour)
 			edit(&record)
 			run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: "owner", Created: start}
-			if _, err := r.Run(t.Context(), run.ID); err != nil {
-				is(t, "CreateRun", r.CreateRun(t.Context(), run), nil)
+			if _, err := r.Runs.Get(t.Context(), run.ID); err != nil {
+				is(t, "CreateRun", r.Runs.Create(t.Context(), run), nil)
 			}
 			put(t, r, site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Created: start}, []byte("r"), &record)
 		}
@@ -230,7 +230,7 @@ func TestJobOfSeveralRuns(t *testing.T) {
 			change(step.n, step.hour, step.edit)
 			same(t, step.name, state(), step.want)
 		}
-		jobs, _, err := r.Jobs(t.Context(), site.Filter{JobID: rt.Some[uint64](9)}, "", 10)
+		jobs, _, err := r.Jobs.List(t.Context(), site.Filter{JobID: rt.Some[uint64](9)}, "", 10)
 		is(t, "Jobs", err, nil)
 		var ids []string
 		for _, run := range jobRuns(t, r, jobs[0], nil) {
@@ -242,7 +242,7 @@ func TestJobOfSeveralRuns(t *testing.T) {
 
 // Only the owner of a job decides to which user and account it belongs.
 func TestOtherOwnersOfAJob(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		for n, step := range []struct{ owner, user, account, name, want string }{
 			{"a", "", "", "fit", ",,fit"},
 			{"b", "ann", "chem", "Other", ",,fit"},
@@ -250,12 +250,12 @@ func TestOtherOwnersOfAJob(t *testing.T) {
 			{"b", "ann", "chem", "other", "ann,bio,fit"},
 		} {
 			run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: step.owner, Created: start}
-			is(t, "CreateRun", r.CreateRun(t.Context(), run), nil)
+			is(t, "CreateRun", r.Runs.Create(t.Context(), run), nil)
 			record := job(9, 0)
 			record.User, record.Account, record.Meta.JobName = step.user, step.account, step.name
 			put(t, r, site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Created: start}, []byte("r"), &record)
 			var got string
-			err := r.db.QueryRow("SELECT username || ',' || account || ',' || name FROM job WHERE job_id = 9 AND owner = 'a'").Scan(&got)
+			err := r.db.read.QueryRow("SELECT username || ',' || account || ',' || name FROM job WHERE job_id = 9 AND owner = 'a'").Scan(&got)
 			is(t, "job", err, nil)
 			same(t, "job", got, step.want)
 		}
@@ -264,14 +264,14 @@ func TestOtherOwnersOfAJob(t *testing.T) {
 
 // A hostile record is stored, or refused with an error.
 func TestHostileRecord(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		long := strings.Repeat("ȺÿĀ", 1<<10)
 		record := job(1, 0)
 		record.Cluster, record.User, record.Account, record.Partition, record.Meta.JobName = long, long[1:], long[2:], "\x00\xff", long
 		record.State, record.Outcome = rt.State(long), rt.Outcome(long)
 		record.Start = time.Unix(math.MaxInt32*4, 0)
 		run := putRun(t, r, 1, record)
-		got, err := r.Run(t.Context(), run.ID)
+		got, err := r.Runs.Get(t.Context(), run.ID)
 		is(t, "Run", err, nil)
 		same(t, "name of the record", got.Record.Meta.JobName, strings.ToValidUTF8(long, "\uFFFD"))
 		same(t, "jobs", len(pages(t, r, site.Filter{Name: long, Cluster: long, Users: []string{long[1:]}}, 10)), 1)
@@ -283,7 +283,7 @@ func TestHostileRecord(t *testing.T) {
 		} {
 			record := job(2, 0)
 			edit(&record)
-			if _, err := r.PutObject(t.Context(), csv(run, "2", "a"), []byte("x"), &record); err == nil {
+			if _, err := r.Runs.PutObject(t.Context(), csv(run, "2", "a"), []byte("x"), &record); err == nil {
 				t.Errorf("accepted: %+v", record.Identity)
 			}
 		}
@@ -293,7 +293,7 @@ func TestHostileRecord(t *testing.T) {
 
 func TestQuota(t *testing.T) {
 	const each1 = 1 << 10
-	each(t, Options{Quota: 20 << 10, OwnerQuota: 12 << 10}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{Quota: 20 << 10, OwnerQuota: 12 << 10}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		run := newRun(t, r, 1)
 		sized := func(name string, bytes int64) site.Object {
 			o := csv(run, name, name)
@@ -301,22 +301,22 @@ func TestQuota(t *testing.T) {
 			return o
 		}
 		put(t, r, sized("1", 8<<10), []byte("x"), nil)
-		_, err := r.PutObject(t.Context(), sized("2", 2<<10), []byte("x"), nil)
+		_, err := r.Runs.PutObject(t.Context(), sized("2", 2<<10), []byte("x"), nil)
 		is(t, "more than the owner's quota", err, site.ErrQuota)
 		put(t, r, sized("1", 2<<10), []byte("x"), nil) // in place of more
 		put(t, r, sized("2", 2<<10), []byte("x"), nil)
 		checkUsage(t, r)
 		other := site.Run{ID: "20260301t000000-other", Owner: "other", Created: start}
-		is(t, "another owner", r.CreateRun(t.Context(), other), nil)
+		is(t, "another owner", r.Runs.Create(t.Context(), other), nil)
 		run = other
-		_, err = r.PutObject(t.Context(), sized("1", 11<<10), []byte("x"), nil)
+		_, err = r.Runs.PutObject(t.Context(), sized("1", 11<<10), []byte("x"), nil)
 		is(t, "more than the quota of all", err, site.ErrQuota)
-		is(t, "large registration", r.CreateRun(t.Context(), site.Run{ID: "3", Metadata: make([]byte, 20<<10)}), site.ErrQuota)
-		_, err = r.Run(t.Context(), "3")
+		is(t, "large registration", r.Runs.Create(t.Context(), site.Run{ID: "3", Metadata: make([]byte, 20<<10)}), site.ErrQuota)
+		_, err = r.Runs.Get(t.Context(), "3")
 		is(t, "refused run", err, site.ErrNotFound)
 		f := site.Finish{DataSource: "s3", Summary: []byte(`"` + strings.Repeat("x", 11<<10) + `"`)}
 		is(t, "large finish", finish(t, r, run.ID, f), site.ErrQuota)
-		own, total, err := r.Usage(t.Context(), "other")
+		own, total, err := r.Runs.Usage(t.Context(), "other")
 		is(t, "Usage", err, nil)
 		if own != each1 || total <= own {
 			t.Errorf("use %d of %d", own, total)
@@ -325,7 +325,7 @@ func TestQuota(t *testing.T) {
 }
 
 func TestExpire(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		var runs []site.Run
 		for i := range 6 {
 			run := putRun(t, r, i, job(uint64(i/2), i))
@@ -345,25 +345,25 @@ func TestExpire(t *testing.T) {
 		put(t, r, late, []byte("x"), nil)
 		before := start.Add(3*time.Hour + time.Minute) // runs 0 to 3 are older, 1 and 2 had later additions
 
-		stored, n, err := r.ExpireRuns(t.Context(), before, 1)
+		stored, n, err := r.Removals.ExpireRuns(t.Context(), before, 1)
 		is(t, "ExpireRuns", err, nil)
 		same(t, "removed runs", n, 1)
 		same(t, "stored objects", stored, []string{runs[0].ID + "/2"})
-		_, n, err = r.ExpireRuns(t.Context(), before, 10)
+		_, n, err = r.Removals.ExpireRuns(t.Context(), before, 10)
 		is(t, "ExpireRuns", err, nil)
 		same(t, "removed runs", n, 1)
-		_, err = r.Run(t.Context(), runs[3].ID)
+		_, err = r.Runs.Get(t.Context(), runs[3].ID)
 		is(t, "removed run", err, site.ErrNotFound)
 		checkUsage(t, r)
 		same(t, "jobs", pages(t, r, site.Filter{}, 10), []uint64{2, 1, 0})
 
 		later := time.Now().Add(time.Hour)
-		stored, n, err = r.ExpireRuns(t.Context(), later, 10)
+		stored, n, err = r.Removals.ExpireRuns(t.Context(), later, 10)
 		is(t, "ExpireRuns", err, nil)
 		same(t, "removed runs", n, 4)
 		same(t, "stored objects", len(stored), 4)
 		same(t, "jobs", pages(t, r, site.Filter{}, 10), []uint64{})
-		own, total, err := r.Usage(t.Context(), "owner")
+		own, total, err := r.Runs.Usage(t.Context(), "owner")
 		is(t, "Usage", err, nil)
 		same(t, "use", []int64{own, total}, []int64{0, 0})
 	})
@@ -373,15 +373,15 @@ func TestExpire(t *testing.T) {
 // the suspended time and the marks, whichever run was registered first. Texts that a rewritten run
 // lacks go.
 func TestRowOfJobHasWhatTheListShows(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		finish := func(id, summary string) {
 			t.Helper()
-			_, err := r.FinishRun(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "inline", Summary: []byte(summary)}, nil, nil)
+			_, err := r.Runs.Finish(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "inline", Summary: []byte(summary)}, nil, nil)
 			is(t, "FinishRun", err, nil)
 		}
 		row := func() string {
 			t.Helper()
-			jobs, _, err := r.Jobs(t.Context(), site.Filter{}, "", 10)
+			jobs, _, err := r.Jobs.List(t.Context(), site.Filter{}, "", 10)
 			if err != nil || len(jobs) != 1 {
 				t.Fatalf("%d jobs, %v", len(jobs), err)
 			}
@@ -408,14 +408,14 @@ func TestRowOfJobHasWhatTheListShows(t *testing.T) {
 		finish(third.ID, `{"suspended_secs":7,"elapsed_secs":10,"memory":{"peak_bytes":1,"peak_mark":"at least","limit_bytes":2,"limit_of":"cgroup"}}`)
 		same(t, "with another node", row(), "7_3 Train_Model|cancelled|CANCELLED by bob|7|at least|at least|at most")
 
-		old, err := r.Run(t.Context(), second.ID)
+		old, err := r.Runs.Get(t.Context(), second.ID)
 		is(t, "Run", err, nil)
-		objects, err := r.Objects(t.Context(), second.ID)
+		objects, err := r.Objects.OfRun(t.Context(), second.ID)
 		is(t, "Objects", err, nil)
 		forgotten := *old.Finish
 		forgotten.Summary = []byte(`{}`)
 		again.Meta.JobName = "x"
-		is(t, "Rewrite", r.Rewrite(t.Context(), site.Rewrite{Old: old, OldRecord: objects[0], Metadata: old.Metadata, Finish: &forgotten, Run: &again}), nil)
+		is(t, "Rewrite", r.Removals.Rewrite(t.Context(), site.Rewrite{Old: old, OldRecord: objects[0], Metadata: old.Metadata, Finish: &forgotten, Run: &again}), nil)
 		same(t, "after Rewrite", row(), "7_3 Train_Model|cancelled||7||at least|at most")
 	})
 }

@@ -32,7 +32,7 @@ const (
 // that is acknowledged.
 func victim(path string) error {
 	ctx := context.Background()
-	r, err := Open(ctx, path, Options{})
+	r, err := Open(ctx, path, Config{})
 	if err != nil {
 		return err
 	}
@@ -69,17 +69,17 @@ func step(ctx context.Context, r *Registry, client, n int) error {
 	o := site.Object{RunID: id, Name: strconv.Itoa(n % steps), Class: site.ClassCSV, Bytes: int64(len(body)), SHA256: strconv.Itoa(n)}
 	switch n % steps {
 	case 0:
-		return r.CreateRun(ctx, site.Run{ID: id, Owner: "owner", Created: start, Metadata: body})
+		return r.Runs.Create(ctx, site.Run{ID: id, Owner: "owner", Created: start, Metadata: body})
 	case 8:
 		record := job(uint64(client), n)
 		o.Name, o.Class = site.RecordName, site.ClassRecord
-		_, err := r.PutObject(ctx, o, body, &record)
+		_, err := r.Runs.PutObject(ctx, o, body, &record)
 		return err
 	case 9:
-		_, err := r.FinishRun(ctx, id, site.Finish{DataSource: "s3", Keys: []string{"1", "7"}, CSVSHA256: strconv.Itoa(n)}, nil, nil)
+		_, err := r.Runs.Finish(ctx, id, site.Finish{DataSource: "s3", Keys: []string{"1", "7"}, CSVSHA256: strconv.Itoa(n)}, nil, nil)
 		return err
 	}
-	_, err := r.PutObject(ctx, o, body, nil)
+	_, err := r.Runs.PutObject(ctx, o, body, nil)
 	return err
 }
 
@@ -87,11 +87,11 @@ func step(ctx context.Context, r *Registry, client, n int) error {
 // before the last, or has other data.
 func stepsOf(ctx context.Context, r *Registry, client int) (n int, err error) {
 	for {
-		run, err := r.Run(ctx, victimRun(client, n))
+		run, err := r.Runs.Get(ctx, victimRun(client, n))
 		if err != nil {
 			return n, nil //nolint:nilerr // there is no such run
 		}
-		objects, err := r.Objects(ctx, run.ID)
+		objects, err := r.Objects.OfRun(ctx, run.ID)
 		if err != nil {
 			return 0, err
 		}
@@ -104,7 +104,7 @@ func stepsOf(ctx context.Context, r *Registry, client int) (n int, err error) {
 			if n%steps == 8 {
 				name = site.RecordName
 			}
-			body, err := r.Body(ctx, run.ID, o.Name)
+			body, err := r.Objects.Body(ctx, run.ID, o.Name)
 			isSame := o.Name == name && o.SHA256 == strconv.Itoa(n) && bytes.Equal(body, bodyOf(client, n))
 			if err != nil || !isSame {
 				return 0, fmt.Errorf("object %s is at the place of step %d of client %d: %w", o.Name, n, client, err)
@@ -187,7 +187,7 @@ func killAfter(t *testing.T, path string, lines int, after time.Duration, acknow
 
 func examine(t *testing.T, path string, acknowledged []int) {
 	t.Helper()
-	r, err := Open(t.Context(), path, Options{})
+	r, err := Open(t.Context(), path, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func checkSteps(t *testing.T, r *Registry, acknowledged []int) {
 func checkIntegrity(t *testing.T, r *Registry) {
 	t.Helper()
 	var text string
-	if err := r.db.QueryRow("PRAGMA integrity_check").Scan(&text); err != nil || text != "ok" {
+	if err := r.db.read.QueryRow("PRAGMA integrity_check").Scan(&text); err != nil || text != "ok" {
 		t.Fatalf("integrity check: %s, %v", text, err)
 	}
 }
@@ -229,7 +229,7 @@ func TestKilledPostgresKeepsWhatItAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	r, err := Open(t.Context(), s.URL("postgres"), Options{Conns: clients})
+	r, err := Open(t.Context(), s.URL("postgres"), Config{Conns: clients})
 	if err != nil {
 		t.Fatal(err)
 	}

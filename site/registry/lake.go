@@ -12,15 +12,18 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
+// LakeRuns says which runs the lake lacks.
+type LakeRuns struct{ db *database }
+
 // ChangedRuns returns at most limit runs, after the given one, by cluster, start and id. Their
 // records have changed since the lake read them. Damage is set if a row cannot be decoded. The zero
 // value of after is before all runs.
-func (r *Registry) ChangedRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error) {
+func (r *LakeRuns) ChangedRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error) {
 	from := micros(after.Start)
 	if after.ID == "" {
 		from = -1 << 62
 	}
-	rows, err := r.db.QueryContext(ctx, `SELECT id, cluster, started, changes, coalesce(lake, ''), record FROM run
+	rows, err := r.db.read.QueryContext(ctx, `SELECT id, cluster, started, changes, coalesce(lake, ''), record FROM run
 		WHERE changes > 0 AND (cluster, started, id) > ($1, $2, $3) ORDER BY cluster, started, id LIMIT $4`,
 		column(after.Cluster), from, after.ID, limit)
 	list, err := collect(rows, err, func(scan scanFunc) (c site.Changed, err error) {
@@ -48,7 +51,7 @@ func (r *Registry) ChangedRuns(ctx context.Context, after site.Changed, limit in
 
 // ClaimPartition stores that the lake may have runs in a partition, before the lake writes them
 // there. It replaces the partition from ChangedRuns. The runs stay in ChangedRuns.
-func (r *Registry) ClaimPartition(ctx context.Context, partition string, runs []site.Changed) error {
+func (r *LakeRuns) ClaimPartition(ctx context.Context, partition string, runs []site.Changed) error {
 	return r.eachRun(ctx, "store the partition of runs in the lake", runs, func(tx transaction, c *site.Changed) error {
 		_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1 WHERE id = $2 AND coalesce(lake, '') = $3", partition, c.ID, c.Partition)
 		return err
@@ -56,7 +59,7 @@ func (r *Registry) ClaimPartition(ctx context.Context, partition string, runs []
 }
 
 // MarkWritten stores that the lake has these versions of runs. A run that has changed meanwhile stays in ChangedRuns.
-func (r *Registry) MarkWritten(ctx context.Context, runs []site.Changed) error {
+func (r *LakeRuns) MarkWritten(ctx context.Context, runs []site.Changed) error {
 	return r.eachRun(ctx, "store that the lake has runs", runs, func(tx transaction, c *site.Changed) error {
 		_, err := tx.ExecContext(ctx, "UPDATE run SET changes = 0 WHERE id = $1 AND changes = $2", c.ID, c.Changes)
 		return err
@@ -66,7 +69,7 @@ func (r *Registry) MarkWritten(ctx context.Context, runs []site.Changed) error {
 // MarkChanged puts the other registrations of runs into ChangedRuns, because the runs with these
 // ids leave a partition of the lake. Without an id it puts all registrations there. It uses ID,
 // Node and Start of the runs. Other runs of the node that began in the same millisecond come too.
-func (r *Registry) MarkChanged(ctx context.Context, partition string, runs []site.Changed) error {
+func (r *LakeRuns) MarkChanged(ctx context.Context, partition string, runs []site.Changed) error {
 	return r.eachRun(ctx, "mark the other registrations of runs for the lake", runs, func(tx transaction, c *site.Changed) error {
 		from := micros(c.Start.Truncate(time.Millisecond))
 		for _, of := range []string{"job_id IS NOT NULL", "job_id IS NULL"} { // each has an index
@@ -82,9 +85,9 @@ func (r *Registry) MarkChanged(ctx context.Context, partition string, runs []sit
 }
 
 // eachRun calls change for each run, in transactions of as many runs as the database has in one.
-func (r *Registry) eachRun(ctx context.Context, what string, runs []site.Changed, change func(transaction, *site.Changed) error) error {
-	for part := range slices.Chunk(runs, r.writer.batch()) {
-		err := r.change(ctx, what, func(tx transaction) error {
+func (r *LakeRuns) eachRun(ctx context.Context, what string, runs []site.Changed, change func(transaction, *site.Changed) error) error {
+	for part := range slices.Chunk(runs, r.db.writer.batch()) {
+		err := r.db.change(ctx, what, func(tx transaction) error {
 			for i := range part {
 				if err := change(tx, &part[i]); err != nil {
 					return err
@@ -101,8 +104,8 @@ func (r *Registry) eachRun(ctx context.Context, what string, runs []site.Changed
 
 // GoneRuns returns at most limit runs, after an id, that RemoveRun has removed and the lake may have. Only ID and Partition
 // are set.
-func (r *Registry) GoneRuns(ctx context.Context, after string, limit int) ([]site.Changed, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT id, lake FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
+func (r *LakeRuns) GoneRuns(ctx context.Context, after string, limit int) ([]site.Changed, error) {
+	rows, err := r.db.read.QueryContext(ctx, "SELECT id, lake FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 	list, err := collect(rows, err, func(scan scanFunc) (c site.Changed, err error) { return c, scan(&c.ID, &c.Partition) })
 	if err != nil {
 		return nil, fmt.Errorf("list the runs to remove from the lake: %w", fault(err))
@@ -111,29 +114,29 @@ func (r *Registry) GoneRuns(ctx context.Context, after string, limit int) ([]sit
 }
 
 // ForgetRun stores that the lake does not have a run of GoneRuns.
-func (r *Registry) ForgetRun(ctx context.Context, id string) error {
-	return r.change(ctx, "store that the lake does not have run "+id, func(tx transaction) error {
+func (r *LakeRuns) ForgetRun(ctx context.Context, id string) error {
+	return r.db.change(ctx, "store that the lake does not have run "+id, func(tx transaction) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM lake_gone WHERE id = $1", id)
 		return err
 	})
 }
 
-// lakeSetting is the name of the setting that LakeDone stores.
+// lakeSetting is the name of the setting that Done stores.
 const lakeSetting = "lake"
 
-// LakeDone stores when a pass of the lake has ended that has written all runs that can be read.
-func (r *Registry) LakeDone(ctx context.Context, at time.Time) error {
-	return r.putTime(ctx, "store the time of the lake", lakeSetting, at)
+// Done stores when a pass of the lake has ended that has written all runs that can be read.
+func (r *LakeRuns) Done(ctx context.Context, at time.Time) error {
+	return r.db.putTime(ctx, "store the time of the lake", lakeSetting, at)
 }
 
-// LakeState returns what the lake lacks.
-func (r *Registry) LakeState(ctx context.Context) (state site.LakeState, err error) {
-	at, err := r.timeOf(ctx, lakeSetting)
+// State returns what the lake lacks.
+func (r *LakeRuns) State(ctx context.Context) (state site.LakeState, err error) {
+	at, err := r.db.timeOf(ctx, lakeSetting)
 	if err == nil {
-		err = r.db.QueryRowContext(ctx, "SELECT count(*) FROM run WHERE changes > 0").Scan(&state.Unwritten)
+		err = r.db.read.QueryRowContext(ctx, "SELECT count(*) FROM run WHERE changes > 0").Scan(&state.Unwritten)
 	}
 	if err != nil {
-		return state, fmt.Errorf("read the state of the lake: %w", r.fault(err))
+		return state, fmt.Errorf("read the state of the lake: %w", r.db.fault(err))
 	}
 	if !at.IsZero() {
 		state.LastSuccess = rt.Some(at)
@@ -145,10 +148,10 @@ func (r *Registry) LakeState(ctx context.Context) (state site.LakeState, err err
 const rewriteBatch = 1000
 
 // Rebuild puts all runs with a record into ChangedRuns, for a lake that has lost files.
-func (r *Registry) Rebuild(ctx context.Context) error {
+func (r *LakeRuns) Rebuild(ctx context.Context) error {
 	for after := ""; ; {
 		var last sql.NullString
-		err := r.change(ctx, "mark the runs for the lake", func(tx transaction) error {
+		err := r.db.change(ctx, "mark the runs for the lake", func(tx transaction) error {
 			err := tx.QueryRowContext(ctx, "SELECT max(id) FROM (SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2) AS page", after, rewriteBatch).Scan(&last)
 			if err != nil || !last.Valid {
 				return err
@@ -169,10 +172,10 @@ var ErrLocked = errors.New("another process has the lock of the lake")
 // lakeLock is the key of the lock in PostgreSQL.
 const lakeLock = 0x72742d6c616b65
 
-// LockLake takes the lock of the lake, which one process has at a time, or returns ErrLocked. check reports
+// Lock takes the lock of the lake, which one process has at a time, or returns ErrLocked. check reports
 // whether the lock is still held; release ends it. The end of the process ends it too.
-func (r *Registry) LockLake(ctx context.Context) (check func(context.Context) error, release func() error, err error) {
-	check, release, err = r.writer.exclusive(ctx)
+func (r *LakeRuns) Lock(ctx context.Context) (check func(context.Context) error, release func() error, err error) {
+	check, release, err = r.db.writer.exclusive(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock the lake: %w", fault(err))
 	}

@@ -22,15 +22,18 @@ const (
 	keepNode = 90 * 24 * time.Hour
 )
 
-// PutNode stores the report of a node, which arrived at a time, in the place of an earlier report of the
+// Nodes has the last report of each node.
+type Nodes struct{ db *database }
+
+// Put stores the report of a node, which arrived at a time, in the place of an earlier report of the
 // same owner. The error is site.ErrQuota if the owner has as many nodes as it may have.
-func (r *Registry) PutNode(ctx context.Context, owner string, n site.NodeState, at time.Time) error {
+func (r *Nodes) Put(ctx context.Context, owner string, n site.NodeState, at time.Time) error {
 	state, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("store the report of node %s: %w", n.Node, err)
 	}
 	args := []any{n.Cluster, n.Node, owner, micros(at), optMicros(n.LastSuccess), optInt(n.UndeliveredRuns), state}
-	return r.change(ctx, "store the report of node "+n.Node, func(tx transaction) error {
+	return r.db.change(ctx, "store the report of node "+n.Node, func(tx transaction) error {
 		done, err := tx.ExecContext(ctx, `UPDATE node SET reported = $4, drained = $5, waiting = $6, state = $7
 			WHERE cluster = $1 AND node = $2 AND owner = $3`, args...)
 		if err != nil {
@@ -56,10 +59,10 @@ func (r *Registry) PutNode(ctx context.Context, owner string, n site.NodeState, 
 	})
 }
 
-// Nodes returns the nodes that a filter selects, sorted by cluster, name and owner, at most limit
+// List returns the nodes that a filter selects, sorted by cluster, name and owner, at most limit
 // of them. It also returns the cursor of the next call, which is empty at the end of the list. The
-// cursor of the first call is empty; site.ErrCursor means that the cursor is not from Nodes.
-func (r *Registry) Nodes(ctx context.Context, f site.NodeFilter, after string, limit int) (nodes []site.Node, next string, err error) {
+// cursor of the first call is empty; site.ErrCursor means that the cursor is not from List.
+func (r *Nodes) List(ctx context.Context, f site.NodeFilter, after string, limit int) (nodes []site.Node, next string, err error) {
 	limit = max(limit, 1)
 	var c conditions
 	if after != "" {
@@ -76,10 +79,10 @@ func (r *Registry) Nodes(ctx context.Context, f site.NodeFilter, after string, l
 		c.addCondition("node = ?", f.Node)
 	}
 	query := "SELECT owner, reported, state FROM node" + c.clause() + " ORDER BY cluster, node, owner LIMIT " + c.value(limit+1)
-	rows, err := r.db.QueryContext(ctx, query, c.args...)
+	rows, err := r.db.read.QueryContext(ctx, query, c.args...)
 	nodes, err = collect(rows, err, scanNode)
 	if err != nil {
-		return nil, "", fmt.Errorf("list the nodes: %w", r.fault(err))
+		return nil, "", fmt.Errorf("list the nodes: %w", r.db.fault(err))
 	}
 	if len(nodes) > limit {
 		nodes = nodes[:limit]
@@ -119,9 +122,9 @@ func scanNode(scan scanFunc) (n site.Node, err error) {
 	return n, nil
 }
 
-// NodeAges returns the age of the deliveries of all nodes, in no order.
-func (r *Registry) NodeAges(ctx context.Context) ([]site.NodeAge, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT reported, drained, waiting FROM node")
+// Ages returns the age of the deliveries of all nodes, in no order.
+func (r *Nodes) Ages(ctx context.Context) ([]site.NodeAge, error) {
+	rows, err := r.db.read.QueryContext(ctx, "SELECT reported, drained, waiting FROM node")
 	ages, err := collect(rows, err, func(scan scanFunc) (a site.NodeAge, err error) {
 		var reported int64
 		var drained, waiting sql.NullInt64
@@ -136,7 +139,7 @@ func (r *Registry) NodeAges(ctx context.Context) ([]site.NodeAge, error) {
 		return a, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the ages of the nodes: %w", r.fault(err))
+		return nil, fmt.Errorf("read the ages of the nodes: %w", r.db.fault(err))
 	}
 	return ages, nil
 }

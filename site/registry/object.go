@@ -23,7 +23,7 @@ import (
 // nothing; other bytes are site.ErrFinished. A newer record may replace the record at any time; an
 // older one is site.ErrOlder. record is what the record says about the run. site.CheckRecordRun has
 // checked it, and the row of the job is made from it.
-func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, record *rt.Run) (replaced string, err error) {
+func (r *Runs) PutObject(ctx context.Context, o site.Object, body []byte, record *rt.Run) (replaced string, err error) {
 	what := fmt.Sprintf("store object %s of run %s", o.Name, o.RunID)
 	var text []byte
 	if record != nil {
@@ -35,7 +35,7 @@ func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, re
 			return "", fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	err = r.change(ctx, what, func(tx transaction) error {
+	err = r.db.change(ctx, what, func(tx transaction) error {
 		replaced = ""
 		run, err := r.lockRun(ctx, tx, o.RunID)
 		if err != nil {
@@ -128,7 +128,7 @@ type putResult struct {
 }
 
 // putRow stores the row of an object in place of the old one. The caller adds the result to the run and charges it.
-func (r *Registry) putRow(ctx context.Context, tx transaction, run lockedRun, old objectRow, o site.Object, body []byte) (put putResult, err error) {
+func (r *Runs) putRow(ctx context.Context, tx transaction, run lockedRun, old objectRow, o site.Object, body []byte) (put putResult, err error) {
 	isNew := old.class == ""
 	isSame := !isNew && old.sum == o.SHA256
 	switch isClosed := run.finish != nil && o.Class != site.ClassRecord; {
@@ -156,13 +156,13 @@ func (r *Registry) putRow(ctx context.Context, tx transaction, run lockedRun, ol
 }
 
 // addObject adds what putRow has changed to the run and charges it to the owner of the run.
-func (r *Registry) addObject(ctx context.Context, tx transaction, run lockedRun, put putResult) error {
+func (r *Runs) addObject(ctx context.Context, tx transaction, run lockedRun, put putResult) error {
 	if put.objects > 0 {
 		if _, err := tx.ExecContext(ctx, "UPDATE run SET objects = objects + 1 WHERE id = $1", run.id); err != nil {
 			return err
 		}
 	}
-	return r.charge(ctx, tx, run.id, run.owner, put.bytes)
+	return r.quotas.charge(ctx, tx, run.id, run.owner, put.bytes)
 }
 
 // unnamed returns a name in the object store if no object of the run has it, else "".
@@ -178,12 +178,15 @@ func unnamed(ctx context.Context, tx transaction, runID, stored string) (string,
 	return stored, nil
 }
 
-// Objects returns the objects of a run by name.
-func (r *Registry) Objects(ctx context.Context, runID string) ([]site.Object, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT "+objectColumns+" FROM object WHERE run_id = $1 ORDER BY name", runID)
+// Objects reads the objects of runs.
+type Objects struct{ db *database }
+
+// OfRun returns the objects of a run by name.
+func (r *Objects) OfRun(ctx context.Context, runID string) ([]site.Object, error) {
+	rows, err := r.db.read.QueryContext(ctx, "SELECT "+objectColumns+" FROM object WHERE run_id = $1 ORDER BY name", runID)
 	objects, err := collect(rows, err, scanObject)
 	if err != nil {
-		return nil, fmt.Errorf("list the objects of run %s: %w", runID, r.fault(err))
+		return nil, fmt.Errorf("list the objects of run %s: %w", runID, r.db.fault(err))
 	}
 	return objects, nil
 }
@@ -200,8 +203,8 @@ func scanObject(scan scanFunc) (o site.Object, err error) {
 	return o, err
 }
 
-// OpenObject opens the bytes of an object, in the registry or in the object store.
-func (r *Registry) OpenObject(ctx context.Context, store site.ObjectStore, o site.Object) (io.ReadCloser, error) {
+// Open opens the bytes of an object, in the registry or in the object store.
+func (r *Objects) Open(ctx context.Context, store site.ObjectStore, o site.Object) (io.ReadCloser, error) {
 	if o.Stored != "" {
 		return store.Get(ctx, o.Stored)
 	}
@@ -210,8 +213,8 @@ func (r *Registry) OpenObject(ctx context.Context, store site.ObjectStore, o sit
 }
 
 // RecordOf returns the object with the complete record of a run, or site.ErrNotFound.
-func (r *Registry) RecordOf(ctx context.Context, runID string) (site.Object, error) {
-	objects, err := r.Objects(ctx, runID)
+func (r *Objects) RecordOf(ctx context.Context, runID string) (site.Object, error) {
+	objects, err := r.OfRun(ctx, runID)
 	if err != nil {
 		return site.Object{}, err
 	}
@@ -223,9 +226,9 @@ func (r *Registry) RecordOf(ctx context.Context, runID string) (site.Object, err
 	return site.Object{}, fmt.Errorf("the record of run %s: %w", runID, site.ErrNotFound)
 }
 
-// UnnamedObjects yields the objects in the object store below the name of a run that are older than a time, and that
+// Unnamed yields the objects in the object store below the name of a run that are older than a time, and that
 // no row names.
-func (r *Registry) UnnamedObjects(ctx context.Context, store site.ObjectStore, before time.Time) iter.Seq2[site.Stored, error] {
+func (r *Objects) Unnamed(ctx context.Context, store site.ObjectStore, before time.Time) iter.Seq2[site.Stored, error] {
 	return func(yield func(site.Stored, error) bool) {
 		run := ""
 		var named map[string]bool // the objects of this run
@@ -249,8 +252,8 @@ func (r *Registry) UnnamedObjects(ctx context.Context, store site.ObjectStore, b
 }
 
 // storedNames returns the names in the object store that a run has.
-func (r *Registry) storedNames(ctx context.Context, runID string) (map[string]bool, error) {
-	objects, err := r.Objects(ctx, runID)
+func (r *Objects) storedNames(ctx context.Context, runID string) (map[string]bool, error) {
+	objects, err := r.OfRun(ctx, runID)
 	names := map[string]bool{}
 	for _, o := range objects {
 		names[o.Stored] = true
@@ -260,15 +263,15 @@ func (r *Registry) storedNames(ctx context.Context, runID string) (map[string]bo
 
 // Body returns the bytes of an object that the registry holds. For an object in the object store
 // it returns site.ErrNotFound.
-func (r *Registry) Body(ctx context.Context, runID, name string) ([]byte, error) {
+func (r *Objects) Body(ctx context.Context, runID, name string) ([]byte, error) {
 	var body []byte
 	var stored string
-	err := r.db.QueryRowContext(ctx, "SELECT body, stored FROM object WHERE run_id = $1 AND name = $2", runID, name).Scan(&body, &stored)
+	err := r.db.read.QueryRowContext(ctx, "SELECT body, stored FROM object WHERE run_id = $1 AND name = $2", runID, name).Scan(&body, &stored)
 	if err == nil && stored != "" {
 		err = sql.ErrNoRows
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read object %s of run %s: %w", name, runID, r.fault(notFound(err)))
+		return nil, fmt.Errorf("read object %s of run %s: %w", name, runID, r.db.fault(notFound(err)))
 	}
 	if body == nil {
 		body = []byte{}

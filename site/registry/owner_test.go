@@ -21,22 +21,22 @@ func deliver(t *testing.T, r *Registry, from int, list []sent) string {
 	t.Helper()
 	for n, one := range list {
 		run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", from+n), Owner: one.owner, Created: start}
-		is(t, "CreateRun", r.CreateRun(t.Context(), run), nil)
+		is(t, "CreateRun", r.Runs.Create(t.Context(), run), nil)
 		record := job(9, 0)
 		if one.edit != nil {
 			one.edit(&record)
 		}
 		put(t, r, site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, SHA256: "r", Created: start}, []byte("r"), &record)
 		finish := site.Finish{DataSource: "inline", Summary: []byte(`{"allocated_core_secs":100,"used_core_secs":10}`)}
-		_, err := r.FinishRun(t.Context(), run.ID, finish, nil, nil)
+		_, err := r.Runs.Finish(t.Context(), run.ID, finish, nil, nil)
 		is(t, "FinishRun", err, nil)
 	}
-	return jobRows(t, r)
+	return rowsOfJobs(t, r)
 }
 
-func jobRows(t *testing.T, r *Registry) string {
+func rowsOfJobs(t *testing.T, r *Registry) string {
 	t.Helper()
-	rows, err := r.db.Query("SELECT owner || ' ' || username || ' ' || account || ' ' || name || ' ' || state || ' ' || outcome FROM job ORDER BY job_id, generation")
+	rows, err := r.db.read.Query("SELECT owner || ' ' || username || ' ' || account || ' ' || name || ' ' || state || ' ' || outcome FROM job ORDER BY job_id, generation")
 	list, err := collect(rows, err, scanText)
 	is(t, "job", err, nil)
 	return strings.Join(list, ", ")
@@ -77,7 +77,7 @@ func TestOtherOwnersDescribeNoJob(t *testing.T) {
 		"a running step":                             {[]sent{own, {alice, func(r *rt.Run) { stepOf("alice", "")(r); r.State = rt.StateRunning }}}, "nodes alice physics train_model ended finished"},
 	} {
 		for _, isReversed := range []bool{false, true} {
-			each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+			each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 				list := slices.Clone(c.list)
 				if isReversed {
 					slices.Reverse(list)
@@ -86,7 +86,7 @@ func TestOtherOwnersDescribeNoJob(t *testing.T) {
 				if !slices.Contains(strings.Split(got, ", "), c.want) || strings.Count(got, "nodes ") != 1 {
 					t.Errorf("%s, reversed %t: %s", name, isReversed, got)
 				}
-				jobs, _, err := r.Jobs(t.Context(), site.Filter{Access: &site.Access{Users: []string{"mallory"}, Accounts: []string{"evil"}}}, "", 10)
+				jobs, _, err := r.Jobs.List(t.Context(), site.Filter{Access: &site.Access{Users: []string{"mallory"}, Accounts: []string{"evil"}}}, "", 10)
 				is(t, "Jobs", err, nil)
 				for _, j := range jobs {
 					if j.Owner == "nodes" {
@@ -100,13 +100,13 @@ func TestOtherOwnersDescribeNoJob(t *testing.T) {
 
 // The nodes become the owner of a job whose user has sent steps before. If their runs are gone, it is the user's again.
 func TestTheNodesAreTheOwnerOfAJob(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		steps := []sent{{"user:alice", stepOf("alice", rt.OutcomeOOM)}}
 		same(t, "a step", deliver(t, r, 0, steps), "user:alice alice  forged ended oom")
 		same(t, "the job", deliver(t, r, 1, []sent{{"nodes", nil}}), "nodes alice physics train_model ended finished")
 		same(t, "another step", deliver(t, r, 2, steps), "nodes alice physics train_model ended finished")
-		is(t, "RemoveRun", r.RemoveRun(t.Context(), fmt.Sprintf("20260301t130000-%026d", 1)), nil)
-		same(t, "the job is removed", jobRows(t, r), "user:alice alice  forged ended oom")
+		is(t, "RemoveRun", r.Removals.RemoveRun(t.Context(), fmt.Sprintf("20260301t130000-%026d", 1)), nil)
+		same(t, "the job is removed", rowsOfJobs(t, r), "user:alice alice  forged ended oom")
 		problems, err := r.Check(t.Context())
 		is(t, "Check", err, nil)
 		same(t, "problems", problems, []string{})
@@ -115,9 +115,9 @@ func TestTheNodesAreTheOwnerOfAJob(t *testing.T) {
 
 // The lake has the runs of nodes, and of two with the same name the first owner's.
 func TestTheLakeHasTheRunsOfNodes(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		deliver(t, r, 0, []sent{{"user:alice", stepOf("alice", "")}, {"nodes", nil}, {"others", nil}, {"nodes", nil}})
-		changed, err := r.ChangedRuns(t.Context(), site.Changed{}, 10)
+		changed, err := r.Lake.ChangedRuns(t.Context(), site.Changed{}, 10)
 		is(t, "Changed", err, nil)
 		var ids []string
 		for _, c := range changed {

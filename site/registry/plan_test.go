@@ -9,7 +9,7 @@ import (
 // Without statistics SQLite prefers an index by class to the primary key of the objects. These queries are
 // about one run: they must not read the objects of all runs.
 func TestQueriesOfARunReadItsObjectsOnly(t *testing.T) {
-	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Options{})
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func TestQueriesOfARunReadItsObjectsOnly(t *testing.T) {
 		deleteExpired,
 		namesOfRun,
 	} {
-		rows, err := r.db.Query("EXPLAIN QUERY PLAN "+query, "id", "csv", 5)
+		rows, err := r.db.read.Query("EXPLAIN QUERY PLAN "+query, "id", "csv", 5)
 		plans, err := collect(rows, err, func(scan scanFunc) (plan string, err error) {
 			return plan, scan(new(int), new(int), new(int), &plan)
 		})
@@ -36,14 +36,14 @@ func TestQueriesOfARunReadItsObjectsOnly(t *testing.T) {
 
 // The runs of no job are found by an index of their own: a site has a million others.
 func TestUnassignedRunsHaveAnIndex(t *testing.T) {
-	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Options{})
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	for _, before := range []string{"", "x"} {
 		query, args := unassigned(before, 5)
-		rows, err := r.db.Query("EXPLAIN QUERY PLAN "+query, args...)
+		rows, err := r.db.read.Query("EXPLAIN QUERY PLAN "+query, args...)
 		plans, err := collect(rows, err, func(scan scanFunc) (plan string, err error) {
 			return plan, scan(new(int), new(int), new(int), &plan)
 		})

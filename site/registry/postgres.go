@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -19,7 +20,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// defaultConns is the default of Options.Conns. PostgreSQL allows 100 by default, for all
+// defaultConns is the default of Config.Conns. PostgreSQL allows 100 by default, for all
 // receivers together.
 const defaultConns = 24
 
@@ -38,7 +39,7 @@ var ErrDSN = errors.New("the database is not given as postgres://USER@HOST:PORT/
 // then the row of the job.
 type postgresWriter struct{ db *sql.DB }
 
-func openPostgres(ctx context.Context, dsn string, o Options) (*Registry, error) {
+func openPostgres(ctx context.Context, dsn string, c Config) (*Registry, error) {
 	conf, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, badDSN(dsn, err)
@@ -53,20 +54,18 @@ func openPostgres(ctx context.Context, dsn string, o Options) (*Registry, error)
 		}
 	}
 	db := stdlib.OpenDB(*conf)
-	if o.Conns == 0 {
-		o.Conns = defaultConns
-	}
-	db.SetMaxOpenConns(o.Conns)
-	db.SetMaxIdleConns(o.Conns)
+	conns := cmp.Or(c.Conns, defaultConns)
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
 	// Receivers that start at the same time migrate one after the other.
 	locker, err := lock.NewPostgresSessionLocker()
 	if err == nil {
-		err = migrate(ctx, goose.DialectPostgres, db, o, goose.WithSessionLocker(locker))
+		err = migrate(ctx, goose.DialectPostgres, db, c, goose.WithSessionLocker(locker))
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Registry{db: db, writer: &postgresWriter{db}, options: o}, nil
+	return newRegistry(db, &postgresWriter{db}, c), nil
 }
 
 // badDSN returns the error of a URL without a part of it that may be a secret.

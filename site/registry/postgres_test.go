@@ -63,7 +63,7 @@ func TestPostgreSQL(t *testing.T) {
 
 // A run to which an object is added while its removal waits for the lock stays.
 func testExpireWaitsForAnAddition(t *testing.T) {
-	r, err := Open(t.Context(), newDatabase(t), Options{})
+	r, err := Open(t.Context(), newDatabase(t), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +71,14 @@ func testExpireWaitsForAnAddition(t *testing.T) {
 	run := newRun(t, r, 1)
 	locked, commit, added := make(chan bool), make(chan bool), make(chan error)
 	go func() {
-		added <- r.change(t.Context(), "add", func(tx transaction) error {
-			row, err := r.lockRun(t.Context(), tx, run.ID)
+		added <- r.db.change(t.Context(), "add", func(tx transaction) error {
+			row, err := r.Runs.lockRun(t.Context(), tx, run.ID)
 			if err == nil {
 				o := csv(run, "1", "a")
 				o.Created = time.Now()
 				var put putResult
-				put, err = r.putRow(t.Context(), tx, row, objectRow{}, o, []byte("xyz"))
-				err = errors.Join(err, r.addObject(t.Context(), tx, row, put))
+				put, err = r.Runs.putRow(t.Context(), tx, row, objectRow{}, o, []byte("xyz"))
+				err = errors.Join(err, r.Runs.addObject(t.Context(), tx, row, put))
 			}
 			close(locked)
 			<-commit
@@ -88,25 +88,25 @@ func testExpireWaitsForAnAddition(t *testing.T) {
 	<-locked
 	removed := make(chan int, 1)
 	go func() {
-		_, n, err := r.ExpireRuns(t.Context(), time.Now().Add(-time.Hour), 10)
+		_, n, err := r.Removals.ExpireRuns(t.Context(), time.Now().Add(-time.Hour), 10)
 		is(t, "ExpireRuns", err, nil)
 		removed <- n
 	}()
 	for waiting := 0; waiting == 0 && len(removed) == 0; { // until the removal waits
-		err := r.db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting)
+		err := r.db.read.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting)
 		is(t, "pg_stat_activity", err, nil)
 	}
 	close(commit)
 	is(t, "add", <-added, nil)
 	same(t, "removed runs", <-removed, 0)
-	_, err = r.Run(t.Context(), run.ID)
+	_, err = r.Runs.Get(t.Context(), run.ID)
 	is(t, "Run", err, nil)
 }
 
 // Retention and deliveries of the same jobs do not wait for each other: PostgreSQL would end one of them after
 // a second.
 func testRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
-	r, err := Open(t.Context(), newDatabase(t), Options{})
+	r, err := Open(t.Context(), newDatabase(t), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,12 +122,12 @@ func testRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
 				run := site.Run{ID: fmt.Sprintf("20990301t130000-%025d%d", n, w), Owner: "owner", Created: time.Now()}
 				record := job(uint64(n%jobs+1), 0)
 				o := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: "r", Created: run.Created}
-				err := r.CreateRun(t.Context(), run)
+				err := r.Runs.Create(t.Context(), run)
 				if err == nil {
-					_, err = r.PutObject(t.Context(), o, []byte("r"), &record)
+					_, err = r.Runs.PutObject(t.Context(), o, []byte("r"), &record)
 				}
 				if err == nil {
-					_, err = r.FinishRun(t.Context(), run.ID, site.Finish{DataSource: "inline"}, nil, nil)
+					_, err = r.Runs.Finish(t.Context(), run.ID, site.Finish{DataSource: "inline"}, nil, nil)
 				}
 				if err != nil {
 					t.Error(err)
@@ -137,7 +137,7 @@ func testRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
 	}
 	removed := 0
 	for removed < 80 {
-		_, n, err := r.ExpireRuns(t.Context(), time.Now().Add(-time.Hour), 10)
+		_, n, err := r.Removals.ExpireRuns(t.Context(), time.Now().Add(-time.Hour), 10)
 		if err != nil || n == 0 {
 			t.Fatalf("%d runs are removed, %v", removed, err)
 		}
@@ -146,20 +146,20 @@ func testRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
 	writers.Wait()
 	checkUsage(t, r)
 	var deadlocks int
-	err = r.db.QueryRow("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").Scan(&deadlocks)
+	err = r.db.read.QueryRow("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").Scan(&deadlocks)
 	is(t, "pg_stat_database", err, nil)
 	same(t, "deadlocks", deadlocks, 0)
 }
 
 // If the server refuses COMMIT itself, nothing was changed for certain, and the connection can be used again.
 func testCommitIsRefused(t *testing.T) {
-	r, err := Open(t.Context(), newDatabase(t), Options{})
+	r, err := Open(t.Context(), newDatabase(t), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	change := func(query string) error {
-		return r.change(t.Context(), "try", func(tx transaction) error {
+		return r.db.change(t.Context(), "try", func(tx transaction) error {
 			_, err := tx.ExecContext(t.Context(), query)
 			return err
 		})
@@ -177,7 +177,7 @@ func testDatabaseIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Open(t.Context(), own.URL("postgres"), Options{})
+	r, err := Open(t.Context(), own.URL("postgres"), Config{})
 	if err != nil {
 		t.Fatal(errors.Join(err, own.Close()))
 	}
@@ -185,10 +185,10 @@ func testDatabaseIsAway(t *testing.T) {
 	run := newRun(t, r, 1)
 	is(t, "stop the server", own.Close(), nil)
 	for range 2 { // over connections that are lost, and new ones
-		_, err = r.Run(t.Context(), run.ID)
+		_, err = r.Runs.Get(t.Context(), run.ID)
 		is(t, "Run", err, site.ErrAway)
-		_, _, err = r.Jobs(t.Context(), site.Filter{}, "", 10)
+		_, _, err = r.Jobs.List(t.Context(), site.Filter{}, "", 10)
 		is(t, "Jobs", err, site.ErrAway)
-		is(t, "RemoveRun", r.RemoveRun(t.Context(), run.ID), site.ErrAway)
+		is(t, "RemoveRun", r.Removals.RemoveRun(t.Context(), run.ID), site.ErrAway)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // Users see and find the runs under their pseudonyms, and no other ones.
 func TestPseudonymsOfUsers(t *testing.T) {
-	o := Options{Pseudonym: func(user string) string { return "user-" + user }}
+	o := Config{Pseudonym: func(user string) string { return "user-" + user }}
 	each(t, o, func(t *testing.T, r *Registry, _ func() *Registry) {
 		for n, user := range []string{"alice", "user-alice", "bob", "user-bob", ""} {
 			record := job(uint64(n+1), n)
@@ -36,13 +36,13 @@ func TestPseudonymsOfUsers(t *testing.T) {
 		} {
 			same(t, c.name, pages(t, r, c.filter, 2), c.want)
 		}
-		jobs, _, err := r.Jobs(t.Context(), site.Filter{JobID: rt.Some[uint64](2)}, "", 1)
+		jobs, _, err := r.Jobs.List(t.Context(), site.Filter{JobID: rt.Some[uint64](2)}, "", 1)
 		is(t, "Jobs", err, nil)
 		runs := jobRuns(t, r, jobs[0], alice)
 		same(t, "runs", len(runs), 1)
-		_, err = r.VisibleRun(t.Context(), runs[0].ID, alice)
+		_, err = r.Visible.Get(t.Context(), runs[0].ID, alice)
 		is(t, "own run", err, nil)
-		_, err = r.VisibleRun(t.Context(), runs[0].ID, &site.Access{Users: []string{"bob"}})
+		_, err = r.Visible.Get(t.Context(), runs[0].ID, &site.Access{Users: []string{"bob"}})
 		is(t, "run of another user", err, site.ErrNotFound)
 	})
 }

@@ -22,8 +22,8 @@ import (
 // MaxObjects is the largest number of objects of a run.
 const MaxObjects = 32768
 
-// Options are the limits of a registry. The zero value has none.
-type Options struct {
+// Config has the limits of a registry. The zero value has none.
+type Config struct {
 	Quota      int64 // bytes of all runs; 0: no limit
 	OwnerQuota int64 // bytes of the runs of one owner; 0: no limit
 	Conns      int   // most connections to PostgreSQL; 0: 24
@@ -36,12 +36,36 @@ type Options struct {
 	Existing bool
 }
 
-// Registry is the open database. Its methods may be called from several goroutines.
+// Registry is the open database, in parts by subject. All of their methods may be called from several goroutines.
 type Registry struct {
-	db      *sql.DB // for reading
-	writer  writer
-	options Options
-	windows windows
+	db       *database
+	Settings *Settings
+	Runs     *Runs
+	Objects  *Objects
+	Removals *Removals
+	Jobs     *Jobs
+	Visible  *VisibleRuns
+	Nodes    *Nodes
+	Lake     *LakeRuns
+}
+
+// newRegistry returns the registry with these connections for reading and this writer.
+func newRegistry(read *sql.DB, w writer, c Config) *Registry {
+	db := &database{read, w, c.Failed}
+	objects := &Objects{db}
+	quotas, jobs := quotas{c.Quota, c.OwnerQuota, w.shards()}, jobRows{w.lock()}
+	runs := &Runs{db, quotas, jobs}
+	return &Registry{
+		db: db, Settings: &Settings{db}, Runs: runs, Objects: objects, Removals: &Removals{db, runs, quotas, jobs},
+		Jobs: &Jobs{db, c.Pseudonym, defaultWindows}, Visible: &VisibleRuns{db, objects, c.Pseudonym}, Nodes: &Nodes{db}, Lake: &LakeRuns{db},
+	}
+}
+
+// database has the connections, which the parts of a registry share.
+type database struct {
+	read   *sql.DB
+	writer writer
+	failed func(kind string) // see Config.Failed
 }
 
 // writer makes the changes of a database.
@@ -61,7 +85,7 @@ type writer interface {
 	broken() (<-chan struct{}, func() error)
 	// wipe is a query that moves the log of a database file into it and empties the log; empty if there is none.
 	wipe() string
-	// exclusive takes the lock of LockLake.
+	// exclusive takes the lock of LakeRuns.Lock.
 	exclusive(ctx context.Context) (check func(context.Context) error, release func() error, err error)
 	close() error
 }
@@ -77,25 +101,24 @@ type transaction interface {
 var ErrSchema = errors.New("the tables of the database are of another version of rt-site")
 
 // Open opens the registry in a SQLite file, or in PostgreSQL if dsn begins with postgres:// or
-// postgresql://. It creates or migrates the tables, see Options.Existing. Several registries may be
+// postgresql://. It creates or migrates the tables, see Config.Existing. Several registries may be
 // open in one PostgreSQL database.
-func Open(ctx context.Context, dsn string, o Options) (*Registry, error) {
+func Open(ctx context.Context, dsn string, c Config) (*Registry, error) {
 	open := openSQLite
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
 		open = openPostgres
 	}
-	r, err := open(ctx, dsn, o)
+	r, err := open(ctx, dsn, c)
 	if err != nil {
 		return nil, fmt.Errorf("open the registry: %w", fault(err))
 	}
-	r.windows = defaultWindows
 	return r, nil
 }
 
 //go:embed migrations
 var migrations embed.FS
 
-func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, o Options, options ...goose.ProviderOption) error {
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, c Config, options ...goose.ProviderOption) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -106,7 +129,7 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, o Options, 
 	}
 	sources := provider.ListSources()
 	newest := sources[len(sources)-1].Version
-	if o.Existing {
+	if c.Existing {
 		return checkSchema(ctx, dialect, db, newest)
 	}
 	found, err := versionOf(ctx, db)
@@ -123,13 +146,16 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, o Options, 
 	return signSchema(ctx, db)
 }
 
+// Settings has the secrets of a site, its claims to the object store, its hold and the table audit.
+type Settings struct{ db *database }
+
 // Close waits for the changes in progress and closes the database.
-func (r *Registry) Close() error { return errors.Join(r.writer.close(), r.db.Close()) }
+func (r *Registry) Close() error { return errors.Join(r.db.writer.close(), r.db.read.Close()) }
 
 // Wait returns why no more changes are possible: Close was called, or the writer of a SQLite file had an
 // internal error. It returns nil when the context ends.
 func (r *Registry) Wait(ctx context.Context) error {
-	ended, why := r.writer.broken()
+	ended, why := r.db.writer.broken()
 	select {
 	case <-ended:
 		return why()
@@ -139,32 +165,32 @@ func (r *Registry) Wait(ctx context.Context) error {
 }
 
 // change makes a change; what names it in an error.
-func (r *Registry) change(ctx context.Context, what string, f func(transaction) error) error {
-	if err := r.writer.change(ctx, f); err != nil {
-		return fmt.Errorf("%s: %w", what, r.fault(err))
+func (d *database) change(ctx context.Context, what string, f func(transaction) error) error {
+	if err := d.writer.change(ctx, f); err != nil {
+		return fmt.Errorf("%s: %w", what, d.fault(err))
 	}
 	return nil
 }
 
 // Secret returns the random secret of this name. The first call creates it; every registry of
 // the same database has the same secret.
-func (r *Registry) Secret(ctx context.Context, name string, bytes int) ([]byte, error) {
+func (r *Settings) Secret(ctx context.Context, name string, bytes int) ([]byte, error) {
 	what := "read secret " + name
-	value, err := r.secret(ctx, name)
+	value, err := r.db.setting(ctx, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		fresh := make([]byte, bytes)
 		rand.Read(fresh)
-		err = r.change(ctx, "create secret "+name, func(tx transaction) error {
+		err = r.db.change(ctx, "create secret "+name, func(tx transaction) error {
 			_, err := tx.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, fresh)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		value, err = r.secret(ctx, name)
+		value, err = r.db.setting(ctx, name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, r.fault(err))
+		return nil, fmt.Errorf("%s: %w", what, r.db.fault(err))
 	}
 	if len(value) != bytes {
 		return nil, fmt.Errorf("%s: it has %d bytes, not %d", what, len(value), bytes)
@@ -172,8 +198,8 @@ func (r *Registry) Secret(ctx context.Context, name string, bytes int) ([]byte, 
 	return value, nil
 }
 
-func (r *Registry) secret(ctx context.Context, name string) (value []byte, err error) {
-	err = r.db.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1", name).Scan(&value)
+func (d *database) setting(ctx context.Context, name string) (value []byte, err error) {
+	err = d.read.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1", name).Scan(&value)
 	return value, err
 }
 

@@ -27,7 +27,7 @@ type engine struct {
 }
 
 // each runs a test on SQLite and, if TestPostgreSQL runs, on PostgreSQL. again opens the same database once more.
-func each(t *testing.T, o Options, test func(t *testing.T, r *Registry, again func() *Registry)) {
+func each(t *testing.T, o Config, test func(t *testing.T, r *Registry, again func() *Registry)) {
 	engines := []engine{{"SQLite", func(t testing.TB) string { return filepath.Join(t.TempDir(), "a % dir?", "registry#1.db") }}}
 	if postgres.Missing() == "" {
 		engines = append(engines, engine{"PostgreSQL", newDatabase})
@@ -60,7 +60,7 @@ func newRun(t *testing.T, r *Registry, n int) site.Run {
 	t.Helper()
 	created := start.Add(time.Duration(n) * time.Hour)
 	run := site.Run{ID: fmt.Sprintf("%s-%026d", created.Format(idTime), n), Owner: "owner", Created: created, Metadata: []byte(`{"job_name":"x"}`)}
-	if err := r.CreateRun(t.Context(), run); err != nil {
+	if err := r.Runs.Create(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 	return run
@@ -73,7 +73,7 @@ func csv(run site.Run, name, sum string) site.Object {
 // put stores an object and returns the replaced name.
 func put(t *testing.T, r *Registry, o site.Object, body []byte, record *rt.Run) string {
 	t.Helper()
-	replaced, err := r.PutObject(t.Context(), o, body, record)
+	replaced, err := r.Runs.PutObject(t.Context(), o, body, record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func put(t *testing.T, r *Registry, o site.Object, body []byte, record *rt.Run) 
 // finish finishes a run, without inline data.
 func finish(t *testing.T, r *Registry, id string, f site.Finish) error {
 	t.Helper()
-	done, err := r.FinishRun(t.Context(), id, f, nil, nil)
+	done, err := r.Runs.Finish(t.Context(), id, f, nil, nil)
 	same(t, "unused", done.Unused, "")
 	return err
 }
@@ -105,13 +105,13 @@ func same(t *testing.T, what string, got, want any) {
 }
 
 func TestRunIsReadAsItWasStored(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, again func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, again func() *Registry) {
 		run := newRun(t, r, 1)
 		other := site.Run{ID: "20260302t000000-b", Owner: "", Created: start, Metadata: []byte("{\"job_name\":\"\xff\\u0000<\"}")}
-		if err := r.CreateRun(t.Context(), other); err != nil {
+		if err := r.Runs.Create(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.CreateRun(t.Context(), other); err == nil {
+		if err := r.Runs.Create(t.Context(), other); err == nil {
 			t.Error("a second run with the same id was accepted")
 		}
 		record := &rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), Node: "n1", Start: start}}
@@ -119,11 +119,11 @@ func TestRunIsReadAsItWasStored(t *testing.T) {
 		put(t, r, o, []byte("rec1"), record)
 		f := site.Finish{ExitCode: new(int64), RunStatus: "finished", DataSource: "inline", CSVSHA256: "c1", RecordSum: "r1", Summary: []byte(`{"a":1}`)}
 		inline := site.Object{Name: site.InlineName, Class: site.ClassInline, Bytes: 0, SHA256: "i1", Created: start}
-		if _, err := r.FinishRun(t.Context(), run.ID, f, &inline, []byte{}); err != nil {
+		if _, err := r.Runs.Finish(t.Context(), run.ID, f, &inline, []byte{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range []*Registry{r, again()} {
-			got, err := r.Run(t.Context(), run.ID)
+			got, err := r.Runs.Get(t.Context(), run.ID)
 			is(t, "Run", err, nil)
 			if since := time.Since(got.Finished); since < 0 || since > time.Hour {
 				t.Errorf("finished %v", got.Finished)
@@ -132,23 +132,23 @@ func TestRunIsReadAsItWasStored(t *testing.T) {
 			want := run
 			want.Finish, want.Record = &f, record
 			same(t, "run", got, want)
-			runs, err := r.Runs(t.Context(), run.ID, 10)
+			runs, err := r.Runs.List(t.Context(), run.ID, 10)
 			is(t, "Runs", err, nil)
 			same(t, "runs", runs, []site.Run{other})
-			ids, err := r.RunIDs(t.Context(), run.ID, 10)
+			ids, err := r.Runs.IDs(t.Context(), run.ID, 10)
 			is(t, "RunIDs", err, nil)
 			same(t, "ids", ids, []string{other.ID})
-			ids, err = r.RunIDs(t.Context(), "", 1)
+			ids, err = r.Runs.IDs(t.Context(), "", 1)
 			is(t, "RunIDs", err, nil)
 			same(t, "the first id", ids, []string{run.ID})
-			objects, err := r.Objects(t.Context(), run.ID)
+			objects, err := r.Objects.OfRun(t.Context(), run.ID)
 			is(t, "Objects", err, nil)
 			inline.RunID = run.ID
 			same(t, "objects", objects, []site.Object{inline, o})
-			body, err := r.Body(t.Context(), run.ID, site.RecordName)
+			body, err := r.Objects.Body(t.Context(), run.ID, site.RecordName)
 			is(t, "Body", err, nil)
 			same(t, "body", string(body), "rec1")
-			body, err = r.Body(t.Context(), run.ID, site.InlineName)
+			body, err = r.Objects.Body(t.Context(), run.ID, site.InlineName)
 			is(t, "empty Body", err, nil)
 			same(t, "empty body", string(body), "")
 		}
@@ -156,21 +156,21 @@ func TestRunIsReadAsItWasStored(t *testing.T) {
 }
 
 func TestNotFound(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		run := newRun(t, r, 1)
 		o := csv(run, "1", "a")
 		o.Stored = "elsewhere"
 		put(t, r, o, nil, nil)
-		_, err := r.Run(t.Context(), "no'; DROP TABLE run; --")
+		_, err := r.Runs.Get(t.Context(), "no'; DROP TABLE run; --")
 		is(t, "Run", err, site.ErrNotFound)
-		_, err = r.Body(t.Context(), run.ID, "2")
+		_, err = r.Objects.Body(t.Context(), run.ID, "2")
 		is(t, "Body", err, site.ErrNotFound)
-		_, err = r.Body(t.Context(), run.ID, "1")
+		_, err = r.Objects.Body(t.Context(), run.ID, "1")
 		is(t, "Body in the object store", err, site.ErrNotFound)
-		_, err = r.PutObject(t.Context(), csv(site.Run{ID: "none"}, "1", "a"), []byte("x"), nil)
+		_, err = r.Runs.PutObject(t.Context(), csv(site.Run{ID: "none"}, "1", "a"), []byte("x"), nil)
 		is(t, "PutObject", err, site.ErrNotFound)
 		is(t, "FinishRun", finish(t, r, "none", site.Finish{}), site.ErrNotFound)
-		objects, err := r.Objects(t.Context(), "none")
+		objects, err := r.Objects.OfRun(t.Context(), "none")
 		if len(objects) > 0 || err != nil {
 			t.Error(objects, err)
 		}
@@ -178,7 +178,7 @@ func TestNotFound(t *testing.T) {
 }
 
 func TestReplacedObject(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		run := newRun(t, r, 1)
 		stored := func(name, at string) site.Object {
 			o := csv(run, name, at)
@@ -192,14 +192,14 @@ func TestReplacedObject(t *testing.T) {
 		same(t, "one of two names", put(t, r, stored("1", "at3"), nil, nil), "")
 		same(t, "the last name", put(t, r, csv(run, "2", "b"), []byte("xyz"), nil), "at2")
 		same(t, "held by the registry", put(t, r, stored("2", "at4"), nil, nil), "")
-		objects, err := r.Objects(t.Context(), run.ID)
+		objects, err := r.Objects.OfRun(t.Context(), run.ID)
 		is(t, "Objects", err, nil)
 		same(t, "objects", objects, []site.Object{stored("1", "at3"), stored("2", "at4")})
 	})
 }
 
 func TestFinish(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		ctx := t.Context()
 		run := newRun(t, r, 1)
 		f := site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"1", "2"}}
@@ -218,24 +218,24 @@ func TestFinish(t *testing.T) {
 		is(t, "with the record as rows", finish(t, r, run.ID, f), site.ErrMissing)
 		f.Keys[1] = "2"
 		is(t, "finish", finish(t, r, run.ID, f), nil)
-		before, err := r.Run(ctx, run.ID)
+		before, err := r.Runs.Get(ctx, run.ID)
 		is(t, "Run", err, nil)
 
-		_, err = r.PutObject(ctx, csv(run, "1", "a"), []byte("xyz"), nil)
+		_, err = r.Runs.PutObject(ctx, csv(run, "1", "a"), []byte("xyz"), nil)
 		is(t, "the same object after the finish", err, nil)
 		late := csv(run, "1", "a")
 		late.Stored = "late"
 		same(t, "the same object in the object store after the finish", put(t, r, late, nil, nil), "late")
-		_, err = r.PutObject(ctx, csv(run, "1", "c"), []byte("xyz"), nil)
+		_, err = r.Runs.PutObject(ctx, csv(run, "1", "c"), []byte("xyz"), nil)
 		is(t, "another object after the finish", err, site.ErrFinished)
-		_, err = r.PutObject(ctx, csv(run, "3", "d"), []byte("xyz"), nil)
+		_, err = r.Runs.PutObject(ctx, csv(run, "3", "d"), []byte("xyz"), nil)
 		is(t, "a new object after the finish", err, site.ErrFinished)
 		record.SHA256 = "r2"
 		put(t, r, record, []byte("2"), &rt.Run{})
 
 		f.RunStatus, f.RecordSum, f.Summary = "failed", "r2", []byte(`{}`)
 		is(t, "corrected finish", finish(t, r, run.ID, f), nil)
-		after, err := r.Run(ctx, run.ID)
+		after, err := r.Runs.Get(ctx, run.ID)
 		is(t, "Run", err, nil)
 		same(t, "finish", after.Finish, &f)
 		same(t, "time of the first finish", after.Finished, before.Finished)
@@ -247,11 +247,11 @@ func TestFinish(t *testing.T) {
 
 // A delayed request does not replace the record by an older one.
 func TestOlderRecord(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		run := newRun(t, r, 1)
 		record := func(sum string, seconds int, state rt.State) error {
 			o := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, SHA256: sum, Signed: start.Add(time.Duration(seconds) * time.Second)}
-			_, err := r.PutObject(t.Context(), o, []byte(sum), &rt.Run{Ending: rt.Ending{State: state}})
+			_, err := r.Runs.PutObject(t.Context(), o, []byte(sum), &rt.Run{Ending: rt.Ending{State: state}})
 			return err
 		}
 		for _, step := range []struct {
@@ -271,7 +271,7 @@ func TestOlderRecord(t *testing.T) {
 			{"corrected end", 31, rt.StateEnded, nil, "corrected end"},
 		} {
 			is(t, step.sum, record(step.sum, step.seconds, step.state), step.want)
-			body, err := r.Body(t.Context(), run.ID, site.RecordName)
+			body, err := r.Objects.Body(t.Context(), run.ID, site.RecordName)
 			is(t, "Body", err, nil)
 			same(t, step.sum, string(body), step.stored)
 		}
@@ -281,26 +281,26 @@ func TestOlderRecord(t *testing.T) {
 
 // Inline data that an earlier finish has stored are not needed twice.
 func TestUnusedInlineData(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		run := newRun(t, r, 1)
 		for i, step := range []struct{ at, unused string }{{"at1", ""}, {"at2", "at2"}, {"at1", ""}} {
 			inline := site.Object{Name: site.InlineName, Class: site.ClassInline, SHA256: "i", Stored: step.at}
-			done, err := r.FinishRun(t.Context(), run.ID, site.Finish{DataSource: "inline", CSVSHA256: "c"}, &inline, nil)
+			done, err := r.Runs.Finish(t.Context(), run.ID, site.Finish{DataSource: "inline", CSVSHA256: "c"}, &inline, nil)
 			is(t, "FinishRun", err, nil)
 			same(t, "done", done, site.Finished{IsFirst: i == 0, Unused: step.unused})
 		}
-		head, err := r.RunHead(t.Context(), run.ID)
+		head, err := r.Runs.Head(t.Context(), run.ID)
 		is(t, "RunHead", err, nil)
 		same(t, "head", head, site.Run{ID: run.ID, Owner: "owner", Finish: &site.Finish{DataSource: "inline", CSVSHA256: "c"}})
-		_, err = r.RunHead(t.Context(), "none")
+		_, err = r.Runs.Head(t.Context(), "none")
 		is(t, "RunHead", err, site.ErrNotFound)
 	})
 }
 
 func TestTooManyObjects(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		run := newRun(t, r, 1)
-		err := r.change(t.Context(), "fill", func(tx transaction) error {
+		err := r.db.change(t.Context(), "fill", func(tx transaction) error {
 			_, err := tx.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 32768)
 				INSERT INTO object (run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, body)
 				SELECT $1, 'o' || i, 'csv', 0, '', 0, 0, 0, '', 0, '' FROM n`, run.ID)
@@ -310,23 +310,23 @@ func TestTooManyObjects(t *testing.T) {
 			return err
 		})
 		is(t, "fill", err, nil)
-		_, err = r.PutObject(t.Context(), csv(run, "one more", "a"), []byte("xyz"), nil)
+		_, err = r.Runs.PutObject(t.Context(), csv(run, "one more", "a"), []byte("xyz"), nil)
 		is(t, "one more", err, site.ErrTooMany)
-		_, err = r.PutObject(t.Context(), csv(run, "o1", "a"), []byte("xyz"), nil)
+		_, err = r.Runs.PutObject(t.Context(), csv(run, "o1", "a"), []byte("xyz"), nil)
 		is(t, "in place of one", err, nil)
 	})
 }
 
 // Receivers that start at the same time have the same secret.
 func TestSecret(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, again func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, again func() *Registry) {
 		registries := []*Registry{r, again(), again()}
 		secrets := make([][]byte, 12)
 		var all sync.WaitGroup
 		for i := range secrets {
 			all.Go(func() {
 				var err error
-				secrets[i], err = registries[i%3].Secret(t.Context(), "key", 32)
+				secrets[i], err = registries[i%3].Settings.Secret(t.Context(), "key", 32)
 				if err != nil {
 					t.Error(err)
 				}
@@ -337,18 +337,18 @@ func TestSecret(t *testing.T) {
 			same(t, "secret", secret, secrets[0])
 		}
 		same(t, "length", len(secrets[0]), 32)
-		other, err := r.Secret(t.Context(), "other", 32)
+		other, err := r.Settings.Secret(t.Context(), "other", 32)
 		if err != nil || string(other) == string(secrets[0]) {
 			t.Errorf("another secret: %x, %v", other, err)
 		}
-		if _, err := r.Secret(t.Context(), "key", 16); err == nil {
+		if _, err := r.Settings.Secret(t.Context(), "key", 16); err == nil {
 			t.Error("a secret of another length was returned")
 		}
 	})
 }
 
 func TestChangesAtTheSameTime(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, again func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, again func() *Registry) {
 		registries := []*Registry{r, again()}
 		run := newRun(t, r, 1)
 		var all sync.WaitGroup
@@ -356,23 +356,23 @@ func TestChangesAtTheSameTime(t *testing.T) {
 			all.Go(func() {
 				o := csv(run, fmt.Sprint(i%4), fmt.Sprint(i))
 				o.Bytes = int64(i)
-				if _, err := registries[i%2].PutObject(t.Context(), o, []byte("x"), nil); err != nil {
+				if _, err := registries[i%2].Runs.PutObject(t.Context(), o, []byte("x"), nil); err != nil {
 					t.Error(err)
 				}
 				record := &rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), Node: fmt.Sprint(i), Start: start}}
 				node := site.Run{ID: fmt.Sprintf("20260301t120001-%026d", i), Owner: "owner", Created: start}
-				if err := registries[i%2].CreateRun(t.Context(), node); err != nil {
+				if err := registries[i%2].Runs.Create(t.Context(), node); err != nil {
 					t.Error(err)
 				}
 				o = site.Object{RunID: node.ID, Name: site.RecordName, Class: site.ClassRecord}
-				if _, err := registries[i%2].PutObject(t.Context(), o, []byte("x"), record); err != nil {
+				if _, err := registries[i%2].Runs.PutObject(t.Context(), o, []byte("x"), record); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
 		checkUsage(t, r)
-		jobs, next, err := r.Jobs(t.Context(), site.Filter{}, "", 10)
+		jobs, next, err := r.Jobs.List(t.Context(), site.Filter{}, "", 10)
 		if len(jobs) != 1 || next != "" || err != nil {
 			t.Fatalf("%d jobs, %q, %v", len(jobs), next, err)
 		}
@@ -384,18 +384,18 @@ func TestChangesAtTheSameTime(t *testing.T) {
 func checkUsage(t *testing.T, r *Registry) {
 	t.Helper()
 	var want int64
-	err := r.db.QueryRow(`SELECT (SELECT CAST(coalesce(sum(charged), 0) AS BIGINT) FROM run) +
+	err := r.db.read.QueryRow(`SELECT (SELECT CAST(coalesce(sum(charged), 0) AS BIGINT) FROM run) +
 		(SELECT CAST(coalesce(sum(bytes + 1024), 0) AS BIGINT) FROM object)`).Scan(&want)
 	is(t, "sum", err, nil)
 	var charged int64
-	err = r.db.QueryRow(`SELECT CAST(coalesce(sum(1024 + length(metadata) + coalesce(length(finish), 0) + coalesce(length(record), 0)), 0) AS BIGINT) -
+	err = r.db.read.QueryRow(`SELECT CAST(coalesce(sum(1024 + length(metadata) + coalesce(length(finish), 0) + coalesce(length(record), 0)), 0) AS BIGINT) -
 		CAST(coalesce(sum(charged), 0) AS BIGINT) FROM run`).Scan(&charged)
 	is(t, "sum of the runs", err, nil)
 	same(t, "difference between the size of the runs and their charge", charged, int64(0))
-	own, total, err := r.Usage(t.Context(), "owner")
+	own, total, err := r.Runs.Usage(t.Context(), "owner")
 	is(t, "Usage", err, nil)
 	var wrong int64
-	err = r.db.QueryRow("SELECT count(*) FROM run r WHERE objects <> (SELECT count(*) FROM object o WHERE o.run_id = r.id)").Scan(&wrong)
+	err = r.db.read.QueryRow("SELECT count(*) FROM run r WHERE objects <> (SELECT count(*) FROM object o WHERE o.run_id = r.id)").Scan(&wrong)
 	is(t, "numbers of objects", err, nil)
 	same(t, "runs with a wrong number of objects", wrong, int64(0))
 	same(t, "use of the owner", own, want)
@@ -404,13 +404,13 @@ func checkUsage(t *testing.T, r *Registry) {
 
 // A caller that has gone away changes nothing, and does no harm to the others.
 func TestCancelledChange(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := r.CreateRun(ctx, site.Run{ID: "cancelled", Created: start})
+		err := r.Runs.Create(ctx, site.Run{ID: "cancelled", Created: start})
 		is(t, "CreateRun", err, context.Canceled)
 		newRun(t, r, 1)
-		_, err = r.Run(t.Context(), "cancelled")
+		_, err = r.Runs.Get(t.Context(), "cancelled")
 		is(t, "Run", err, site.ErrNotFound)
 	})
 }
@@ -427,7 +427,7 @@ func TestErrorsHideThePassword(t *testing.T) {
 		"postgres://127.0.0.1:port/db?password=s3cret",
 		"postgres://127.0.0.1:1/db?password=s3cret&connect_timeout=s3cret",
 	} {
-		_, err := Open(t.Context(), dsn, Options{})
+		_, err := Open(t.Context(), dsn, Config{})
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("Open: %v", err)
 		}
@@ -436,7 +436,7 @@ func TestErrorsHideThePassword(t *testing.T) {
 
 func TestSQLiteFileIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
-	r, err := Open(t.Context(), path, Options{})
+	r, err := Open(t.Context(), path, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -452,7 +452,7 @@ func TestSQLiteFileIsPrivate(t *testing.T) {
 }
 
 func TestClosedRegistry(t *testing.T) {
-	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Options{})
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestClosedRegistry(t *testing.T) {
 	for i := range 20 {
 		all.Go(func() { // each gets an answer
 			id := fmt.Sprint(i)
-			err := r.CreateRun(t.Context(), site.Run{ID: id, Created: start})
+			err := r.Runs.Create(t.Context(), site.Run{ID: id, Created: start})
 			if err != nil && !errors.Is(err, errClosed) {
 				t.Error(err)
 			}
@@ -470,13 +470,13 @@ func TestClosedRegistry(t *testing.T) {
 		t.Error(err)
 	}
 	all.Wait()
-	is(t, "CreateRun", r.CreateRun(t.Context(), site.Run{ID: "late"}), errClosed)
+	is(t, "CreateRun", r.Runs.Create(t.Context(), site.Run{ID: "late"}), errClosed)
 }
 
 // A change that panics fails by itself.
 func TestPanicOfAChange(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		err := r.change(t.Context(), "panic", func(transaction) error { panic("a hole in the map") })
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		err := r.db.change(t.Context(), "panic", func(transaction) error { panic("a hole in the map") })
 		if err == nil || !strings.Contains(err.Error(), "a hole in the map") {
 			t.Errorf("panic: %v", err)
 		}

@@ -23,7 +23,7 @@ const releasedRegistry = "testdata/0.2.0.db.gz"
 func writeRelease(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "registry.db")
-	r, err := Open(t.Context(), path, Options{})
+	r, err := Open(t.Context(), path, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func writeRelease(t *testing.T) {
 // servedText opens a registry and returns its jobs, with their runs, as JSON.
 func servedText(t *testing.T, path string) []byte {
 	t.Helper()
-	r, err := Open(t.Context(), path, Options{})
+	r, err := Open(t.Context(), path, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	jobs, _, err := r.Jobs(t.Context(), site.Filter{}, "", 10)
+	jobs, _, err := r.Jobs.List(t.Context(), site.Filter{}, "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}

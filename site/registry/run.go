@@ -15,64 +15,71 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// CreateRun stores a new run. The finish and the record of r are not stored.
-func (r *Registry) CreateRun(ctx context.Context, run site.Run) error {
+// Runs stores what clients deliver of runs.
+type Runs struct {
+	db     *database
+	quotas quotas
+	jobs   jobRows
+}
+
+// Create stores a new run. The finish and the record of r are not stored.
+func (r *Runs) Create(ctx context.Context, run site.Run) error {
 	metadata := append([]byte{}, run.Metadata...) // nil would be NULL
 	charged := rowBytes + int64(len(metadata))
-	return r.change(ctx, "create run "+run.ID, func(tx transaction) error {
+	return r.db.change(ctx, "create run "+run.ID, func(tx transaction) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO run (id, owner, created, charged, metadata) VALUES ($1, $2, $3, $4, $5)",
 			run.ID, run.Owner, micros(run.Created), charged, metadata)
 		if err != nil {
 			return err
 		}
-		return r.charge(ctx, tx, run.ID, run.Owner, charged)
+		return r.quotas.charge(ctx, tx, run.ID, run.Owner, charged)
 	})
 }
 
 const runColumns = "id, owner, created, metadata, finish, finished, record, expired"
 
-// Run returns a run, or site.ErrNotFound.
-func (r *Registry) Run(ctx context.Context, id string) (site.Run, error) {
-	run, err := scanRun(r.db.QueryRowContext(ctx, "SELECT "+runColumns+" FROM run WHERE id = $1", id).Scan)
+// Get returns a run, or site.ErrNotFound.
+func (r *Runs) Get(ctx context.Context, id string) (site.Run, error) {
+	run, err := scanRun(r.db.read.QueryRowContext(ctx, "SELECT "+runColumns+" FROM run WHERE id = $1", id).Scan)
 	if err != nil {
-		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.fault(notFound(err)))
+		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.db.fault(notFound(err)))
 	}
 	return run, nil
 }
 
-// RunHead returns the id, the owner and the finish of a run, or site.ErrNotFound. Unlike the record and
+// Head returns the id, the owner and the finish of a run, or site.ErrNotFound. Unlike the record and
 // the registration, they are small.
-func (r *Registry) RunHead(ctx context.Context, id string) (site.Run, error) {
+func (r *Runs) Head(ctx context.Context, id string) (site.Run, error) {
 	run := site.Run{ID: id}
 	var finish []byte
-	err := r.db.QueryRowContext(ctx, "SELECT owner, finish FROM run WHERE id = $1", id).Scan(&run.Owner, &finish)
+	err := r.db.read.QueryRowContext(ctx, "SELECT owner, finish FROM run WHERE id = $1", id).Scan(&run.Owner, &finish)
 	if err == nil {
 		run.Finish, err = decode[site.Finish](finish)
 	}
 	if err != nil {
-		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.fault(notFound(err)))
+		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.db.fault(notFound(err)))
 	}
 	return run, nil
 }
 
-// Runs returns at most limit runs with an id after the given one, the oldest first.
-func (r *Registry) Runs(ctx context.Context, after string, limit int) ([]site.Run, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT "+runColumns+" FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
+// List returns at most limit runs with an id after the given one, the oldest first.
+func (r *Runs) List(ctx context.Context, after string, limit int) ([]site.Run, error) {
+	rows, err := r.db.read.QueryContext(ctx, "SELECT "+runColumns+" FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 	runs, err := collect(rows, err, scanRun)
 	if err != nil {
-		return nil, fmt.Errorf("list the runs: %w", r.fault(err))
+		return nil, fmt.Errorf("list the runs: %w", r.db.fault(err))
 	}
 	return runs, nil
 }
 
-// RunIDs returns at most limit ids of runs after the given one, the oldest first.
-func (r *Registry) RunIDs(ctx context.Context, after string, limit int) ([]string, error) {
-	return r.texts(ctx, "list the runs", "SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
+// IDs returns at most limit ids of runs after the given one, the oldest first.
+func (r *Runs) IDs(ctx context.Context, after string, limit int) ([]string, error) {
+	return r.db.texts(ctx, "list the runs", "SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 }
 
-// OwnRunIDs returns at most limit ids of the runs of an owner after the given id, the oldest first.
-func (r *Registry) OwnRunIDs(ctx context.Context, owner, after string, limit int) ([]string, error) {
-	return r.texts(ctx, "list the runs of an owner", "SELECT id FROM run WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3", owner, after, limit)
+// OwnIDs returns at most limit ids of the runs of an owner after the given id, the oldest first.
+func (r *Runs) OwnIDs(ctx context.Context, owner, after string, limit int) ([]string, error) {
+	return r.db.texts(ctx, "list the runs of an owner", "SELECT id FROM run WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3", owner, after, limit)
 }
 
 // scanFunc is the method Scan of a *sql.Row or *sql.Rows.
@@ -85,11 +92,11 @@ func scanText(scan scanFunc) (text string, err error) {
 }
 
 // texts returns the rows of a query for one text each; what names it in an error.
-func (r *Registry) texts(ctx context.Context, what, query string, args ...any) ([]string, error) {
-	rows, err := r.db.QueryContext(ctx, query, args...)
+func (d *database) texts(ctx context.Context, what, query string, args ...any) ([]string, error) {
+	rows, err := d.read.QueryContext(ctx, query, args...)
 	texts, err := collect(rows, err, scanText)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, r.fault(err))
+		return nil, fmt.Errorf("%s: %w", what, d.fault(err))
 	}
 	return texts, nil
 }
@@ -171,10 +178,10 @@ type lockedRun struct {
 	job       jobKey // zero: of no job
 }
 
-func (r *Registry) lockRun(ctx context.Context, tx transaction, id string) (lockedRun, error) {
+func (r *Runs) lockRun(ctx context.Context, tx transaction, id string) (lockedRun, error) {
 	run := lockedRun{id: id}
 	var finish []byte
-	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, coalesce(length(record), 0), state, finish, coalesce(cluster, ''), coalesce(job_id, 0), coalesce(generation, 0) FROM run WHERE id = $1"+r.writer.lock(), id).
+	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, coalesce(length(record), 0), state, finish, coalesce(cluster, ''), coalesce(job_id, 0), coalesce(generation, 0) FROM run WHERE id = $1"+r.db.writer.lock(), id).
 		Scan(&run.owner, &run.charged, &run.objects, &run.record, &run.state, &finish, &run.job.cluster, &run.job.id, &run.job.generation)
 	if err == nil {
 		run.finish, err = decode[site.Finish](finish)
@@ -182,17 +189,17 @@ func (r *Registry) lockRun(ctx context.Context, tx transaction, id string) (lock
 	return run, notFound(err)
 }
 
-// FinishRun stores the end of a run, with the object of its inline data if it has any. A repeated
+// Finish stores the end of a run, with the object of its inline data if it has any. A repeated
 // finish with the same rows changes the outcome and the summary, because accounting may have
 // corrected them; with other rows it is site.ErrFinished. site.ErrMissing means that a key of the
 // finish has no object, or that the stored record is not the one with RecordSum.
-func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (done site.Finished, err error) {
+func (r *Runs) Finish(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (done site.Finished, err error) {
 	text, err := encode(f)
 	if err != nil {
 		return done, fmt.Errorf("finish run %s: %w", id, err)
 	}
 	now, said := time.Now(), summaryColumnsOf(f.Summary)
-	err = r.change(ctx, "finish run "+id, func(tx transaction) error {
+	err = r.db.change(ctx, "finish run "+id, func(tx transaction) error {
 		done = site.Finished{}
 		run, err := r.lockRun(ctx, tx, id)
 		if err != nil {
@@ -234,10 +241,10 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 			return err
 		}
 		// The row of the job is the last one that each change locks, see postgresWriter.
-		if err := r.charge(ctx, tx, id, run.owner, charged+put.bytes); err != nil {
+		if err := r.quotas.charge(ctx, tx, id, run.owner, charged+put.bytes); err != nil {
 			return err
 		}
-		return r.refreshJob(ctx, tx, run.job)
+		return r.jobs.refreshJob(ctx, tx, run.job)
 	})
 	if err != nil {
 		return site.Finished{}, err

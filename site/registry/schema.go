@@ -46,7 +46,7 @@ func writtenBy(ctx context.Context, db *sql.DB) string {
 }
 
 // WrittenBy names the version of rt-site that has opened the database last, to change it.
-func (r *Registry) WrittenBy(ctx context.Context) string { return writtenBy(ctx, r.db) }
+func (r *Registry) WrittenBy(ctx context.Context) string { return writtenBy(ctx, r.db.read) }
 
 // versionOf returns the version of the tables. Not by goose's provider, which creates its own table.
 func versionOf(ctx context.Context, db *sql.DB) (version int64, err error) {

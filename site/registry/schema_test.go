@@ -58,7 +58,7 @@ func TestARegistryOfBeforeTheFirstRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, existing := range []bool{true, false} {
-		_, err := Open(t.Context(), path, Options{Existing: existing})
+		_, err := Open(t.Context(), path, Config{Existing: existing})
 		isClear := errors.Is(err, ErrSchema) && strings.Contains(err.Error(), "before the first release, 0.2.0")
 		if !isClear || strings.Contains(err.Error(), "damaged") {
 			t.Errorf("existing %t: %v", existing, err)
@@ -85,11 +85,11 @@ func TestTablesOfAnotherVersion(t *testing.T) {
 			"UPDATE goose_db_version SET version_id = version_id + 90": "wrote version 92",
 		} {
 			dsn := database.dsn(t)
-			r, err := Open(t.Context(), dsn, Options{})
+			r, err := Open(t.Context(), dsn, Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = r.change(t.Context(), "change the tables", func(tx transaction) error {
+			err = r.db.change(t.Context(), "change the tables", func(tx transaction) error {
 				_, err := tx.ExecContext(t.Context(), statement)
 				return err
 			})
@@ -97,7 +97,7 @@ func TestTablesOfAnotherVersion(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, existing := range []bool{true, false} {
-				_, err := Open(t.Context(), dsn, Options{Existing: existing})
+				_, err := Open(t.Context(), dsn, Config{Existing: existing})
 				isNamed := strings.Contains(fmt.Sprint(err), want) && strings.Contains(fmt.Sprint(err), "rt-site "+rt.Version)
 				if !errors.Is(err, ErrSchema) || !isNamed {
 					t.Errorf("%s: %s: %v", database.name, statement, err)

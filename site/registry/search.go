@@ -15,7 +15,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// windows is how many jobs one call of Jobs examines at most, so that its time has a bound whatever
+// windows is how many jobs one call of List examines at most, so that its time has a bound whatever
 // the filter is.
 type windows struct {
 	first int // tried before the others: most filters find enough jobs in few, which costs little
@@ -29,20 +29,27 @@ var defaultWindows = windows{first: 5_000, list: 50_000, other: 4_000}
 // in the index.
 const maxValues = 16
 
-// Jobs returns the jobs that a filter selects, in its order, at most limit of them. It also returns
+// Jobs lists jobs and sums their figures.
+type Jobs struct {
+	db         *database
+	pseudonyms pseudonyms
+	windows    windows
+}
+
+// List returns the jobs that a filter selects, in its order, at most limit of them. It also returns
 // the cursor of the next call, which is empty at the end of the list. The cursor of the first call
-// is empty; site.ErrCursor means that the cursor is not from Jobs, or from a list in another order.
+// is empty; site.ErrCursor means that the cursor is not from List, or from a list in another order.
 //
 // One call examines at most 50,000 jobs. If few of them match, it returns fewer than limit jobs, or
 // none, with a cursor that continues the search. Only an empty cursor means that there are no more.
 // There are indexes by id, user, account, outcome, state and partition. The first of these in the
 // filter selects the jobs that the call examines, at most 4,000. The search for a part of a name
 // has no index of its own. It ignores case.
-func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.JobRow, next string, err error) {
-	f.Users, f.Access = r.wanted(f), r.reach(f.Access)
+func (r *Jobs) List(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.JobRow, next string, err error) {
+	f.Users, f.Access = r.pseudonyms.wanted(f), r.pseudonyms.reach(f.Access)
 	jobs, next, err = r.page(ctx, f, after, max(limit, 1))
 	if err != nil {
-		return nil, "", fmt.Errorf("list the jobs: %w", r.fault(err))
+		return nil, "", fmt.Errorf("list the jobs: %w", r.db.fault(err))
 	}
 	return jobs, next, nil
 }
@@ -147,7 +154,7 @@ var orders = map[site.Sort]order{
 }
 
 // page returns the jobs of one answer, and the cursor of the next one.
-func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.JobRow, next string, err error) {
+func (r *Jobs) page(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.JobRow, next string, err error) {
 	var from *place
 	by := f.Sort
 	if _, isKnown := orders[by]; !isKnown {
@@ -193,7 +200,7 @@ func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit 
 }
 
 // searchTwice searches the first jobs of a range, and more of them if that does not find enough.
-func (r *Registry) searchTwice(ctx context.Context, one indexRange, limit int) (jobs []site.JobRow, last *place, err error) {
+func (r *Jobs) searchTwice(ctx context.Context, one indexRange, limit int) (jobs []site.JobRow, last *place, err error) {
 	for _, window := range []int{min(r.windows.first, one.window), one.window} {
 		jobs, last, err = r.search(ctx, one, window, limit)
 		isEnough := len(jobs) >= limit || last == nil
@@ -206,7 +213,7 @@ func (r *Registry) searchTwice(ctx context.Context, one indexRange, limit int) (
 
 // search returns at most limit jobs of a range that match the rest of its filter. last is the place
 // at which it stopped, nil at the end of the range.
-func (r *Registry) search(ctx context.Context, one indexRange, window, limit int) (jobs []site.JobRow, last *place, err error) {
+func (r *Jobs) search(ctx context.Context, one indexRange, window, limit int) (jobs []site.JobRow, last *place, err error) {
 	by := one.rest.Sort
 	all := conditions{slices.Clone(one.where), slices.Clone(one.args)}
 	addOther(&all, one.rest)
@@ -224,7 +231,7 @@ func (r *Registry) search(ctx context.Context, one indexRange, window, limit int
 	// The inner query reads an index alone.
 	inner := "SELECT cluster AS found_cluster, job_id AS found_id, generation AS found_generation FROM job" + all.clause() + orders[by].clause + " LIMIT " + all.value(limit+1)
 	query := "SELECT " + jobColumns + " FROM (" + inner + ") AS found, job WHERE job.cluster = found_cluster AND job.job_id = found_id AND job.generation = found_generation"
-	rows, err := r.db.QueryContext(ctx, query, all.args...)
+	rows, err := r.db.read.QueryContext(ctx, query, all.args...)
 	jobs, err = collect(rows, err, scanJob)
 	if err != nil {
 		return nil, nil, err
@@ -239,7 +246,7 @@ func (r *Registry) search(ctx context.Context, one indexRange, window, limit int
 }
 
 // lastOfWindow returns the last job that a search examines, nil if there are no more.
-func (r *Registry) lastOfWindow(ctx context.Context, one indexRange, window int) (*place, error) {
+func (r *Jobs) lastOfWindow(ctx context.Context, one indexRange, window int) (*place, error) {
 	by := one.rest.Sort
 	indexed := conditions{slices.Clone(one.where), slices.Clone(one.args)}
 	query := "SELECT " + orders[by].columns + " FROM job" + indexed.clause() + orders[by].clause + " LIMIT 1 OFFSET " + indexed.value(window-1)
@@ -248,7 +255,7 @@ func (r *Registry) lastOfWindow(ctx context.Context, one indexRange, window int)
 	if by == site.ByWaste {
 		to = append([]any{&p.waste}, to...)
 	}
-	err := r.db.QueryRowContext(ctx, query, indexed.args...).Scan(to...)
+	err := r.db.read.QueryRowContext(ctx, query, indexed.args...).Scan(to...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -46,7 +46,7 @@ type change struct {
 
 var errClosed = errors.New("the registry is closed")
 
-func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) {
+func openSQLite(ctx context.Context, path string, c Config) (*Registry, error) {
 	if err := checkRoom(path); err != nil {
 		return nil, err
 	}
@@ -68,10 +68,10 @@ func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) 
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
 	w := &sqliteWriter{path: path, db: db, queue: make(chan *change), stop: make(chan struct{}), ended: make(chan struct{})}
-	if err := w.start(ctx, o); err != nil {
+	if err := w.start(ctx, c); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close(), read.Close())
 	}
-	return &Registry{db: read, writer: w, options: o}, nil
+	return newRegistry(read, w, c), nil
 }
 
 // startRoom is the free space, in bytes, that a registry needs where blocks are smaller than a page, as on a small ext4.
@@ -111,8 +111,8 @@ func createFile(path string) error {
 	return errors.Join(f.Close(), file.SyncDir(dir))
 }
 
-func (w *sqliteWriter) start(ctx context.Context, o Options) error {
-	if err := migrate(ctx, goose.DialectSQLite3, w.db, o); err != nil {
+func (w *sqliteWriter) start(ctx context.Context, c Config) error {
+	if err := migrate(ctx, goose.DialectSQLite3, w.db, c); err != nil {
 		return err
 	}
 	conn, err := w.db.Conn(ctx)

@@ -68,12 +68,12 @@ func TestChangesOfATransactionThatIsRolledBack(t *testing.T) {
 
 // A change that fails does not undo the others of its transaction, which see each other.
 func TestChangeThatFailsInAGroup(t *testing.T) {
-	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Options{})
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	w := r.writer.(*sqliteWriter)
+	w := r.db.writer.(*sqliteWriter)
 	add := statement("INSERT INTO leftover VALUES ('a')", nil)
 	more := statement("INSERT INTO leftover SELECT stored || 'b' FROM leftover", nil)
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -91,7 +91,7 @@ func TestChangeThatFailsInAGroup(t *testing.T) {
 		t.Error("the same name is there twice")
 	}
 	is(t, "cancelled", group[4].err, context.Canceled)
-	names, err := r.LeftoverObjects(t.Context(), "", 10)
+	names, err := r.Removals.LeftoverObjects(t.Context(), "", 10)
 	is(t, "Leftover", err, nil)
 	same(t, "names", strings.Join(names, " "), "a ab")
 }
@@ -104,15 +104,15 @@ func TestCommitThatFails(t *testing.T) {
 
 // The end of the writer is reported.
 func TestWait(t *testing.T) {
-	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Options{})
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.writer.(*sqliteWriter).queue <- &change{do: func(transaction) error { return nil }} // without a context
+	r.db.writer.(*sqliteWriter).queue <- &change{do: func(transaction) error { return nil }} // without a context
 	if err := r.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "nil pointer") {
 		t.Errorf("Wait: %v", err)
 	}
-	if err := r.CreateRun(t.Context(), site.Run{ID: "late"}); err == nil {
+	if err := r.Runs.Create(t.Context(), site.Run{ID: "late"}); err == nil {
 		t.Error("a change after the end was accepted")
 	}
 	_ = r.Close()

@@ -16,19 +16,19 @@ const claimSetting = "claims"
 const maxClaims = 100
 
 // Claims returns the last claims to the object store, the newest first.
-func (r *Registry) Claims(ctx context.Context) ([]string, error) {
-	value, err := r.secret(ctx, claimSetting)
+func (r *Settings) Claims(ctx context.Context) ([]string, error) {
+	value, err := r.db.setting(ctx, claimSetting)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("read the claims to the object store: %w", r.fault(err))
+		return nil, fmt.Errorf("read the claims to the object store: %w", r.db.fault(err))
 	}
 	return strings.Fields(string(value)), nil
 }
 
 // AddClaim adds a claim if the newest one is as given; empty for none. Otherwise it changes nothing.
-func (r *Registry) AddClaim(ctx context.Context, newest, claim string) error {
-	return r.change(ctx, "store the claim to the object store", func(tx transaction) error {
+func (r *Settings) AddClaim(ctx context.Context, newest, claim string) error {
+	return r.db.change(ctx, "store the claim to the object store", func(tx transaction) error {
 		var value []byte
-		err := tx.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1"+r.writer.lock(), claimSetting).Scan(&value)
+		err := tx.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1"+r.db.writer.lock(), claimSetting).Scan(&value)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}

@@ -20,7 +20,7 @@ const (
 // Totals sums the figures of the jobs that began in the interval of a filter, and that match its
 // users, accounts, cluster and access. It returns the totals with the most waste first, at most
 // 200. Weeks are in order, the newest 200.
-func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error) {
+func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error) {
 	expression, order := map[site.Group]string{
 		site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),
 	}[by], "wasted DESC, group_name"
@@ -51,7 +51,7 @@ func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]
 	query := "SELECT " + expression + ` AS group_name, count(*), sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used), max(core_mark), max(mem_mark),
 		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
 		FROM job` + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(maxTotals)
-	rows, err := r.db.QueryContext(ctx, query, c.args...)
+	rows, err := r.db.read.QueryContext(ctx, query, c.args...)
 	totals, err := collect(rows, err, func(scan scanFunc) (t site.Total, err error) {
 		var figures figureValues
 		var number int64
@@ -67,7 +67,7 @@ func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]
 		return t, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sum the figures of jobs: %w", r.fault(err))
+		return nil, fmt.Errorf("sum the figures of jobs: %w", r.db.fault(err))
 	}
 	return totals, nil
 }

@@ -19,6 +19,13 @@ const heldColumns = `, r.finish, r.finished, r.record, r.expired,
 	(SELECT count(*) FROM object o WHERE o.run_id = r.id AND o.class || '' = '` + string(site.ClassCSV) + `'),
 	coalesce((SELECT sum(o.csv_rows) FROM object o WHERE o.run_id = r.id AND o.class || '' IN ('` + string(site.ClassCSV) + `', '` + string(site.ClassInline) + `')), 0)`
 
+// VisibleRuns reads runs as far as a reader may see them.
+type VisibleRuns struct {
+	db         *database
+	objects    *Objects
+	pseudonyms pseudonyms
+}
+
 // heldRun is a run with counts of its objects.
 type heldRun struct {
 	site.Run
@@ -50,11 +57,11 @@ func (h heldRun) isVisible(a *site.Access) bool {
 	return isOwn || isOfAccount
 }
 
-// JobRuns reads at most limit runs of a job after an id, the oldest first, without their metadata. It
+// OfJob reads at most limit runs of a job after an id, the oldest first, without their metadata. It
 // returns those that the reader may see, and the id after which to continue, empty at the end.
-func (r *Registry) JobRuns(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
-	access = r.reach(access)
-	rows, err := r.db.QueryContext(ctx, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+` FROM run r WHERE r.id IN
+func (r *VisibleRuns) OfJob(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
+	access = r.pseudonyms.reach(access)
+	rows, err := r.db.read.QueryContext(ctx, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+` FROM run r WHERE r.id IN
 		(SELECT id FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND id > $4 ORDER BY id LIMIT $5) ORDER BY r.id`,
 		job.Cluster, int64(job.JobID), job.Generation, after, limit)
 	found, err := collect(rows, err, scanHeld)
@@ -69,7 +76,7 @@ func (r *Registry) JobRuns(ctx context.Context, job site.JobRow, access *site.Ac
 		runs = append(runs, h.Run)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("list the runs of job %d: %w", job.JobID, r.fault(err))
+		return nil, "", fmt.Errorf("list the runs of job %d: %w", job.JobID, r.db.fault(err))
 	}
 	return runs, next, nil
 }
@@ -77,9 +84,9 @@ func (r *Registry) JobRuns(ctx context.Context, job site.JobRow, access *site.Ac
 // Unassigned returns at most limit runs of no job before an id, the newest first, without metadata.
 // They have no record, or no job in it. next is the id before which to continue, empty at the end.
 // An empty id is after all others.
-func (r *Registry) Unassigned(ctx context.Context, before string, limit int) (runs []site.Run, next string, err error) {
+func (r *VisibleRuns) Unassigned(ctx context.Context, before string, limit int) (runs []site.Run, next string, err error) {
 	query, args := unassigned(before, limit)
-	rows, err := r.db.QueryContext(ctx, query, args...)
+	rows, err := r.db.read.QueryContext(ctx, query, args...)
 	found, err := collect(rows, err, scanHeld)
 	if len(found) == limit {
 		next = found[limit-1].ID
@@ -91,7 +98,7 @@ func (r *Registry) Unassigned(ctx context.Context, before string, limit int) (ru
 		runs = append(runs, h.Run)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("list the runs of no job: %w", r.fault(err))
+		return nil, "", fmt.Errorf("list the runs of no job: %w", r.db.fault(err))
 	}
 	return runs, next, nil
 }
@@ -107,24 +114,24 @@ func unassigned(before string, limit int) (query string, args []any) {
 	return query, c.args
 }
 
-// VisibleRun returns a run, or site.ErrNotFound if there is none or the reader may not see it.
-func (r *Registry) VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error) {
-	h, err := scanHeld(r.db.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+" FROM run r WHERE r.id = $1", id).Scan)
-	if err == nil && !h.isVisible(r.reach(access)) {
+// Get returns a run, or site.ErrNotFound if there is none or the reader may not see it.
+func (r *VisibleRuns) Get(ctx context.Context, id string, access *site.Access) (site.Run, error) {
+	h, err := scanHeld(r.db.read.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+" FROM run r WHERE r.id = $1", id).Scan)
+	if err == nil && !h.isVisible(r.pseudonyms.reach(access)) {
 		err = sql.ErrNoRows
 	}
 	if err == nil {
 		err = r.countRows(ctx, &h)
 	}
 	if err != nil {
-		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.fault(notFound(err)))
+		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.db.fault(notFound(err)))
 	}
 	return h.Run, nil
 }
 
 // countRows sets the number of rows. Retention may have removed some. A finished run can have
 // uploads of an abandoned attempt, which its finish does not name.
-func (r *Registry) countRows(ctx context.Context, h *heldRun) error {
+func (r *VisibleRuns) countRows(ctx context.Context, h *heldRun) error {
 	isExpired := slices.Contains(h.Expired, site.ClassCSV) || slices.Contains(h.Expired, site.ClassInline)
 	if isExpired {
 		return nil
@@ -133,7 +140,7 @@ func (r *Registry) countRows(ctx context.Context, h *heldRun) error {
 	if h.Finish == nil || h.csv == int64(len(h.Finish.Keys)) {
 		return nil
 	}
-	objects, err := r.Objects(ctx, h.ID)
+	objects, err := r.objects.OfRun(ctx, h.ID)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ func jobRuns(t *testing.T, r *Registry, job site.JobRow, access *site.Access) (r
 	t.Helper()
 	after := ""
 	for {
-		some, next, err := r.JobRuns(t.Context(), job, access, after, 3)
+		some, next, err := r.Visible.OfJob(t.Context(), job, access, after, 3)
 		is(t, "JobRuns", err, nil)
 		runs = append(runs, some...)
 		if next == "" {
@@ -27,7 +27,7 @@ func jobRuns(t *testing.T, r *Registry, job site.JobRow, access *site.Access) (r
 // A reader sees the own jobs and the jobs of the own accounts, in lists and one by one. The filter
 // and the size of a page do not matter.
 func TestAccess(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		owners := []string{"alice physics", "bob physics", "carol chemistry", "alice chemistry", "bob biology", " ", "dave physics"}
 		var runs []site.Run
 		for n := range 70 {
@@ -68,7 +68,7 @@ func TestAccess(t *testing.T) {
 				}
 			}
 			for n, run := range runs {
-				_, err := r.VisibleRun(t.Context(), run.ID, &a)
+				_, err := r.Visible.Get(t.Context(), run.ID, &a)
 				want := error(nil)
 				if n == 70 || !sees(n) {
 					want = site.ErrNotFound
@@ -77,7 +77,7 @@ func TestAccess(t *testing.T) {
 			}
 		}
 		for _, run := range runs {
-			_, err := r.VisibleRun(t.Context(), run.ID, nil)
+			_, err := r.Visible.Get(t.Context(), run.ID, nil)
 			is(t, "an operator reads "+run.ID, err, nil)
 		}
 	})
@@ -85,8 +85,8 @@ func TestAccess(t *testing.T) {
 
 // The cursor of a page that ends before a match names no job of others.
 func TestCursorHidesOthers(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		r.windows = windows{first: 2, list: 3, other: 3}
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		r.Jobs.windows = windows{first: 2, list: 3, other: 3}
 		for n := range 40 {
 			record := job(uint64(n+1), n)
 			if n%8 != 0 {
@@ -99,7 +99,7 @@ func TestCursorHidesOthers(t *testing.T) {
 		} {
 			f.Access = &site.Access{Users: []string{"alice"}}
 			for next, calls := "", 0; ; calls++ {
-				jobs, after, err := r.Jobs(t.Context(), f, next, 10)
+				jobs, after, err := r.Jobs.List(t.Context(), f, next, 10)
 				if err != nil || len(jobs) > 0 || calls > 100 {
 					t.Fatalf("%s: %d jobs, %v", name, len(jobs), err)
 				}
@@ -117,7 +117,7 @@ func TestCursorHidesOthers(t *testing.T) {
 
 // The id of a job is used again, or some of its runs do not name the user: those are for operators.
 func TestAccessToRunsOfOneJob(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		for n, user := range []string{"alice", "bob", "", "bob", "alice"} {
 			record := job(9, 0)
 			record.User, record.Node = user, fmt.Sprint("n", n)
@@ -141,19 +141,19 @@ func TestAccessToRunsOfOneJob(t *testing.T) {
 
 // The rows of a run are those that its finish names.
 func TestHeldRows(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		run := putRun(t, r, 1, job(1, 0))
 		for name, rows := range map[string]int64{"1.csv.gz": 10, "2.csv.gz": 20, "3.csv.gz": 400} {
 			put(t, r, site.Object{RunID: run.ID, Name: name, Class: site.ClassCSV, Bytes: 1, SHA256: name, Rows: rows}, []byte("x"), nil)
 		}
 		held := func() site.Held {
 			t.Helper()
-			run, err := r.VisibleRun(t.Context(), run.ID, nil)
+			run, err := r.Visible.Get(t.Context(), run.ID, nil)
 			is(t, "VisibleRun", err, nil)
 			return run.Held
 		}
 		same(t, "running", held(), site.Held{RecordBytes: 1, RecordSHA256: "r", Rows: rt.Some[int64](430)})
-		_, err := r.FinishRun(t.Context(), run.ID, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"1.csv.gz", "2.csv.gz"}}, nil, nil)
+		_, err := r.Runs.Finish(t.Context(), run.ID, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"1.csv.gz", "2.csv.gz"}}, nil, nil)
 		is(t, "FinishRun", err, nil)
 		same(t, "finished", held(), site.Held{RecordBytes: 1, RecordSHA256: "r", Rows: rt.Some[int64](30)})
 	})
@@ -162,7 +162,7 @@ func TestHeldRows(t *testing.T) {
 // Runs without a record, and runs from outside a scheduler, are of no job: they are in a list of
 // their own.
 func TestUnassigned(t *testing.T) {
-	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		var want []string // the newest first
 		for n := range 30 {
 			switch record := job(uint64(n+1), n); n % 3 {
@@ -178,7 +178,7 @@ func TestUnassigned(t *testing.T) {
 		list := func(limit int) (got []string) {
 			t.Helper()
 			for before, calls := "", 0; ; calls++ {
-				runs, next, err := r.Unassigned(t.Context(), before, limit)
+				runs, next, err := r.Visible.Unassigned(t.Context(), before, limit)
 				is(t, "Unassigned", err, nil)
 				for _, run := range runs {
 					user := "-"

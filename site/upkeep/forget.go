@@ -56,7 +56,7 @@ type Forgotten struct {
 func (f *Forgetter) Forget(ctx context.Context) (done Forgotten, err error) {
 	checked := 0
 	for after := ""; ; {
-		ids, err := f.Registry.RunIDs(ctx, after, pageRuns)
+		ids, err := f.Registry.Runs.IDs(ctx, after, pageRuns)
 		if err != nil {
 			return done, err
 		}
@@ -102,14 +102,14 @@ func (f *Forgetter) run(ctx context.Context, id string, done *Forgotten) error {
 
 // try forgets a run if it is of the user and has not changed meanwhile.
 func (f *Forgetter) try(ctx context.Context, id string, done *Forgotten) error {
-	run, err := f.Registry.Run(ctx, id)
+	run, err := f.Registry.Runs.Get(ctx, id)
 	if errors.Is(err, site.ErrNotFound) {
 		return nil
 	}
 	if err != nil || !isOf(run, f.Users) {
 		return err
 	}
-	objects, err := f.Registry.Objects(ctx, id)
+	objects, err := f.Registry.Objects.OfRun(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (f *Forgetter) try(ctx context.Context, id string, done *Forgotten) error {
 	switch {
 	case f.DryRun:
 	case f.Rewrite == nil:
-		err = f.Registry.RemoveRun(ctx, id)
+		err = f.Registry.Removals.RemoveRun(ctx, id)
 	default:
 		removed, err = f.rewrite(ctx, run, objects)
 	}
@@ -164,14 +164,14 @@ func UserOf(metadata json.RawMessage) string {
 // leftover deletes the objects that no row names any more. One that cannot be deleted stays for the next call.
 func (f *Forgetter) leftover(ctx context.Context, done *Forgotten) error {
 	for after := ""; ; {
-		names, err := f.Registry.LeftoverObjects(ctx, after, pageRuns)
+		names, err := f.Registry.Removals.LeftoverObjects(ctx, after, pageRuns)
 		if err != nil || len(names) == 0 {
 			return err
 		}
 		for _, name := range names {
 			err := f.Objects.Delete(ctx, name)
 			if err == nil {
-				err = f.Registry.ForgetObject(ctx, name)
+				err = f.Registry.Removals.ForgetObject(ctx, name)
 			}
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -217,7 +217,7 @@ func (f *Forgetter) rewrite(ctx context.Context, run site.Run, objects []site.Ob
 		finish.Summary, finish.RecordSum = texts.Summary, w.Record.SHA256
 		w.Finish = &finish
 	}
-	err = f.Registry.Rewrite(ctx, w)
+	err = f.Registry.Removals.Rewrite(ctx, w)
 	if errors.Is(err, site.ErrChanged) && w.Record.Stored != "" {
 		err = errors.Join(err, f.Objects.Delete(ctx, w.Record.Stored))
 	}
@@ -228,7 +228,7 @@ func (f *Forgetter) rewrite(ctx context.Context, run site.Run, objects []site.Ob
 }
 
 func (f *Forgetter) read(ctx context.Context, o site.Object) ([]byte, error) {
-	r, err := f.Registry.OpenObject(ctx, f.Objects, o)
+	r, err := f.Registry.Objects.Open(ctx, f.Objects, o)
 	if err != nil {
 		return nil, err
 	}

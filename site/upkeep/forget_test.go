@@ -127,7 +127,7 @@ func (s *store) wantForgotten(t *testing.T, rewritten bool) {
 		t.Errorf("%+v, not %+v: %q", totals, want, found)
 	}
 	for user, jobs := range map[string]int{"alice": 0, "bob": 1, "malice": 1, "user-x": want.Runs - 2} {
-		got, _, err := s.Jobs(t.Context(), site.Filter{Users: []string{user}}, "", 10)
+		got, _, err := s.Jobs.List(t.Context(), site.Filter{Users: []string{user}}, "", 10)
 		if err != nil || len(got) != jobs {
 			t.Errorf("%d jobs of %s, not %d: %v", len(got), user, jobs, err)
 		}
@@ -199,7 +199,7 @@ func TestARecordThatCannotBeRewrittenIsRemoved(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	totals, found := s.verify(t)
-	run, err := s.Run(t.Context(), id)
+	run, err := s.Runs.Get(t.Context(), id)
 	if err != nil || len(found) > 0 || totals.Objects != 2 || run.Record.User != "user-x" || fmt.Sprint(run.Expired) != "[record]" {
 		t.Errorf("%+v %q %+v %v", totals, found, run, err)
 	}
@@ -254,7 +254,7 @@ func TestForgetGoesOn(t *testing.T) {
 			if err != nil || done.Runs != 2 || done.Failed != 1 || done.Undeleted != 1 || problems[ids[0]] != 1 || problems[ids[1]] != 1 {
 				t.Errorf("%+v, %v, problems %v", done, err, problems)
 			}
-			if names, err := s.LeftoverObjects(t.Context(), "", 10); err != nil || len(names) != 1 || names[0] != stored {
+			if names, err := s.Removals.LeftoverObjects(t.Context(), "", 10); err != nil || len(names) != 1 || names[0] != stored {
 				t.Errorf("%q, not %q: %v", names, stored, err)
 			}
 			s.sql(t, "DROP TRIGGER no_UPDATE")
@@ -262,7 +262,7 @@ func TestForgetGoesOn(t *testing.T) {
 			if done, err := s.forget(t, -1, rewrite); err != nil || done.Runs != 1 || done.Failed != 0 || done.Undeleted != 0 {
 				t.Errorf("again: %+v, %v", done, err)
 			}
-			if names, err := s.LeftoverObjects(t.Context(), "", 10); err != nil || len(names) != 0 {
+			if names, err := s.Removals.LeftoverObjects(t.Context(), "", 10); err != nil || len(names) != 0 {
 				t.Errorf("left %q: %v", names, err)
 			}
 		})
@@ -286,7 +286,7 @@ func TestAMissingRecordKeepsItsRow(t *testing.T) {
 	if err := os.Rename(filepath.Join(s.dir, "objects", id), filepath.Join(s.dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
-	before, err := s.Objects(t.Context(), id)
+	before, err := s.Objects.OfRun(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestAMissingRecordKeepsItsRow(t *testing.T) {
 	if err != nil || done.Runs != 0 || done.Failed != 1 || done.Records != 0 || problems != 1 {
 		t.Errorf("%+v, %d problems, %v", done, problems, err)
 	}
-	after, err := s.Objects(t.Context(), id)
+	after, err := s.Objects.OfRun(t.Context(), id)
 	if err != nil || !slices.Equal(after, before) {
 		t.Errorf("%+v, not %+v: %v", after, before, err)
 	}

@@ -45,7 +45,7 @@ func (c *check) object(ctx context.Context, run site.Run, o site.Object) (proble
 
 // try reads an object once.
 func (c *check) try(ctx context.Context, run site.Run, o site.Object) (problem string, err error) {
-	f, err := c.Registry.OpenObject(ctx, c.Verifier.Objects, o)
+	f, err := c.Registry.Objects.Open(ctx, c.Verifier.Objects, o)
 	if errors.Is(err, site.ErrNotFound) {
 		return "it is missing", nil
 	}

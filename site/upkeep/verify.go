@@ -125,7 +125,7 @@ func (c *check) report(d Damage) {
 
 func (c *check) runs(ctx context.Context) error {
 	for after := ""; ; {
-		ids, err := c.Registry.RunIDs(ctx, after, pageRuns)
+		ids, err := c.Registry.Runs.IDs(ctx, after, pageRuns)
 		if err != nil {
 			return err
 		}
@@ -190,9 +190,9 @@ func (c *check) run(ctx context.Context, id string) error {
 }
 
 func (c *check) state(ctx context.Context, id string) (s state, err error) {
-	s.run, err = c.Registry.Run(ctx, id)
+	s.run, err = c.Registry.Runs.Get(ctx, id)
 	if err == nil {
-		s.objects, err = c.Registry.Objects(ctx, id)
+		s.objects, err = c.Registry.Objects.OfRun(ctx, id)
 	}
 	return s, err
 }
@@ -267,7 +267,7 @@ func missing(s state) (names []string) {
 
 // unnamed counts the objects that are older than a time and that no run names.
 func (c *check) unnamed(ctx context.Context, before time.Time) error {
-	for o, err := range c.Registry.UnnamedObjects(ctx, c.Verifier.Objects, before) {
+	for o, err := range c.Registry.Objects.Unnamed(ctx, c.Verifier.Objects, before) {
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func (s *store) copied(t *testing.T) *store {
 
 func openStore(t *testing.T, dir string) *store {
 	t.Helper()
-	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Options{})
+	r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func (s *store) put(t *testing.T, o site.Object, content []byte, inStore bool, r
 		}
 		content = nil
 	}
-	if _, err := s.PutObject(t.Context(), o, content, record); err != nil {
+	if _, err := s.Runs.PutObject(t.Context(), o, content, record); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -126,7 +126,7 @@ func (s *store) fill(t *testing.T, n int, user string) (id string) {
 	t.Helper()
 	id = runID(n)
 	meta := fmt.Sprintf(`{"job_name":"j","tags":{"slurm_user":%q}}`, user)
-	if err := s.CreateRun(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now().Add(-100 * time.Hour), Metadata: []byte(meta)}); err != nil {
+	if err := s.Runs.Create(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now().Add(-100 * time.Hour), Metadata: []byte(meta)}); err != nil {
 		t.Fatal(err)
 	}
 	for i, csv := range []string{"a,b\n1,2\n", "a,b\n3,4\n5,6\n"} {
@@ -135,7 +135,7 @@ func (s *store) fill(t *testing.T, n int, user string) (id string) {
 	}
 	run, text := recordOf(t, n, user)
 	s.put(t, site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord}, text, true, &run)
-	if _, err := s.FinishRun(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"0", "1"}}, nil, nil); err != nil {
+	if _, err := s.Runs.Finish(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"0", "1"}}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -174,7 +174,7 @@ func TestAWholeSiteHasNoDamage(t *testing.T) {
 	s := newStore(t)
 	var bytes int64
 	for n := range 5 {
-		all, err := s.Objects(t.Context(), s.fill(t, n, "alice"))
+		all, err := s.Objects.OfRun(t.Context(), s.fill(t, n, "alice"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestAWholeSiteHasNoDamage(t *testing.T) {
 			bytes += o.Bytes
 		}
 	}
-	if err := s.CreateRun(t.Context(), site.Run{ID: runID(9), Owner: "o", Created: time.Now(), Metadata: []byte("{}")}); err != nil {
+	if err := s.Runs.Create(t.Context(), site.Run{ID: runID(9), Owner: "o", Created: time.Now(), Metadata: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	totals, found := s.verify(t)
@@ -276,7 +276,7 @@ func TestDamageIsFound(t *testing.T) {
 // change changes the file of an object.
 func (s *store) change(t *testing.T, object string, change func(path string) error) {
 	t.Helper()
-	all, err := s.Objects(t.Context(), runID(1))
+	all, err := s.Objects.OfRun(t.Context(), runID(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestADamagedDatabaseIsFound(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := registry.Open(t.Context(), filepath.Join(s.dir, "registry.db"), registry.Options{})
+	r, err := registry.Open(t.Context(), filepath.Join(s.dir, "registry.db"), registry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestChangesDuringTheCheckAreNoDamage(t *testing.T) {
 		"replaced": func(t *testing.T, s *store, id string) {
 			run, text := recordOf(t, 1, "alice")
 			text = append(text, ' ')
-			old, err := s.Objects(t.Context(), id)
+			old, err := s.Objects.OfRun(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -379,7 +379,7 @@ func TestChangesDuringTheCheckAreNoDamage(t *testing.T) {
 			}
 		},
 		"removed": func(t *testing.T, s *store, _ string) {
-			stored, n, err := s.ExpireRuns(t.Context(), time.Now().Add(time.Hour), 10)
+			stored, n, err := s.Removals.ExpireRuns(t.Context(), time.Now().Add(time.Hour), 10)
 			if err != nil || n != 1 {
 				t.Fatal(n, err)
 			}
@@ -416,7 +416,7 @@ func TestRetentionIsNoDamage(t *testing.T) {
 	s := newStore(t)
 	s.fill(t, 1, "alice")
 	for _, class := range []site.Class{site.ClassCSV, site.ClassRecord} {
-		stored, n, err := s.Expire(t.Context(), class, time.Now().Add(time.Hour), 10)
+		stored, n, err := s.Removals.Expire(t.Context(), class, time.Now().Add(time.Hour), 10)
 		if err != nil || n == 0 {
 			t.Fatal(n, err)
 		}
@@ -440,7 +440,7 @@ func TestARunThatAlwaysChanges(t *testing.T) {
 	change := func() {
 		n++
 		run, text := recordOf(t, 1, "alice")
-		old, err := s.Objects(t.Context(), id)
+		old, err := s.Objects.OfRun(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
