@@ -58,9 +58,15 @@ func (b *body) content() ([]byte, error) {
 	return content, err
 }
 
+// bodies takes the bodies of requests, within the limits.
+type bodies struct {
+	limits *limits
+	temp   string // directory of temporary files
+}
+
 // arrive reads the body of a client's request, at most limit bytes, and also writes it to the
 // writer to. Until then the request holds no units of work.
-func (s *Server) arrive(w http.ResponseWriter, r *http.Request, client string, limit int64, to io.Writer) (_ *body, err error) {
+func (s bodies) arrive(w http.ResponseWriter, r *http.Request, client string, limit int64, to io.Writer) (_ *body, err error) {
 	if wait := s.limits.bytes.early(client, time.Now()); wait > 0 {
 		return nil, tooFast(wait, "bytes (serve.token_rate)")
 	}
@@ -97,7 +103,7 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request, client string, l
 	return b, err
 }
 
-func (s *Server) arriveInFile(r *http.Request, client string, from io.Reader, length int64, b *body) error {
+func (s bodies) arriveInFile(r *http.Request, client string, from io.Reader, length int64, b *body) error {
 	space := s.limits.spool
 	if length > mediumBody {
 		space = s.limits.large
@@ -107,7 +113,7 @@ func (s *Server) arriveInFile(r *http.Request, client string, from io.Reader, le
 		return err
 	}
 	b.release = append(b.release, give)
-	b.file, err = newTemp(s.conf.Temp)
+	b.file, err = newTemp(s.temp)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ const (
 
 // finish answers POST /runs/{id}/finish. A repeated finish with the same rows succeeds: the
 // answer to the first one may have been lost.
-func (s *Server) finish(w http.ResponseWriter, t turn, run site.Run, body []byte) error {
+func (s *receiver) finish(w http.ResponseWriter, t turn, run site.Run, body []byte) error {
 	if err := s.checkObject(t, body, liveFinishFields); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ type finishBody struct {
 }
 
 // parseFinish returns a finish without the checksum of inline data, and its body.
-func (s *Server) parseFinish(t turn, body []byte, id string) (f site.Finish, in finishBody, err error) {
+func (s *receiver) parseFinish(t turn, body []byte, id string) (f site.Finish, in finishBody, err error) {
 	var uris []string
 	failed := t.do(func() {
 		err = json.Unmarshal(body, &in)
@@ -96,7 +96,7 @@ func (s *Server) parseFinish(t turn, body []byte, id string) (f site.Finish, in 
 	if !isNull(in.Summary) {
 		f.Summary = in.Summary
 	}
-	f.Keys, err = s.names(id, uris)
+	f.Keys, err = s.names.ofURIs(id, uris)
 	return f, in, err
 }
 
@@ -162,9 +162,9 @@ func depth(text json.RawMessage) (deepest int) {
 	return deepest
 }
 
-// names returns the names of the objects with these URIs: each must be in the run, and none may be
+// ofURIs returns the names of the objects with these URIs: each must be in the run, and none may be
 // there twice.
-func (s *Server) names(id string, uris []string) ([]string, error) {
+func (s keyNames) ofURIs(id string, uris []string) ([]string, error) {
 	var names []string
 	named := make(map[string]bool, len(uris))
 	for _, uri := range uris {
@@ -183,7 +183,7 @@ func (s *Server) names(id string, uris []string) ([]string, error) {
 
 // finishInline stores a finish with inline data. The object store has large data before the
 // registry names its objects.
-func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) (done site.Finished, err error) {
+func (s *receiver) finishInline(t turn, run site.Run, f site.Finish, text string) (done site.Finished, err error) {
 	o := site.Object{RunID: run.ID, Name: site.InlineName, Class: site.ClassInline, Created: time.Now().UTC()}
 	packed, err := s.unpack(t, text, &f, &o)
 	if err != nil {
@@ -197,16 +197,16 @@ func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) 
 	sum := sha256.Sum256(packed)
 	o.Bytes, o.SHA256 = int64(len(packed)), hex.EncodeToString(sum[:])
 	if len(packed) > site.MaxRow {
-		if err := s.store(ctx, &o, bytes.NewReader(packed)); err != nil {
+		if err := s.blobs.store(ctx, &o, bytes.NewReader(packed)); err != nil {
 			return done, err
 		}
 		packed = nil
 	}
 	done, err = s.conf.Registry.Runs.Finish(ctx, run.ID, f, &o, packed)
 	if err == nil {
-		s.discard(ctx, done.Unused)
+		s.blobs.discard(ctx, done.Unused)
 	} else if isRefused(err) {
-		s.discard(ctx, o.Stored)
+		s.blobs.discard(ctx, o.Stored)
 	}
 	return done, err
 }
@@ -214,7 +214,7 @@ func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) 
 // unpack decodes inline data: base64(gzip(csv)) as specified, plain text in the dialect of the public
 // service. It returns the data compressed, and sets the SHA-256 of the text in the finish, and its
 // counts in the object. Text that came compressed is never in memory as a whole.
-func (s *Server) unpack(t turn, text string, f *site.Finish, o *site.Object) (packed []byte, err error) {
+func (s *receiver) unpack(t turn, text string, f *site.Finish, o *site.Object) (packed []byte, err error) {
 	packed, err = base64.StdEncoding.DecodeString(text)
 	isPlain := s.conf.Dialect == "" && err != nil
 	if s.conf.Dialect == DialectLive || isPlain {

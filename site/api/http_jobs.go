@@ -9,6 +9,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
 // batchRuns is how many runs of a job are in memory at the same time. Each can have 128 KiB.
@@ -147,18 +148,18 @@ func viewOfRun(r site.Run) runView {
 }
 
 // readJobs answers GET /v1/jobs.
-func (s *Server) readJobs(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
+func (s *readers) readJobs(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
 	return s.writeList(w, r, q, "jobs", (*listWriter).job)
 }
 
 // readRuns answers GET /v1/runs: the runs of the jobs of GET /v1/jobs.
-func (s *Server) readRuns(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
+func (s *readers) readRuns(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
 	return s.writeList(w, r, q, "runs", (*listWriter).runs)
 }
 
 // writeList writes a page of jobs. After the first byte an error ends the connection, so that the client
 // sees that the answer is incomplete.
-func (s *Server) writeList(w http.ResponseWriter, r *http.Request, q reading, name string, write func(*listWriter, site.JobRow) error) error {
+func (s *readers) writeList(w http.ResponseWriter, r *http.Request, q reading, name string, write func(*listWriter, site.JobRow) error) error {
 	list, err := parseQuery(r, listParameters)
 	if err != nil {
 		return err
@@ -169,11 +170,11 @@ func (s *Server) writeList(w http.ResponseWriter, r *http.Request, q reading, na
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	l := &listWriter{server: s, reading: q, out: bufio.NewWriterSize(w, 32<<10)}
+	l := &listWriter{registry: s.conf.Registry, reading: q, out: bufio.NewWriterSize(w, 32<<10)}
 	l.text(`{"` + name + `":[`)
 	for _, job := range jobs {
 		if err := write(l, job); err != nil {
-			s.abort(err)
+			s.problems.abort(err)
 		}
 	}
 	l.text("\n],")
@@ -183,14 +184,14 @@ func (s *Server) writeList(w http.ResponseWriter, r *http.Request, q reading, na
 }
 
 // abort reports an error and ends the connection.
-func (s *Server) abort(err error) {
+func (s problems) abort(err error) {
 	s.problemOf(err)
 	panic(http.ErrAbortHandler)
 }
 
 // listWriter writes the items of a list.
 type listWriter struct {
-	server *Server
+	registry *registry.Registry
 	reading
 	out   *bufio.Writer
 	items int
@@ -222,7 +223,7 @@ func (l *listWriter) item(v any, without int) (err error) {
 // without runs.
 func (l *listWriter) each(job site.JobRow, f func(runs []site.Run, isLast bool) error) error {
 	for after, isLast := "", false; !isLast; {
-		runs, next, err := l.server.conf.Registry.Visible.OfJob(l.ctx, job, l.access, after, batchRuns)
+		runs, next, err := l.registry.Visible.OfJob(l.ctx, job, l.access, after, batchRuns)
 		after, isLast = next, next == ""
 		if err == nil {
 			err = f(runs, isLast)

@@ -46,9 +46,16 @@ type object struct {
 	Rows   int64  `json:"rows"` // without the header
 }
 
+// ownRuns shows the stored runs.
+type ownRuns struct {
+	conf     *Config
+	names    keyNames
+	problems problems
+}
+
 // view returns a run with its uploads by key. Of a finished run it has only the uploads that the finish
 // names: the others are from an abandoned attempt.
-func (s *Server) view(ctx context.Context, id string) (view, error) {
+func (s *ownRuns) view(ctx context.Context, id string) (view, error) {
 	r, err := s.conf.Registry.Runs.Get(ctx, id)
 	if err != nil {
 		return view{}, err
@@ -66,7 +73,7 @@ func (s *Server) view(ctx context.Context, id string) (view, error) {
 		}
 	}
 	for _, o := range all {
-		shown := object{Key: s.key(id, o.Name), Bytes: o.Bytes, SHA256: o.SHA256, Rows: o.Rows}
+		shown := object{Key: s.names.key(id, o.Name), Bytes: o.Bytes, SHA256: o.SHA256, Rows: o.Rows}
 		isData := r.Finish == nil || named[o.Name]
 		switch {
 		case o.Class == site.ClassRecord:
@@ -138,7 +145,7 @@ var startOfRun = regexp.MustCompile(`^[0-9a-z-]{0,64}$`)
 // list answers GET /runs with an array of the runs of the owner after the id ?after=, the oldest first, at most
 // ?limit= of them. If there are more, the header Link has the next URL. The array is written run by
 // run. A run that cannot be read is listed with an error.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, t turn) error {
+func (s *ownRuns) list(w http.ResponseWriter, r *http.Request, t turn) error {
 	q := r.URL.Query()
 	limit := pageRuns
 	if text := q.Get("limit"); text != "" {
@@ -184,7 +191,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, t turn) error {
 }
 
 // item writes a run of the list, or the error that occurred when it was read.
-func (s *Server) item(out *bufio.Writer, t turn, id string, v view, err error) error {
+func (s *ownRuns) item(out *bufio.Writer, t turn, id string, v view, err error) error {
 	var head []byte
 	if err == nil {
 		head, err = v.head(t)
@@ -195,13 +202,13 @@ func (s *Server) item(out *bufio.Writer, t turn, id string, v view, err error) e
 	if failed := t.ctx.Err(); failed != nil {
 		return failed
 	}
-	b, _ := json.Marshal(map[string]string{"id": id, "error": s.problemOf(err).detail}) // strings can be marshalled
+	b, _ := json.Marshal(map[string]string{"id": id, "error": s.problems.problemOf(err).detail}) // strings can be marshalled
 	_, err = out.Write(b)
 	return err
 }
 
 // show answers GET /runs/{id}.
-func (s *Server) show(w http.ResponseWriter, t turn, id string) error {
+func (s *ownRuns) show(w http.ResponseWriter, t turn, id string) error {
 	v, err := s.view(t.ctx, id)
 	if err != nil {
 		return err
@@ -221,7 +228,7 @@ func (s *Server) show(w http.ResponseWriter, t turn, id string) error {
 // data answers GET /runs/{id}/data: the CSV of all objects, with one header, or the inline
 // data of the finish. The answer has a Content-Length, so that the client detects an incomplete
 // one.
-func (s *Server) data(w http.ResponseWriter, t turn, id string) error {
+func (s *ownRuns) data(w http.ResponseWriter, t turn, id string) error {
 	v, err := s.view(t.ctx, id)
 	if err != nil {
 		return err
@@ -240,8 +247,8 @@ func (s *Server) data(w http.ResponseWriter, t turn, id string) error {
 	w.Header().Set("Content-Length", strconv.FormatInt(length, 10))
 	for i, o := range v.data {
 		if err := s.copyCSV(w, t, o, i == 0); err != nil {
-			s.problemOf(err) // reports it
-			return nil       // the client sees that the answer is too short
+			s.problems.problemOf(err) // reports it
+			return nil                // the client sees that the answer is too short
 		}
 	}
 	return nil
@@ -249,7 +256,7 @@ func (s *Server) data(w http.ResponseWriter, t turn, id string) error {
 
 // copyCSV writes an object's lines, the first one only with header. It decompresses in steps of
 // a turn.
-func (s *Server) copyCSV(w io.Writer, t turn, o site.Object, header bool) error {
+func (s *ownRuns) copyCSV(w io.Writer, t turn, o site.Object, header bool) error {
 	f, err := s.conf.Registry.Objects.Open(t.ctx, s.conf.Objects, o)
 	if err != nil {
 		return err

@@ -18,8 +18,16 @@ type reading struct {
 	access *site.Access
 }
 
+// readers serves the reading API, and the pages and metrics to those who may see them.
+type readers struct {
+	conf     *Config
+	limits   *limits
+	ownRuns  *ownRuns
+	problems problems
+}
+
 // serveReading answers a request below /v1.
-func (s *Server) serveReading(w http.ResponseWriter, r *http.Request) error {
+func (s *readers) serveReading(w http.ResponseWriter, r *http.Request) error {
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/"+readRoot+"/"), "/")
 	handle := readRoute(path)
 	switch {
@@ -51,7 +59,7 @@ func (s *Server) serveReading(w http.ResponseWriter, r *http.Request) error {
 	return handle(s, &pacedWriter{ResponseWriter: w}, r, q, id)
 }
 
-type readHandler func(s *Server, w http.ResponseWriter, r *http.Request, q reading, id string) error
+type readHandler func(s *readers, w http.ResponseWriter, r *http.Request, q reading, id string) error
 
 // pathOpenAPI is the path of the description of the API.
 const pathOpenAPI = "openapi.json"
@@ -59,21 +67,21 @@ const pathOpenAPI = "openapi.json"
 // readRoutes are the paths below /v1, with {run_id} for the id of a run.
 var readRoutes = map[string]readHandler{
 	pathOpenAPI:             nil, // without a reader
-	"whoami":                (*Server).whoAmI,
-	"jobs":                  (*Server).readJobs,
-	"nodes":                 (*Server).readNodes,
-	"runs":                  (*Server).readRuns,
-	"runs/{run_id}":         (*Server).readRun,
-	"runs/{run_id}/record":  (*Server).readRecord,
-	"runs/{run_id}/csv":     (*Server).readCSV,
-	"runs/{run_id}/summary": (*Server).readSummary,
-	"unassigned":            (*Server).readUnassigned,
+	"whoami":                (*readers).whoAmI,
+	"jobs":                  (*readers).readJobs,
+	"nodes":                 (*readers).readNodes,
+	"runs":                  (*readers).readRuns,
+	"runs/{run_id}":         (*readers).readRun,
+	"runs/{run_id}/record":  (*readers).readRecord,
+	"runs/{run_id}/csv":     (*readers).readCSV,
+	"runs/{run_id}/summary": (*readers).readSummary,
+	"unassigned":            (*readers).readUnassigned,
 }
 
 // readRoute returns the handler of a path, nil for none.
 func readRoute(path []string) readHandler {
 	if len(path) == 1 && path[0] == pathOpenAPI {
-		return func(*Server, http.ResponseWriter, *http.Request, reading, string) error { return nil }
+		return func(*readers, http.ResponseWriter, *http.Request, reading, string) error { return nil }
 	}
 	pattern := append([]string{}, path...)
 	if len(pattern) > 1 {
@@ -83,7 +91,7 @@ func readRoute(path []string) readHandler {
 }
 
 // readerOf returns the sender of a request, or the answer to a request without a reader.
-func (s *Server) readerOf(w http.ResponseWriter, r *http.Request) (site.Reader, error) {
+func (s *readers) readerOf(w http.ResponseWriter, r *http.Request) (site.Reader, error) {
 	if s.conf.Readers == nil {
 		return site.Reader{}, refuse(http.StatusForbidden, "this service has no readers: see serve.munge, serve.proxy_header and serve.read_token_file in rt.toml(5)")
 	}
@@ -106,7 +114,7 @@ func (s *Server) readerOf(w http.ResponseWriter, r *http.Request) (site.Reader, 
 }
 
 // whoAmI answers GET /v1/whoami.
-func (s *Server) whoAmI(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
+func (s *readers) whoAmI(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}

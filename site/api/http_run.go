@@ -44,7 +44,7 @@ type objectView struct {
 }
 
 // visible returns a run that the reader may see.
-func (s *Server) visible(r *http.Request, q reading, id string) (site.Run, error) {
+func (s *readers) visible(r *http.Request, q reading, id string) (site.Run, error) {
 	if _, err := parseQuery(r); err != nil {
 		return site.Run{}, err
 	}
@@ -52,7 +52,7 @@ func (s *Server) visible(r *http.Request, q reading, id string) (site.Run, error
 }
 
 // readRun answers GET /v1/runs/{run_id}.
-func (s *Server) readRun(w http.ResponseWriter, r *http.Request, q reading, id string) error {
+func (s *readers) readRun(w http.ResponseWriter, r *http.Request, q reading, id string) error {
 	run, err := s.visible(r, q, id)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request, q reading, id s
 	for i, o := range objects {
 		b, err := marshal(objectView{o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows})
 		if err != nil {
-			s.abort(err)
+			s.problems.abort(err)
 		}
 		if i > 0 {
 			b = append([]byte{','}, b...)
@@ -96,7 +96,7 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request, q reading, id s
 }
 
 // readSummary answers GET /v1/runs/{run_id}/summary.
-func (s *Server) readSummary(w http.ResponseWriter, r *http.Request, q reading, id string) error {
+func (s *readers) readSummary(w http.ResponseWriter, r *http.Request, q reading, id string) error {
 	run, err := s.visible(r, q, id)
 	if err != nil {
 		return err
@@ -110,16 +110,16 @@ func (s *Server) readSummary(w http.ResponseWriter, r *http.Request, q reading, 
 }
 
 // readCSV answers GET /v1/runs/{run_id}/csv.
-func (s *Server) readCSV(w http.ResponseWriter, r *http.Request, q reading, id string) error {
+func (s *readers) readCSV(w http.ResponseWriter, r *http.Request, q reading, id string) error {
 	if _, err := s.visible(r, q, id); err != nil {
 		return err
 	}
-	return s.data(w, q.turn, id)
+	return s.ownRuns.data(w, q.turn, id)
 }
 
 // readRecord answers GET /v1/runs/{run_id}/record. A newer record may replace the record during the
 // read. Then the bytes in the object store are gone, and the second attempt finds the newer one.
-func (s *Server) readRecord(w http.ResponseWriter, r *http.Request, q reading, id string) error {
+func (s *readers) readRecord(w http.ResponseWriter, r *http.Request, q reading, id string) error {
 	if _, err := s.visible(r, q, id); err != nil {
 		return err
 	}
@@ -135,13 +135,13 @@ func (s *Server) readRecord(w http.ResponseWriter, r *http.Request, q reading, i
 	w.Header().Set("Content-Length", strconv.FormatInt(o.Bytes, 10))
 	w.Header().Set("ETag", `"`+o.SHA256+`"`)
 	if _, err := io.Copy(w, content); err != nil {
-		s.abort(err)
+		s.problems.abort(err)
 	}
 	return nil
 }
 
 // openRecord opens the complete record of a run.
-func (s *Server) openRecord(q reading, id string) (site.Object, io.ReadCloser, error) {
+func (s *readers) openRecord(q reading, id string) (site.Object, io.ReadCloser, error) {
 	o, err := s.conf.Registry.Objects.RecordOf(q.ctx, id)
 	if errors.Is(err, site.ErrNotFound) {
 		return o, nil, refuse(http.StatusNotFound, "the run has no complete record")

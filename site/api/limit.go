@@ -52,7 +52,7 @@ const (
 	workUnit = 64 << 10
 )
 
-func newLimits(c Config) *limits {
+func newLimits(c *Config) *limits {
 	cores := max(2, runtime.GOMAXPROCS(0))
 	return &limits{
 		rate:  newPace(c.ClientRate, burst),

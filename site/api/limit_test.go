@@ -78,7 +78,7 @@ func TestViewsTakeTurns(t *testing.T) {
 		if status, answer := finishInline(t, s, id, "a\n1\n"); status != http.StatusOK {
 			t.Fatal(status, answer)
 		}
-		owner := s.keys.owner(Token{Hash: HashToken(token)})
+		owner := s.owners.keys.owner(Token{Hash: HashToken(token)})
 		for _, path := range []string{"/runs", "/runs/" + id, "/runs/" + id + "/data"} {
 			give := s.limits.cpu.TakeUnits(t.Context(), owner, 1<<20) // the share of this client
 			answered := make(chan int, 1)

@@ -9,13 +9,13 @@ import (
 const metricsPath = "metrics"
 
 // isMetrics reports whether a request is for the metrics.
-func (s *Server) isMetrics(r *http.Request) bool {
+func (s *readers) isMetrics(r *http.Request) bool {
 	return s.conf.Metrics != nil && r.URL.Path == "/"+metricsPath
 }
 
 // serveMetrics answers GET /metrics of an operator. It does not wait for other requests: the metrics matter most
 // while there are too many.
-func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
+func (s *readers) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
 		return refuse(http.StatusMethodNotAllowed, "only GET is possible here")
@@ -41,9 +41,9 @@ func (s *Server) Route(r *http.Request) string {
 		return "object"
 	case isRead && readRoute(path[1:]) != nil:
 		return "read"
-	case s.isMetrics(r):
+	case s.readers.isMetrics(r):
 		return "metrics"
-	case s.isPage(r):
+	case s.readers.isPage(r):
 		return "page"
 	case r.URL.Path == "/"+nodesPath:
 		return "node"

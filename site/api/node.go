@@ -24,8 +24,8 @@ var (
 )
 
 // serveNodes answers PUT /nodes: a node reports its state with the token with which it delivers runs.
-func (s *Server) serveNodes(w http.ResponseWriter, r *http.Request, owner string, _ []string) error {
-	leave, err := takeUnits(r.Context(), s.limits.open, owner, 1)
+func (s *receiver) serveNodes(w http.ResponseWriter, r *http.Request, owner string, _ []string) error {
+	leave, err := takeUnits(r.Context(), s.bodies.limits.open, owner, 1)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (s *Server) serveNodes(w http.ResponseWriter, r *http.Request, owner string
 	if site.IsOwnerOfUser(owner) {
 		return refuse(http.StatusForbidden, "the token of a user does not report the state of a node")
 	}
-	return s.withBody(w, r, owner, maxNodeReport, func(body []byte) error {
+	return s.bodies.withBody(w, r, owner, maxNodeReport, func(body []byte) error {
 		n, err := parseNode(body)
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ var nodeParameters = map[string]parameter{
 }
 
 // readNodes answers GET /v1/nodes, for operators.
-func (s *Server) readNodes(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
+func (s *readers) readNodes(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
 	list, err := parseQuery(r, nodeParameters)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func TestNodeReport(t *testing.T) {
 	}
 	want := site.NodeState{Cluster: "alps", Node: "n1", Time: time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC), Version: "0.1.0-3-gabc", UndeliveredRuns: rt.Some[int64](7)}
 	nodes := nodesOf(t, s)
-	if len(nodes) != 1 || nodes[0].NodeState != want || nodes[0].Owner != s.keys.owner(tokensOf(token)[0]) {
+	if len(nodes) != 1 || nodes[0].NodeState != want || nodes[0].Owner != s.owners.keys.owner(tokensOf(token)[0]) {
 		t.Errorf("%+v", nodes)
 	}
 	m := memoryOf(s)

@@ -17,16 +17,27 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
+// uploads serves the PUT of S3.
+type uploads struct {
+	conf     *Config
+	owners   *owners
+	names    keyNames
+	bodies   bodies
+	blobs    blobs
+	problems problems
+}
+
 // serveObject answers a path-style S3 request. It supports PUT only.
-func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) {
+func (s *uploads) serveObject(w http.ResponseWriter, r *http.Request) {
 	err := s.putObject(w, r)
 	if err == nil {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	p := s.problemOf(err)
+	p := s.problems.problemOf(err)
 	p.header(w.Header())
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(p.status)
@@ -43,7 +54,7 @@ func invalid(status int, code, detail string) error {
 	return &problem{status: status, code: code, detail: detail}
 }
 
-func (s *Server) putObject(w http.ResponseWriter, r *http.Request) error {
+func (s *uploads) putObject(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPut {
 		return invalid(405, "MethodNotAllowed", "only PUT is supported")
 	}
@@ -51,13 +62,13 @@ func (s *Server) putObject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := takeUnits(r.Context(), s.limits.open, req.owner, 1)
+	leave, err := takeUnits(r.Context(), s.bodies.limits.open, req.owner, 1)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	key := strings.TrimPrefix(r.URL.Path, "/"+s.conf.Bucket+"/")
-	name, ok := s.objectName(req.runID, key)
+	name, ok := s.names.objectName(req.runID, key)
 	switch {
 	case hasDots(key):
 		return invalid(400, "InvalidRequest", "the key has . or .. as a part of its path")
@@ -69,7 +80,7 @@ func (s *Server) putObject(w http.ResponseWriter, r *http.Request) error {
 		return invalid(411, "MissingContentLength", "Content-Length is missing")
 	}
 	sum := sha256.New()
-	b, err := s.arrive(w, r, req.owner, s.conf.MaxObject, sum)
+	b, err := s.bodies.arrive(w, r, req.owner, s.conf.MaxObject, sum)
 	if errors.As(err, new(*http.MaxBytesError)) { // 400 is S3's status for it
 		return invalid(400, "EntityTooLarge", tooLong(s.conf.MaxObject))
 	}
@@ -80,14 +91,14 @@ func (s *Server) putObject(w http.ResponseWriter, r *http.Request) error {
 	if hex.EncodeToString(sum.Sum(nil)) != req.payload {
 		return invalid(400, "XAmzContentSHA256Mismatch", "the body is not the one that was signed")
 	}
-	done, err := takeUnits(r.Context(), s.limits.work, req.owner, b.work())
+	done, err := takeUnits(r.Context(), s.bodies.limits.work, req.owner, b.work())
 	if err != nil {
 		return err
 	}
 	defer done()
 	o := site.Object{RunID: req.runID, Name: name, Bytes: b.size, SHA256: req.payload, Created: time.Now().UTC()}
-	t := turn{r.Context(), req.owner, s.limits.cpu}
-	if s.isRecord(name) {
+	t := turn{r.Context(), req.owner, s.bodies.limits.cpu}
+	if s.names.isRecord(name) {
 		o.Signed = req.at
 		return s.keepRecord(t, b, o)
 	}
@@ -99,7 +110,7 @@ func tooLong(limit int64) string {
 }
 
 // keepCSV checks an upload and stores it. The objects of a finished run never change.
-func (s *Server) keepCSV(t turn, b *body, o site.Object) error {
+func (s *uploads) keepCSV(t turn, b *body, o site.Object) error {
 	err := inspect(t, b, inflatedLimit(b.size, maxInflated), io.Discard, &o)
 	if errors.Is(err, errNoGzip) || errors.Is(err, errNoCSV) {
 		return invalid(400, "InvalidRequest", err.Error())
@@ -108,11 +119,11 @@ func (s *Server) keepCSV(t turn, b *body, o site.Object) error {
 		return err
 	}
 	o.Class = site.ClassCSV
-	return s.keep(t.ctx, b, o, nil)
+	return s.blobs.keep(t.ctx, b, o, nil)
 }
 
 // keepRecord stores the complete record of a run. A newer one replaces it at any time.
-func (s *Server) keepRecord(t turn, b *body, o site.Object) error {
+func (s *uploads) keepRecord(t turn, b *body, o site.Object) error {
 	var run rt.Run
 	var err error
 	if failed := t.do(func() {
@@ -141,14 +152,14 @@ func (s *Server) keepRecord(t turn, b *body, o site.Object) error {
 		}
 	}
 	o.Class = site.ClassRecord
-	return s.keep(t.ctx, b, o, &run)
+	return s.blobs.keep(t.ctx, b, o, &run)
 }
 
 // limitToUser refuses the record of a run that the token of a user may not send. Only a node knows
 // what a whole job did, and who its user is. The account, which the user can set, is left out.
-func (s *Server) limitToUser(owner string, run *rt.Run) error {
+func (s *uploads) limitToUser(owner string, run *rt.Run) error {
 	isOfJob := run.JobID.Valid() || run.ArrayJobID.Valid() || run.HetJobID.Valid()
-	user := s.userOf(owner)
+	user := s.owners.userOf(owner)
 	isOwn := user != "" && run.User == user
 	switch {
 	case !isOwn:
@@ -160,10 +171,16 @@ func (s *Server) limitToUser(owner string, run *rt.Run) error {
 	return nil
 }
 
+// blobs stores and removes the bytes of objects.
+type blobs struct {
+	runs    *registry.Runs
+	objects site.ObjectStore
+}
+
 // keep stores an object: a small one in the registry, a larger one in the object store before the
 // registry names it. It does not stop when the client does: bytes in the object store without a row are
 // in no quota.
-func (s *Server) keep(ctx context.Context, b *body, o site.Object, record *rt.Run) error {
+func (s blobs) keep(ctx context.Context, b *body, o site.Object, record *rt.Run) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	var content []byte
@@ -176,7 +193,7 @@ func (s *Server) keep(ctx context.Context, b *body, o site.Object, record *rt.Ru
 	if err != nil {
 		return err
 	}
-	replaced, err := s.conf.Registry.Runs.PutObject(ctx, o, content, record)
+	replaced, err := s.runs.PutObject(ctx, o, content, record)
 	if err == nil {
 		s.discard(ctx, replaced)
 	} else if isRefused(err) {
@@ -186,9 +203,9 @@ func (s *Server) keep(ctx context.Context, b *body, o site.Object, record *rt.Ru
 }
 
 // store puts the bytes of an object into the object store, under a new name. After an error it deletes what may be there.
-func (s *Server) store(ctx context.Context, o *site.Object, content io.Reader) error {
+func (s blobs) store(ctx context.Context, o *site.Object, content io.Reader) error {
 	o.Stored = o.NewStoredName()
-	err := s.conf.Objects.Put(ctx, o.Stored, o.Bytes, content)
+	err := s.objects.Put(ctx, o.Stored, o.Bytes, content)
 	if err != nil {
 		s.discard(ctx, o.Stored)
 	}
@@ -204,19 +221,25 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // discard deletes an object that no row names. If it cannot, Retain does.
-func (s *Server) discard(ctx context.Context, stored string) {
+func (s blobs) discard(ctx context.Context, stored string) {
 	if stored == "" {
 		return
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	_ = s.conf.Objects.Delete(ctx, stored)
+	_ = s.objects.Delete(ctx, stored)
+}
+
+// keyNames translates between keys of the bucket and names of objects.
+type keyNames struct {
+	bucket, prefix string
+	hasRecords     bool // runs have complete records
 }
 
 // objectName is the name of the object with a key below the run's prefix: the rest of the key, with
 // escapes.
-func (s *Server) objectName(runID, key string) (string, bool) {
-	rest, ok := strings.CutPrefix(key, s.conf.Prefix+"/"+runID+"/")
+func (s keyNames) objectName(runID, key string) (string, bool) {
+	rest, ok := strings.CutPrefix(key, s.prefix+"/"+runID+"/")
 	name := url.PathEscape(rest)
 	if !ok || rest == "" || len(name) > 250 || hasDots(key) || strings.Trim(rest, ".") == "" || name == site.InlineName {
 		return "", false
@@ -235,18 +258,18 @@ func hasDots(key string) bool {
 }
 
 // isRecord reports whether an object is the complete record of its run.
-func (s *Server) isRecord(name string) bool { return name == site.RecordName && s.conf.RunOf != nil }
+func (s keyNames) isRecord(name string) bool { return name == site.RecordName && s.hasRecords }
 
 // key is the key of an object.
-func (s *Server) key(runID, name string) string {
+func (s keyNames) key(runID, name string) string {
 	rest, err := url.PathUnescape(name)
 	if err != nil {
 		rest = name
 	}
-	return s.conf.Prefix + "/" + runID + "/" + rest
+	return s.prefix + "/" + runID + "/" + rest
 }
 
 // objectOf is the name of the object with a URI of the run.
-func (s *Server) objectOf(runID, uri string) (string, bool) {
-	return s.objectName(runID, strings.TrimPrefix(uri, "s3://"+s.conf.Bucket+"/"))
+func (s keyNames) objectOf(runID, uri string) (string, bool) {
+	return s.objectName(runID, strings.TrimPrefix(uri, "s3://"+s.bucket+"/"))
 }

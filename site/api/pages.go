@@ -10,13 +10,13 @@ import (
 )
 
 // isPage reports whether a request is for a page. A PUT of /nodes is not.
-func (s *Server) isPage(r *http.Request) bool {
+func (s *readers) isPage(r *http.Request) bool {
 	isReading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	return isReading && s.conf.Pages != nil && s.conf.Pages.Has(r.URL.Path)
 }
 
 // servePage answers a request for a page, within the limits of the reading API.
-func (s *Server) servePage(w http.ResponseWriter, r *http.Request) error {
+func (s *readers) servePage(w http.ResponseWriter, r *http.Request) error {
 	reader, err := s.readerOf(w, r)
 	var p *problem
 	isUnknown := errors.As(err, &p) && p.status == http.StatusUnauthorized
@@ -37,7 +37,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // failPage answers with the error as a text, for a person.
-func (s *Server) failPage(w http.ResponseWriter, err error) {
+func (s problems) failPage(w http.ResponseWriter, err error) {
 	p := s.problemOf(err)
 	p.header(w.Header())
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -46,7 +46,7 @@ func (s *Server) failPage(w http.ResponseWriter, err error) {
 }
 
 // admit waits until a request of a reader may be answered. It returns the function to call after that.
-func (s *Server) admit(r *http.Request, reader site.Reader) (leave func(), err error) {
+func (s *readers) admit(r *http.Request, reader site.Reader) (leave func(), err error) {
 	done, err := takeUnits(r.Context(), s.limits.open, reader.Name, 1)
 	if err != nil {
 		return nil, err
@@ -77,9 +77,9 @@ func withToken(r *http.Request) *http.Request {
 // OpenRecord opens the complete record of a run. The caller has checked that the reader may see the run.
 func (s *Server) OpenRecord(ctx context.Context, runID string) (io.ReadCloser, error) {
 	q := reading{turn: turn{ctx: ctx}}
-	_, content, err := s.openRecord(q, runID)
+	_, content, err := s.readers.openRecord(q, runID)
 	if errors.Is(err, site.ErrNotFound) { // it was replaced
-		_, content, err = s.openRecord(q, runID)
+		_, content, err = s.readers.openRecord(q, runID)
 	}
 	return content, err
 }

@@ -46,8 +46,13 @@ func fail(w http.ResponseWriter, status int, detail string) {
 	reply(w, status, map[string]string{"detail": detail})
 }
 
+// problems answers requests with errors.
+type problems struct {
+	fault func(error) // Config.Fault
+}
+
 // failWith answers with the error as JSON.
-func (s *Server) failWith(w http.ResponseWriter, err error) {
+func (s problems) failWith(w http.ResponseWriter, err error) {
 	p := s.problemOf(err)
 	p.header(w.Header())
 	fail(w, p.status, p.detail)
@@ -83,7 +88,7 @@ func errNoRun() error {
 
 // problemOf returns the answer to an error: its own, or the answer for an error of the registry. An
 // error that is not the client's is a 500, and its text goes to Config.Fault only.
-func (s *Server) problemOf(err error) *problem {
+func (s problems) problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
@@ -112,14 +117,14 @@ func (s *Server) problemOf(err error) *problem {
 			detail: "the receiver's disk is full; it accepts data when there is room",
 		}
 	case errors.Is(err, site.ErrAway):
-		s.conf.Fault(err)
+		s.fault(err)
 		return &problem{
 			status: http.StatusServiceUnavailable, code: "ServiceUnavailable", retry: retryAway,
 			detail: "the receiver cannot reach its database or its object store now; its log has the error",
 		}
 	case errors.Is(err, context.Canceled), errors.Is(err, errClientGone): // no fault of the receiver
 	default:
-		s.conf.Fault(err)
+		s.fault(err)
 	}
 	return &problem{
 		status: http.StatusInternalServerError, code: "InternalError",

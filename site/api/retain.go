@@ -32,7 +32,7 @@ func (s *Server) Retain(ctx context.Context, retain Ages) error {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for hours := 0; ; hours++ {
-		err := s.maintain(ctx, retain, hours%24 == 1)
+		err := s.retention.maintain(ctx, retain, hours%24 == 1)
 		if errors.Is(err, ErrNotOwner) {
 			return err
 		}
@@ -47,8 +47,15 @@ func (s *Server) Retain(ctx context.Context, retain Ages) error {
 	}
 }
 
+// retention removes what is old, and what no run names.
+type retention struct {
+	conf   *Config
+	marker *marker
+	blobs  blobs
+}
+
 // maintain is what Retain does at one time.
-func (s *Server) maintain(ctx context.Context, retain Ages, isDaily bool) error {
+func (s *retention) maintain(ctx context.Context, retain Ages, isDaily bool) error {
 	if err := s.marker.renew(ctx); err != nil {
 		return err
 	}
@@ -61,7 +68,7 @@ func (s *Server) maintain(ctx context.Context, retain Ages, isDaily bool) error 
 }
 
 // expireAll removes what is too old now, whole runs first.
-func (s *Server) expireAll(ctx context.Context, retain Ages, now time.Time) error {
+func (s *retention) expireAll(ctx context.Context, retain Ages, now time.Time) error {
 	registry := s.conf.Registry
 	class := func(c site.Class) expireFunc {
 		return func(ctx context.Context, before time.Time, limit int) ([]string, int, error) {
@@ -89,11 +96,11 @@ func (s *Server) expireAll(ctx context.Context, retain Ages, now time.Time) erro
 type expireFunc func(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error)
 
 // expire calls remove until nothing is left that is older than before.
-func (s *Server) expire(ctx context.Context, before time.Time, remove expireFunc) error {
+func (s *retention) expire(ctx context.Context, before time.Time, remove expireFunc) error {
 	for {
 		stored, n, failed := remove(ctx, before, expireBatch)
 		for _, name := range stored {
-			if err := s.remove(ctx, name); err != nil {
+			if err := s.blobs.remove(ctx, name); err != nil {
 				return errors.Join(fmt.Errorf("remove the objects of old runs: %w", err), failed)
 			}
 		}
@@ -108,7 +115,7 @@ func (s *Server) expire(ctx context.Context, before time.Time, remove expireFunc
 
 // removeUnused removes the objects that are older than a time and that no row names, if the object store
 // belongs to the registry.
-func (s *Server) removeUnused(ctx context.Context, before time.Time) (removed int, err error) {
+func (s *retention) removeUnused(ctx context.Context, before time.Time) (removed int, err error) {
 	if _, _, err := s.marker.check(ctx); err != nil {
 		return 0, fmt.Errorf("look for objects that no run names: %w", err)
 	}
@@ -120,7 +127,7 @@ func (s *Server) removeUnused(ctx context.Context, before time.Time) (removed in
 		if !nameOfRun.MatchString(id) {
 			continue // not an object of ours
 		}
-		if err := s.remove(ctx, o.Name); err != nil {
+		if err := s.blobs.remove(ctx, o.Name); err != nil {
 			return removed, fmt.Errorf("remove an object that no run names: %w", err)
 		}
 		removed++
@@ -129,8 +136,8 @@ func (s *Server) removeUnused(ctx context.Context, before time.Time) (removed in
 }
 
 // remove removes an object, within storeTime.
-func (s *Server) remove(ctx context.Context, stored string) error {
+func (s blobs) remove(ctx context.Context, stored string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	return s.conf.Objects.Delete(ctx, stored)
+	return s.objects.Delete(ctx, stored)
 }

@@ -111,12 +111,12 @@ func TestOldRecordsAndRowsAreRemoved(t *testing.T) {
 		}
 		time.Sleep(47 * time.Hour)
 		ages := Ages{CSV: 48 * time.Hour, Records: time.Hour}
-		if err := s.expireAll(t.Context(), ages, time.Now()); err != nil {
+		if err := s.retention.expireAll(t.Context(), ages, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		wantRows(t, s, ended, csv)
 		time.Sleep(2 * time.Hour)
-		if err := s.expireAll(t.Context(), ages, time.Now()); err != nil {
+		if err := s.retention.expireAll(t.Context(), ages, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if status, body := api(t, s, "GET", "/runs/"+ended+"/data", ""); status != http.StatusGone || !strings.Contains(body, "serve.retain_csv") {

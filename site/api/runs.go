@@ -22,7 +22,7 @@ var liveFields = strings.Fields(`job_name project_name stage_name task_name team
 var liveFinishFields = strings.Fields("exit_code run_status finished_at data_source data_uris data_csv")
 
 // register answers POST /runs.
-func (s *Server) register(w http.ResponseWriter, t turn, body []byte) error {
+func (s *receiver) register(w http.ResponseWriter, t turn, body []byte) error {
 	if err := s.checkObject(t, body, liveFields); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func newID(now time.Time) string {
 }
 
 // refresh answers POST /runs/{id}/refresh-credentials.
-func (s *Server) refresh(w http.ResponseWriter, t turn, id string) error {
+func (s *receiver) refresh(w http.ResponseWriter, t turn, id string) error {
 	if _, err := s.ownRun(t.ctx, id, t.client); err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func (s *Server) refresh(w http.ResponseWriter, t turn, id string) error {
 	return nil
 }
 
-func (s *Server) credentials(id, owner string, now time.Time) map[string]string {
-	c := s.keys.issue(id, owner, now.Add(s.conf.CredentialLife))
+func (s *receiver) credentials(id, owner string, now time.Time) map[string]string {
+	c := s.owners.keys.issue(id, owner, now.Add(s.conf.CredentialLife))
 	end := "expiration"
 	if s.conf.Dialect == DialectLive {
 		end = "expires_at"
@@ -75,7 +75,7 @@ func (s *Server) credentials(id, owner string, now time.Time) map[string]string 
 
 // checkObject checks that a body is a JSON object. In the dialect of the public service it
 // refuses the fields that the service does not know.
-func (s *Server) checkObject(t turn, body []byte, known []string) error {
+func (s *receiver) checkObject(t turn, body []byte, known []string) error {
 	var unknown []string
 	isObject := false
 	failed := t.do(func() {

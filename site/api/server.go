@@ -80,13 +80,17 @@ const (
 	maxSkew     = 15 * time.Minute // between a signature's time and now
 )
 
-// Server serves the requests. It is safe for concurrent use.
+// Server passes the requests to its parts, by their paths. It is safe for concurrent use.
 type Server struct {
-	conf   Config
-	keys   keyring
-	marker *marker
-	tokens atomic.Pointer[[]knownToken]
-	limits *limits
+	conf      *Config
+	limits    *limits
+	owners    *owners
+	problems  problems
+	blobs     blobs
+	uploads   *uploads
+	receiver  *receiver
+	readers   *readers
+	retention *retention
 }
 
 var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
@@ -138,9 +142,23 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{conf: c, keys: m.keys, marker: m, limits: newLimits(c)}
+	s := assemble(&c, m)
 	s.SetTokens(c.Tokens)
 	return s, nil
+}
+
+// assemble returns a Server without tokens.
+func assemble(c *Config, m *marker) *Server {
+	limits, owners, problems := newLimits(c), &owners{keys: m.keys}, problems{c.Fault}
+	names, bodies, blobs := keyNames{c.Bucket, c.Prefix, c.RunOf != nil}, bodies{limits, c.Temp}, blobs{c.Registry.Runs, c.Objects}
+	ownRuns := &ownRuns{c, names, problems}
+	return &Server{
+		conf: c, limits: limits, owners: owners, problems: problems, blobs: blobs,
+		uploads:   &uploads{c, owners, names, bodies, blobs, problems},
+		receiver:  &receiver{c, owners, names, bodies, blobs, ownRuns},
+		readers:   &readers{c, limits, ownRuns, problems},
+		retention: &retention{c, m, blobs},
+	}
 }
 
 // setDefault sets a value that is empty, zero or negative.
@@ -156,18 +174,24 @@ func setDefault[T cmp.Ordered](v *T, def T) {
 func (s *Server) SetTokens(tokens []Token) {
 	known := make([]knownToken, len(tokens))
 	for i, t := range tokens {
-		known[i] = knownToken{t.Hash, s.keys.owner(t), t.User}
+		known[i] = knownToken{t.Hash, s.owners.keys.owner(t), t.User}
 	}
-	s.tokens.Store(&known)
+	s.owners.tokens.Store(&known)
+}
+
+// owners knows who may send runs.
+type owners struct {
+	keys   keyring
+	tokens atomic.Pointer[[]knownToken]
 }
 
 // isKnown reports whether an owner has a token.
-func (s *Server) isKnown(owner string) bool {
+func (s *owners) isKnown(owner string) bool {
 	return slices.ContainsFunc(*s.tokens.Load(), func(t knownToken) bool { return t.owner == owner })
 }
 
 // userOf returns the user to whose runs an owner is limited; empty if it is not.
-func (s *Server) userOf(owner string) string {
+func (s *owners) userOf(owner string) string {
 	for _, t := range *s.tokens.Load() {
 		if t.owner == owner {
 			return t.user
@@ -176,8 +200,18 @@ func (s *Server) userOf(owner string) string {
 	return ""
 }
 
+// receiver serves the Sentinel API: it registers and finishes runs. It also stores the reports of nodes.
+type receiver struct {
+	conf    *Config
+	owners  *owners
+	names   keyNames
+	bodies  bodies
+	blobs   blobs
+	ownRuns *ownRuns
+}
+
 // ownRun returns the id, owner and finish of a run of this owner.
-func (s *Server) ownRun(ctx context.Context, id, owner string) (site.Run, error) {
+func (s *receiver) ownRun(ctx context.Context, id, owner string) (site.Run, error) {
 	run, err := s.conf.Registry.Runs.Head(ctx, id)
 	if err == nil && run.Owner != owner {
 		err = refuse(http.StatusForbidden, "the run is of another token: if this one replaces it, write the name %s after it in the token file of the service", run.Owner)
@@ -191,30 +225,30 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	address, now := addressOf(r.RemoteAddr), time.Now()
 	if wait := s.limits.rate.early(address, now); wait > 0 {
-		s.failWith(w, tooFast(wait, "requests (serve.client_rate)"))
+		s.problems.failWith(w, tooFast(wait, "requests (serve.client_rate)"))
 		return
 	}
 	s.limits.rate.count(address, 1, now)
 	// Not a ServeMux: it would redirect keys that are not clean paths.
 	if strings.HasPrefix(r.URL.Path, "/"+s.conf.Bucket+"/") {
-		s.serveObject(w, r)
+		s.uploads.serveObject(w, r)
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/"+readRoot+"/") {
-		if err := s.serveReading(w, r); err != nil {
-			s.failWith(w, err)
+		if err := s.readers.serveReading(w, r); err != nil {
+			s.problems.failWith(w, err)
 		}
 		return
 	}
-	if s.isMetrics(r) {
-		if err := s.serveMetrics(w, r); err != nil {
-			s.failWith(w, err)
+	if s.readers.isMetrics(r) {
+		if err := s.readers.serveMetrics(w, r); err != nil {
+			s.problems.failWith(w, err)
 		}
 		return
 	}
-	if s.isPage(r) {
-		if err := s.servePage(w, r); err != nil {
-			s.failPage(w, err)
+	if s.readers.isPage(r) {
+		if err := s.readers.servePage(w, r); err != nil {
+			s.problems.failPage(w, err)
 		}
 		return
 	}
@@ -225,26 +259,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "there is nothing at this path")
 		return
 	}
-	owner, ok := authorised(r, *s.tokens.Load())
+	owner, ok := authorised(r, *s.owners.tokens.Load())
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		fail(w, http.StatusUnauthorized, "the token is missing or not known here")
 		return
 	}
-	serve := s.serveAPI
+	serve := s.receiver.serveAPI
 	if isNodes {
-		serve = s.serveNodes
+		serve = s.receiver.serveNodes
 	}
 	if err := serve(w, r, owner, parts[1:]); err != nil {
-		s.failWith(w, err)
+		s.problems.failWith(w, err)
 	}
 }
 
 // nameOfRun matches the ids of runs.
 var nameOfRun = regexp.MustCompile(`^[0-9]{8}t[0-9]{6}-[a-z2-7]{26}$`)
 
-func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, owner string, path []string) error {
-	leave, err := takeUnits(r.Context(), s.limits.open, owner, 1)
+func (s *receiver) serveAPI(w http.ResponseWriter, r *http.Request, owner string, path []string) error {
+	leave, err := takeUnits(r.Context(), s.bodies.limits.open, owner, 1)
 	if err != nil {
 		return err
 	}
@@ -260,27 +294,27 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, owner string, 
 		return errNoRun()
 	}
 	if r.Method == http.MethodGet {
-		leave, err := takeUnits(r.Context(), s.limits.reads, owner, 1)
+		leave, err := takeUnits(r.Context(), s.bodies.limits.reads, owner, 1)
 		if err != nil {
 			return err
 		}
 		defer leave()
 		w = &pacedWriter{ResponseWriter: w}
 	}
-	t := turn{r.Context(), owner, s.limits.cpu}
+	t := turn{r.Context(), owner, s.bodies.limits.cpu}
 	switch route {
 	case "POST":
-		return s.withBody(w, r, owner, maxMetadata, func(body []byte) error { return s.register(w, t, body) })
+		return s.bodies.withBody(w, r, owner, maxMetadata, func(body []byte) error { return s.register(w, t, body) })
 	case "GET":
-		return s.list(w, r, t)
+		return s.ownRuns.list(w, r, t)
 	case "GET {id}", "GET {id} data":
 		if _, err := s.ownRun(t.ctx, path[0], owner); err != nil {
 			return err
 		}
 		if len(path) > 1 {
-			return s.data(w, t, path[0])
+			return s.ownRuns.data(w, t, path[0])
 		}
-		return s.show(w, t, path[0])
+		return s.ownRuns.show(w, t, path[0])
 	case "POST {id} refresh-credentials":
 		return s.refresh(w, t, path[0])
 	case "POST {id} finish":
@@ -288,13 +322,13 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, owner string, 
 		if err != nil {
 			return err
 		}
-		return s.withBody(w, r, owner, maxFinish, func(body []byte) error { return s.finish(w, t, run, body) })
+		return s.bodies.withBody(w, r, owner, maxFinish, func(body []byte) error { return s.finish(w, t, run, body) })
 	}
 	return refuse(http.StatusNotFound, "there is nothing at this path for %s", r.Method)
 }
 
 // withBody calls next with the whole body of a request, while the request holds units of work.
-func (s *Server) withBody(w http.ResponseWriter, r *http.Request, owner string, limit int64, next func(body []byte) error) error {
+func (s bodies) withBody(w http.ResponseWriter, r *http.Request, owner string, limit int64, next func(body []byte) error) error {
 	b, err := s.arrive(w, r, owner, limit, io.Discard)
 	if err != nil {
 		return bodyError(err, limit)

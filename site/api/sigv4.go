@@ -26,19 +26,19 @@ type signedRequest struct {
 }
 
 // verify checks a request's signature. The caller compares the body, which is read later, with payload.
-func (s *Server) verify(r *http.Request, now time.Time) (signedRequest, error) {
+func (s *uploads) verify(r *http.Request, now time.Time) (signedRequest, error) {
 	sig, err := parseAuthorization(r.Header.Get("Authorization"))
 	if err != nil {
 		return signedRequest{}, err
 	}
-	cred, ok := s.keys.recognise(r.Header.Get("X-Amz-Security-Token"))
+	cred, ok := s.owners.keys.recognise(r.Header.Get("X-Amz-Security-Token"))
 	if !ok {
 		return signedRequest{}, invalid(403, "InvalidToken", "the session token was not issued here")
 	}
 	if sig.accessKey != cred.accessKey {
 		return signedRequest{}, invalid(403, "InvalidAccessKeyId", "the access key does not belong to the session token")
 	}
-	if !s.isKnown(cred.owner) {
+	if !s.owners.isKnown(cred.owner) {
 		return signedRequest{}, invalid(403, "InvalidToken", "the API token for which the credentials were issued is not valid now")
 	}
 	if !now.Before(cred.expires) {

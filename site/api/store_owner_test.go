@@ -31,9 +31,9 @@ func TestObjectsOfAnotherRegistry(t *testing.T) {
 	// The marker is replaced, or removed, while a receiver runs.
 	other := newServer(t, Config{Registry: another, Objects: second})
 	other.conf.Objects = first
-	other.marker.objects = first
+	other.retention.marker.objects = first
 	for _, want := range []error{errOtherRegistry, errNoMarker} {
-		removed, err := other.removeUnused(t.Context(), time.Now().Add(time.Hour))
+		removed, err := other.retention.removeUnused(t.Context(), time.Now().Add(time.Hour))
 		if removed != 0 || !errors.Is(err, want) || first.objects() != 1 {
 			t.Errorf("%d removed, %d are there: %v", removed, first.objects(), err)
 		}
@@ -41,7 +41,7 @@ func TestObjectsOfAnotherRegistry(t *testing.T) {
 	}
 	second.query(t, "DELETE FROM setting WHERE name = 'claims'") // it has never had objects
 	newServer(t, Config{Registry: another, Objects: first})
-	if removed, err := other.removeUnused(t.Context(), time.Now().Add(time.Hour)); removed != 1 || err != nil {
+	if removed, err := other.retention.removeUnused(t.Context(), time.Now().Add(time.Hour)); removed != 1 || err != nil {
 		t.Errorf("%d removed from a store that was given up: %v", removed, err)
 	}
 }
@@ -64,12 +64,12 @@ func TestACopyOfTheRegistry(t *testing.T) {
 		t.Fatal(status, answer)
 	}
 	for range 3 {
-		if err := s.maintain(t.Context(), Ages{}, true); err != nil {
+		if err := s.retention.maintain(t.Context(), Ages{}, true); err != nil {
 			t.Fatal(err)
 		}
 		backup, _ := copied(t, m)
 		restarted := newServer(t, Config{Registry: r, Objects: m})
-		if err := restarted.maintain(t.Context(), Ages{}, false); err != nil {
+		if err := restarted.retention.maintain(t.Context(), Ages{}, false); err != nil {
 			t.Fatal(err)
 		}
 		refused := func(registry *registry.Registry, s *Server) {
@@ -81,7 +81,7 @@ func TestACopyOfTheRegistry(t *testing.T) {
 			if s == nil {
 				return
 			}
-			removed, err := s.removeUnused(t.Context(), time.Now().Add(time.Hour))
+			removed, err := s.retention.removeUnused(t.Context(), time.Now().Add(time.Hour))
 			if removed != 0 || !errors.Is(err, ErrNotOwner) || !errors.Is(s.Retain(t.Context(), Ages{Runs: 1}), ErrNotOwner) || m.objects() != 1 {
 				t.Errorf("%d objects are removed, %d are there: %v", removed, m.objects(), err)
 			}
@@ -111,7 +111,7 @@ func TestAnEmptyObjectStore(t *testing.T) {
 		t.Errorf("%v, %d objects", err, len(empty.store))
 	}
 	delete(m.store, markerName)
-	if err := s.maintain(t.Context(), Ages{}, true); !errors.Is(err, errNoMarker) {
+	if err := s.retention.maintain(t.Context(), Ages{}, true); !errors.Is(err, errNoMarker) {
 		t.Errorf("%v", err)
 	}
 	if err := Claim(t.Context(), r, empty); err != nil {

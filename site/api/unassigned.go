@@ -20,7 +20,7 @@ var unassignedParameters = map[string]parameter{
 }
 
 // readUnassigned answers GET /v1/unassigned, for operators: the runs of no job, the newest first.
-func (s *Server) readUnassigned(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
+func (s *readers) readUnassigned(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
 	list, err := parseQuery(r, unassignedParameters)
 	if err != nil {
 		return err
@@ -39,12 +39,12 @@ func (s *Server) readUnassigned(w http.ResponseWriter, r *http.Request, q readin
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	l := &listWriter{server: s, reading: q, out: bufio.NewWriterSize(w, 32<<10)}
+	l := &listWriter{registry: s.conf.Registry, reading: q, out: bufio.NewWriterSize(w, 32<<10)}
 	l.text(`{"runs":[`)
 	for {
 		for _, run := range runs {
 			if err := l.item(runItem{viewOfJob(run.Record), viewOfRun(run)}, 0); err != nil {
-				s.abort(err)
+				s.problems.abort(err)
 			}
 		}
 		if next == "" || left <= 0 {
@@ -52,7 +52,7 @@ func (s *Server) readUnassigned(w http.ResponseWriter, r *http.Request, q readin
 		}
 		runs, next, err = read(next)
 		if err != nil {
-			s.abort(err)
+			s.problems.abort(err)
 		}
 	}
 	l.text("\n],")

@@ -58,7 +58,7 @@ func TestOwnersOfUsers(t *testing.T) {
 	s := newServer(t, Config{})
 	owners := map[string]string{}
 	for _, token := range []Token{{Hash: HashToken("1"), User: "alice"}, {Hash: HashToken("2"), User: "alice"}, {Hash: HashToken("3"), User: "bob"}, {Hash: HashToken("4"), Name: "alice"}, {Hash: HashToken("1")}} {
-		owners[fmt.Sprintf("%s %s %x", token.User, token.Name, token.Hash[0])] = s.keys.owner(token)
+		owners[fmt.Sprintf("%s %s %x", token.User, token.Name, token.Hash[0])] = s.owners.keys.owner(token)
 	}
 	different := map[string]bool{}
 	for _, owner := range owners {
