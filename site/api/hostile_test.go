@@ -24,7 +24,6 @@ import (
 
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
-	"github.com/resource-tracker/rt/site/slots"
 )
 
 // repeated is the gzip of n equal bytes.
@@ -118,7 +117,7 @@ func TestTooLargeFinishes(t *testing.T) {
 func TestTooManyRows(t *testing.T) {
 	rows := func(n int) error {
 		newlines := repeated(t, '\n', 1+n) // with the header
-		return inspect(turn{t.Context(), "a", slots.New(1, 1)}, bytes.NewReader(newlines), maxInflated, io.Discard, &site.Object{})
+		return inspect(turn{t.Context(), "a", site.NewSlots(1, 1)}, bytes.NewReader(newlines), maxInflated, io.Discard, &site.Object{})
 	}
 	if err := rows(maxRows); err != nil {
 		t.Error(err)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/resource-tracker/rt/site/slots"
+	"github.com/resource-tracker/rt/site"
 )
 
 // maxWait is how long a request waits for each of the resources that it needs.
@@ -27,12 +27,12 @@ type limits struct {
 	rate  *pace // requests of an address
 	bytes *pace // bytes of the bodies of a token
 
-	open  *slots.Slots // requests of a token, from the header to the end of the answer
-	reads *slots.Slots // requests that return runs or data
-	spool *slots.Slots // KiB of bodies in temporary files
-	large *slots.Slots // the same, of bodies above mediumBody
-	work  *slots.Slots // units of work of requests that have a complete body, see workUnit
-	cpu   *slots.Slots // steps of some milliseconds that need a processor, see turn
+	open  *site.Slots // requests of a token, from the header to the end of the answer
+	reads *site.Slots // requests that return runs or data
+	spool *site.Slots // KiB of bodies in temporary files
+	large *site.Slots // the same, of bodies above mediumBody
+	work  *site.Slots // units of work of requests that have a complete body, see workUnit
+	cpu   *site.Slots // steps of some milliseconds that need a processor, see turn
 }
 
 const (
@@ -57,18 +57,18 @@ func newLimits(c *Config) *limits {
 	return &limits{
 		rate:  newPace(c.ClientRate, burst),
 		bytes: newPace(float64(c.TokenRate), burstSeconds*float64(c.TokenRate)),
-		open:  slots.New(1<<30, 4*c.MaxRequests),
-		reads: slots.New(maxReads, maxTokenReads),
-		spool: slots.New(maxSpool, maxTokenSpool),
-		large: slots.New(maxLarge, maxTokenLarge),
-		work:  slots.New(c.MaxRequests, max(1, c.MaxRequests/4)),
-		cpu:   slots.New(cores, cores/2),
+		open:  site.NewSlots(1<<30, 4*c.MaxRequests),
+		reads: site.NewSlots(maxReads, maxTokenReads),
+		spool: site.NewSlots(maxSpool, maxTokenSpool),
+		large: site.NewSlots(maxLarge, maxTokenLarge),
+		work:  site.NewSlots(c.MaxRequests, max(1, c.MaxRequests/4)),
+		cpu:   site.NewSlots(cores, cores/2),
 	}
 }
 
 // takeUnits takes units of a resource for a client. If they are not free within maxWait, it returns a
 // problem with status 503 and HeaderUndone.
-func takeUnits(ctx context.Context, from *slots.Slots, client string, units int) (give func(), err error) {
+func takeUnits(ctx context.Context, from *site.Slots, client string, units int) (give func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	if give := from.TakeUnits(ctx, client, units); give != nil {
@@ -85,7 +85,7 @@ func takeUnits(ctx context.Context, from *slots.Slots, client string, units int)
 type turn struct {
 	ctx    context.Context
 	client string
-	cpu    *slots.Slots
+	cpu    *site.Slots
 }
 
 // do runs a step of some milliseconds. f must not wait for anything.

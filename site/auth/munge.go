@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/site"
-	"github.com/resource-tracker/rt/site/slots"
 )
 
 // mungeTime is how long unmunge may take.
@@ -38,14 +37,14 @@ const outputMax = 128 << 10
 type Munge struct {
 	program string
 	socket  string          // of munged; empty: its default
-	turns   *slots.Slots    // by address
+	turns   *site.Slots     // by address
 	names   *lookup[string] // of users, by UID
 }
 
 // NewMunge returns the decoder that runs a program with the socket of munged, by default the one that it
 // is compiled with.
 func NewMunge(program, socket string) *Munge {
-	return &Munge{program: program, socket: socket, turns: slots.New(mungeMax, mungeMaxOfAddress), names: newLookup(func(uid string) (string, error) {
+	return &Munge{program: program, socket: socket, turns: site.NewSlots(mungeMax, mungeMaxOfAddress), names: newLookup(func(uid string) (string, error) {
 		u, err := user.LookupId(uid)
 		if err != nil {
 			return "", err

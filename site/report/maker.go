@@ -20,7 +20,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
-	"github.com/resource-tracker/rt/site/slots"
 )
 
 // The limits of one report.
@@ -55,13 +54,13 @@ type Maker struct {
 	Temp    string // directory of temporary files; empty: the system's
 	Policy  string // the Content-Security-Policy of the pages
 
-	front *slots.Slots // one place for each reader, whose other requests wait before it
-	turn  *slots.Slots // the one report that is made
+	front *site.Slots // one place for each reader, whose other requests wait before it
+	turn  *site.Slots // the one report that is made
 }
 
 // New returns a Maker, and removes what an earlier process has left in the directory of temporary files.
 func New(m Maker) *Maker {
-	m.front, m.turn = slots.New(math.MaxInt, 1), slots.New(1, 1)
+	m.front, m.turn = site.NewSlots(math.MaxInt, 1), site.NewSlots(1, 1)
 	if m.Temp == "" {
 		m.Temp = os.TempDir()
 	}

@@ -1,4 +1,4 @@
-package slots
+package site
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 // TestSlotsAreShared: a client that uses its share waits, and delays no other client.
 func TestSlotsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(4, 2)
+		s := NewSlots(4, 2)
 		var order []string
 		var mu sync.Mutex
 		ask := func(name, client string, units int) {

@@ -1,5 +1,4 @@
-// Package slots shares what a service has few of between its clients.
-package slots
+package site
 
 import (
 	"context"
@@ -33,8 +32,8 @@ type waiter struct {
 	ready  chan struct{} // closed when the units are taken
 }
 
-// New returns slots with a number of units for all clients, and a number for each of them.
-func New(total, each int) *Slots {
+// NewSlots returns slots with a number of units for all clients, and a number for each of them.
+func NewSlots(total, each int) *Slots {
 	return &Slots{total: total, each: each, clients: map[string]*share{}}
 }
 
