@@ -132,7 +132,7 @@ func openStores(t *testing.T, s *site, c *central) *stores {
 func (st *stores) body(t *testing.T, o rtsite.Object) []byte {
 	t.Helper()
 	if o.Stored == "" {
-		body, err := st.registry.Body(t.Context(), o.RunID, o.Name)
+		body, err := st.registry.Objects.Body(t.Context(), o.RunID, o.Name)
 		if err != nil {
 			t.Error(err)
 		}
@@ -162,12 +162,12 @@ func (st *stores) check(t *testing.T, j *journal) (large int) {
 	t.Helper()
 	stored := map[string]string{}
 	for id := range j.runs {
-		run, err := st.registry.Run(t.Context(), id)
+		run, err := st.registry.Runs.Get(t.Context(), id)
 		if err != nil {
 			t.Errorf("its registration was acknowledged: %v", err)
 			continue
 		}
-		all, err := st.registry.Objects(t.Context(), id)
+		all, err := st.registry.Objects.OfRun(t.Context(), id)
 		if err != nil {
 			t.Error(err)
 		}
@@ -202,7 +202,7 @@ func (st *stores) jobs(t *testing.T) int {
 	t.Helper()
 	jobs := map[uint64]bool{}
 	for after := ""; ; {
-		page, next, err := st.registry.Jobs(t.Context(), rtsite.Filter{}, after, 1000)
+		page, next, err := st.registry.Jobs.List(t.Context(), rtsite.Filter{}, after, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -173,9 +173,9 @@ func (s *testSite) put(t *testing.T, n, readings int, isEnded bool) {
 func (s *testSite) deliver(t *testing.T, n int, run rt.Run, record []byte, store *objects.Dir) {
 	t.Helper()
 	ctx, id := t.Context(), fmt.Sprintf("20260301t100000-%026d", n)
-	_, err := s.registry.Run(ctx, id)
+	_, err := s.registry.Runs.Get(ctx, id)
 	if errors.Is(err, site.ErrNotFound) {
-		err = s.registry.CreateRun(ctx, site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: json.RawMessage("{}")})
+		err = s.registry.Runs.Create(ctx, site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: json.RawMessage("{}")})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func (s *testSite) deliver(t *testing.T, n int, run rt.Run, record []byte, store
 		}
 		record = nil
 	}
-	if _, err := s.registry.PutObject(ctx, o, record, &run); err != nil {
+	if _, err := s.registry.Runs.PutObject(ctx, o, record, &run); err != nil {
 		t.Fatal(err)
 	}
 }
