@@ -21,7 +21,6 @@ import (
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/site/registry"
-	siteruns "github.com/resource-tracker/rt/site/runs"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
 )
@@ -152,7 +151,7 @@ func TestAllShowTheSameCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copies, err := siteruns.Figures(t.Context(), c, client.Query{})
+	copies, err := c.Figures(t.Context(), client.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +179,7 @@ func TestAllShowTheSameCopy(t *testing.T) {
 			t.Errorf("%s: the list has %d runs", tt.name, shown)
 		}
 		local, _ := spool.FindJob(spoolDir, fmt.Sprint(job+1))
-		found, err := siteruns.Look(t.Context(), c, siteruns.Wanted{Job: fmt.Sprint(job + 1), Dir: spoolDir, Local: local, LocalErr: spool.ErrNotFound})
+		found, err := c.Look(t.Context(), client.Wanted{Job: fmt.Sprint(job + 1), Dir: spoolDir, Local: local, LocalErr: spool.ErrNotFound})
 		if err == nil {
 			err = found.Fetch(t.Context(), func(err error) { t.Errorf("%s: the report warns: %v", tt.name, err) })
 		}

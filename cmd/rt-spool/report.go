@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/format/powerapi"
 	"github.com/resource-tracker/rt/report"
-	siteruns "github.com/resource-tracker/rt/site/runs"
+	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -54,7 +54,7 @@ func runReport(c *cli.Context) error {
 	return found.Close(reportJob(c, found))
 }
 
-func reportJob(c *cli.Context, found *siteruns.FoundJob) error {
+func reportJob(c *cli.Context, found *client.FoundJob) error {
 	entries := found.Entries
 	slices.SortStableFunc(entries, func(a, b spool.Entry) int { // else the oldest first
 		return cmp.Or(cmp.Compare(a.Run.ArrayTaskID.Or(0), b.Run.ArrayTaskID.Or(0)), cmp.Compare(a.Run.HetJobOffset.Or(0), b.Run.HetJobOffset.Or(0)),
@@ -82,7 +82,7 @@ func reportJob(c *cli.Context, found *siteruns.FoundJob) error {
 	return errors.Join(writeSummaries(c, found, summaries), damage)
 }
 
-func writeSummaries(c *cli.Context, found *siteruns.FoundJob, summaries []*report.Summary) error {
+func writeSummaries(c *cli.Context, found *client.FoundJob, summaries []*report.Summary) error {
 	switch {
 	case c.Bool("array"):
 		return reportArray(c, summaries)

@@ -13,13 +13,13 @@ import (
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/list"
-	siteruns "github.com/resource-tracker/rt/site/runs"
+	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 )
 
 // advise makes the advice of the jobs from the user's earlier runs in the spool and at the site. found
 // has the runs of the jobs.
-func advise(c *cli.Context, jobs []*report.Job, found *siteruns.FoundJob) error {
+func advise(c *cli.Context, jobs []*report.Job, found *client.FoundJob) error {
 	if c.String("node") != "" { // one node does not show what the job needs, and the others are not missing
 		for _, j := range jobs {
 			j.Missing, j.MissingNodes = 0, nil
@@ -45,7 +45,7 @@ func advise(c *cli.Context, jobs []*report.Job, found *siteruns.FoundJob) error 
 
 // earlierOf returns where the earlier runs of jobs are. They are in the directories of the jobs'
 // runs, and with a site also in the local spool and at the site.
-func earlierOf(c *cli.Context, jobs []*report.Job, found *siteruns.FoundJob) (from list.EarlierSource, err error) {
+func earlierOf(c *cli.Context, jobs []*report.Job, found *client.FoundJob) (from list.EarlierSource, err error) {
 	from.Read = func(path string) (*report.Summary, error) { return summarize(c, path) }
 	for _, e := range found.Entries {
 		if dir := filepath.Dir(e.Path); !slices.Contains(from.Dirs, dir) && !found.IsFetched(e.Path) {
@@ -65,7 +65,7 @@ func earlierOf(c *cli.Context, jobs []*report.Job, found *siteruns.FoundJob) (fr
 	}
 	from.Dirs = slices.Compact(slices.Sorted(slices.Values(append(from.Dirs, dirs...))))
 	if isKnown := found.Err == nil; isKnown {
-		from.Site, found.Err = siteruns.Earlier(c.Context, found.Site, jobs)
+		from.Site, found.Err = found.Site.Earlier(c.Context, jobs)
 	}
 	return from, nil
 }

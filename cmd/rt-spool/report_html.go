@@ -9,11 +9,11 @@ import (
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/html"
-	siteruns "github.com/resource-tracker/rt/site/runs"
+	"github.com/resource-tracker/rt/site/client"
 )
 
 // writeHTML writes the page of the runs. found.Entries and summaries have the same order.
-func writeHTML(c *cli.Context, found *siteruns.FoundJob, summaries []*report.Summary) error {
+func writeHTML(c *cli.Context, found *client.FoundJob, summaries []*report.Summary) error {
 	report.Together(summaries)
 	job := html.Job{Name: c.Args().First(), Jobs: report.Jobs(summaries), Zone: time.Local}
 	if isArrayOf(summaries) && len(job.Jobs) > 1 {

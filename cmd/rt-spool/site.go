@@ -17,7 +17,6 @@ import (
 	"github.com/resource-tracker/rt/report/list"
 	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site/client"
-	siteruns "github.com/resource-tracker/rt/site/runs"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -45,7 +44,7 @@ func warnDenied(c *cli.Context, err error) {
 }
 
 // findJob finds the runs of a JOB in the local spool and at the site, on the node of --node.
-func findJob(c *cli.Context, job string) (*siteruns.FoundJob, error) {
+func findJob(c *cli.Context, job string) (*client.FoundJob, error) {
 	cfg, err := load(c)
 	if err != nil {
 		return nil, err
@@ -56,9 +55,9 @@ func findJob(c *cli.Context, job string) (*siteruns.FoundJob, error) {
 	}
 	local, localErr := runsFor(c, job)
 	if site == nil || runs.IsFile(job) {
-		return &siteruns.FoundJob{Entries: local}, localErr
+		return &client.FoundJob{Entries: local}, localErr
 	}
-	found, err := siteruns.Look(c.Context, site, siteruns.Wanted{Job: job, Node: c.String("node"), Dir: cfg.Spool.Dir, Local: local, LocalErr: localErr})
+	found, err := site.Look(c.Context, client.Wanted{Job: job, Node: c.String("node"), Dir: cfg.Spool.Dir, Local: local, LocalErr: localErr})
 	if isDirectory := runs.IsDenied(localErr) && !errors.Is(localErr, spool.ErrNotFound); err == nil && isDirectory {
 		warnDenied(c, localErr)
 	}
@@ -66,7 +65,7 @@ func findJob(c *cli.Context, job string) (*siteruns.FoundJob, error) {
 }
 
 // fetch makes files of the runs of the site.
-func fetch(c *cli.Context, found *siteruns.FoundJob) error {
+func fetch(c *cli.Context, found *client.FoundJob) error {
 	if found.Site == nil {
 		return nil
 	}
@@ -75,7 +74,7 @@ func fetch(c *cli.Context, found *siteruns.FoundJob) error {
 }
 
 // jobOf returns the one JOB of the command line with its runs. The caller calls Close of the result.
-func jobOf(c *cli.Context) (*siteruns.FoundJob, error) {
+func jobOf(c *cli.Context) (*client.FoundJob, error) {
 	if c.NArg() != 1 {
 		return nil, rtcli.Usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
 	}
@@ -83,7 +82,7 @@ func jobOf(c *cli.Context) (*siteruns.FoundJob, error) {
 }
 
 // onlyRun returns the one JOB of the command line, and an error if it has several runs.
-func onlyRun(c *cli.Context) (*siteruns.FoundJob, error) {
+func onlyRun(c *cli.Context) (*client.FoundJob, error) {
 	found, err := jobOf(c)
 	if err != nil {
 		return nil, err
@@ -122,11 +121,11 @@ func joinSite(c *cli.Context, site *client.Client, runs *list.Runs, f *list.Filt
 		return nil
 	}
 	q := client.Query{Users: f.Users, Accounts: f.Accounts, Partitions: f.Partitions, Name: f.NamePart(), Since: f.Since, Until: f.Until}
-	copies, err := siteruns.Figures(c.Context, site, q)
+	copies, err := site.Figures(c.Context, q)
 	if err != nil {
 		return err
 	}
 	runs.Join(copies)
-	f.Users = siteruns.Users(q, copies)
+	f.Users = client.Users(q, copies)
 	return nil
 }

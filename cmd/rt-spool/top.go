@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt/format/gempba/live"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/report/runs"
-	siteruns "github.com/resource-tracker/rt/site/runs"
+	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/tui/top"
 )
@@ -96,8 +96,8 @@ func onTerminal(c *cli.Context) bool {
 }
 
 // topSource returns the source that the command line names, and the runs of a site that it shows.
-func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.FoundJob, error) {
-	found := &siteruns.FoundJob{}
+func topSource(c *cli.Context, o *top.Options) (top.Source, *client.FoundJob, error) {
+	found := &client.FoundJob{}
 	if c.IsSet("connect") {
 		addr, err := live.ParseAddress(c.String("connect"))
 		if err != nil {

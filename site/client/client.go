@@ -1,5 +1,6 @@
 // Package client asks a site service for jobs, runs and complete records. What a service answers is
-// from any source: all of it is bounded, and no value of it is checked.
+// from any source: all of it is bounded, and no value of it is checked. It also gets runs as spool files, from the
+// complete records, and as figures for lists.
 package client
 
 import (

@@ -1,4 +1,4 @@
-package runs
+package client
 
 import (
 	"bytes"
@@ -21,7 +21,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/list"
-	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
 )
@@ -129,7 +128,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"jobs": jobs, "next": ""})
 }
 
-func (s *service) client(t *testing.T) *client.Client {
+func (s *service) client(t *testing.T) *Client {
 	t.Helper()
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
@@ -137,7 +136,7 @@ func (s *service) client(t *testing.T) *client.Client {
 	if err := os.WriteFile(token, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(client.Config{URL: srv.URL, TokenFile: token})
+	c, err := New(Config{URL: srv.URL, TokenFile: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +145,11 @@ func (s *service) client(t *testing.T) *client.Client {
 }
 
 // fetched looks for a job and fetches it; its files are removed at the end.
-func fetched(t *testing.T, c *client.Client, job string, local ...spool.Entry) (j *FoundJob, warnings []error, err error) {
+func fetched(t *testing.T, c *Client, job string, local ...spool.Entry) (j *FoundJob, warnings []error, err error) {
 	t.Helper()
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	j, err = Look(t.Context(), c, Wanted{Job: job, Dir: "/no/spool", Local: local, LocalErr: localError(local)})
+	j, err = c.Look(t.Context(), Wanted{Job: job, Dir: "/no/spool", Local: local, LocalErr: localError(local)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -266,7 +265,7 @@ func TestHostileRecords(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Look(ctx, s.client(t), Wanted{Job: "12", LocalErr: spool.ErrNotFound}); !errors.Is(err, context.Canceled) {
+	if _, err := s.client(t).Look(ctx, Wanted{Job: "12", LocalErr: spool.ErrNotFound}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -279,7 +278,7 @@ func TestFigures(t *testing.T) {
 	s.add(t, makeRun(t, t.TempDir(), 13, "n1", 3, rt.StateRunning))
 	forged := s.add(t, makeRun(t, t.TempDir(), 14, "n1", 3, rt.StateEnded))
 	s.run(forged)["summary"] = s.run("12-n1")["summary"]
-	figures, err := Figures(t.Context(), s.client(t), client.Query{Since: start, Until: start.Add(time.Hour)})
+	figures, err := s.client(t).Figures(t.Context(), Query{Since: start, Until: start.Add(time.Hour)})
 	if err != nil || len(figures) != 3 {
 		t.Fatalf("%d, %v", len(figures), err)
 	}
@@ -306,7 +305,7 @@ func TestUsers(t *testing.T) {
 		{nil, nil},
 		{many, many}, // the site does not select by so many users
 	} {
-		if got := Users(client.Query{Users: test.asked}, copies); !slices.Equal(got, test.want) {
+		if got := Users(Query{Users: test.asked}, copies); !slices.Equal(got, test.want) {
 			t.Errorf("%q: %q, want %q", test.asked, got, test.want)
 		}
 	}
@@ -323,7 +322,7 @@ func TestEarlier(t *testing.T) {
 		{Label: "16", Run: rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](16), Start: start.Add(time.Hour)}, Allocation: rt.Allocation{User: "anna"}, Meta: rt.Metadata{JobName: "md"}}},
 		{Label: "17", Run: rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](17)}}},
 	})
-	list, err := Earlier(t.Context(), s.client(t), jobs)
+	list, err := s.client(t).Earlier(t.Context(), jobs)
 	if err != nil || len(list) != 1 || list[0].Run.JobID != rt.Some[uint64](12) {
 		t.Errorf("%d runs, %v", len(list), err)
 	}
@@ -387,7 +386,7 @@ func TestLimitOfFiles(t *testing.T) {
 	s := &service{}
 	s.add(t, makeRun(t, t.TempDir(), 12, "n1", 3, rt.StateEnded))
 	c, dir := s.client(t), t.TempDir()
-	runs, err := Find(t.Context(), c, "12")
+	runs, err := c.Find(t.Context(), "12")
 	if err != nil || len(runs) != 1 {
 		t.Fatal(runs, err)
 	}

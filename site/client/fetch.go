@@ -1,4 +1,4 @@
-package runs
+package client
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
 )
@@ -67,7 +66,7 @@ func lastReading(path string) (at time.Time) {
 
 // fetchAll makes spool files of runs in the directory dir, from their records. problems says why others
 // have none: each names its run.
-func fetchAll(ctx context.Context, c *client.Client, dir string, runs []FoundRun) (entries []spool.Entry, problems []error) {
+func (c *Client) fetchAll(ctx context.Context, dir string, runs []FoundRun) (entries []spool.Entry, problems []error) {
 	f := fetcher{client: c, dir: dir, limit: maxFiles}
 	found, failed := make([]*spool.Entry, len(runs)), make([]error, len(runs))
 	var next atomic.Int64
@@ -93,7 +92,7 @@ func fetchAll(ctx context.Context, c *client.Client, dir string, runs []FoundRun
 }
 
 type fetcher struct {
-	client *client.Client
+	client *Client
 	dir    string
 	used   atomic.Int64 // bytes of the files
 	limit  int64        // of used
@@ -118,7 +117,7 @@ func (f *fetcher) fetchRun(ctx context.Context, r *FoundRun) (*spool.Entry, erro
 }
 
 // fetch makes the spool file of a run from one of its registrations.
-func (f *fetcher) fetch(ctx context.Context, r *FoundRun, at *client.ListedRun) (e *spool.Entry, err error) {
+func (f *fetcher) fetch(ctx context.Context, r *FoundRun, at *ListedRun) (e *spool.Entry, err error) {
 	defer recovery.Handle(func(failed error) { e, err = nil, failed })
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -1,6 +1,4 @@
-// Package runs gets runs from a site service: as spool files, from the complete records, and as
-// figures for lists.
-package runs
+package client
 
 import (
 	"cmp"
@@ -15,7 +13,6 @@ import (
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/list"
-	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -23,10 +20,10 @@ import (
 // the account, the partition, the job name and the ending.
 type FoundRun struct {
 	rt.Run
-	At client.ListedRun
+	At ListedRun
 	owner
 	// Others are further registrations of the same run, the better ones first.
-	Others []client.ListedRun
+	Others []ListedRun
 }
 
 // Name names the run for messages: its job, node and attempt.
@@ -42,7 +39,7 @@ func (r *FoundRun) Name() string {
 }
 
 // runsOf returns the runs of a job.
-func runsOf(j *client.ListedJob) []FoundRun {
+func runsOf(j *ListedJob) []FoundRun {
 	out := make([]FoundRun, len(j.Runs))
 	for i, at := range j.Runs {
 		r := &out[i]
@@ -72,13 +69,13 @@ func jobID(job string) (id rt.Opt[uint64]) {
 
 // Find returns the runs at the site that a JOB argument names, the oldest first. It returns none
 // for an argument that is no job of a scheduler.
-func Find(ctx context.Context, c *client.Client, job string) ([]FoundRun, error) {
+func (c *Client) Find(ctx context.Context, job string) ([]FoundRun, error) {
 	id := jobID(job)
 	if !id.Valid() {
 		return nil, nil
 	}
 	var out []FoundRun
-	for j, err := range c.Jobs(ctx, client.Query{JobID: id}) {
+	for j, err := range c.Jobs(ctx, Query{JobID: id}) {
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +129,7 @@ func (o owner) compare(other owner) int {
 }
 
 // compareCopies is negative if a is the better registration of a run than b.
-func compareCopies(a, b *client.ListedRun) int {
+func compareCopies(a, b *ListedRun) int {
 	switch {
 	case copyOf(a).Better(copyOf(b)):
 		return -1
@@ -144,7 +141,7 @@ func compareCopies(a, b *client.ListedRun) int {
 
 // copyOf returns what decides between the registrations of a run. Their readings are not compared: not every part of a
 // site knows them.
-func copyOf(at *client.ListedRun) *rt.Copy {
+func copyOf(at *ListedRun) *rt.Copy {
 	return &rt.Copy{State: at.State, HasRecord: at.HasRecord, IsAtSite: true, Place: at.ID}
 }
 
@@ -153,7 +150,7 @@ func copyOf(at *client.ListedRun) *rt.Copy {
 const slack = time.Hour
 
 // Figures returns the best copy of each run of a query, and of jobs shortly before and after its times, with its figures.
-func Figures(ctx context.Context, c *client.Client, q client.Query) (out []list.Copy, err error) {
+func (c *Client) Figures(ctx context.Context, q Query) (out []list.Copy, err error) {
 	at := map[string]int{}
 	var owners []owner // of out
 	if !q.Since.IsZero() {
@@ -201,7 +198,7 @@ func (r *FoundRun) copy() list.Copy {
 
 // Users returns the users of a query and their names in the figures of its answer. A site can have
 // runs under the pseudonyms of these users.
-func Users(q client.Query, copies []list.Copy) []string {
+func Users(q Query, copies []list.Copy) []string {
 	users := slices.Clone(q.Users)
 	if !q.SelectsUsers() {
 		return users
@@ -236,7 +233,7 @@ const maxEarlier = 200
 
 // Earlier returns the newest runs of the user's jobs of the same names. They have what the advice
 // about jobs needs.
-func Earlier(ctx context.Context, c *client.Client, jobs []*report.Job) (out []*report.Summary, err error) {
+func (c *Client) Earlier(ctx context.Context, jobs []*report.Job) (out []*report.Summary, err error) {
 	type query struct{ cluster, user, name string }
 	asked := map[query]bool{}
 	for _, j := range jobs {
@@ -245,7 +242,7 @@ func Earlier(ctx context.Context, c *client.Client, jobs []*report.Job) (out []*
 			continue
 		}
 		asked[q] = true
-		found, err := earlierOf(ctx, c, client.Query{Cluster: q.cluster, Users: []string{q.user}, Name: q.name, Until: until(jobs, j)})
+		found, err := c.earlierOf(ctx, Query{Cluster: q.cluster, Users: []string{q.user}, Name: q.name, Until: until(jobs, j)})
 		if err != nil {
 			return nil, err
 		}
@@ -271,7 +268,7 @@ func until(jobs []*report.Job, j *report.Job) (last time.Time) {
 	return last.Add(time.Minute) // a tracker starts after its job
 }
 
-func earlierOf(ctx context.Context, c *client.Client, q client.Query) (out []*report.Summary, err error) {
+func (c *Client) earlierOf(ctx context.Context, q Query) (out []*report.Summary, err error) {
 	for j, err := range c.Jobs(ctx, q) {
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package runs
+package client
 
 import (
 	"cmp"
@@ -13,15 +13,14 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
-	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 )
 
 // FoundJob has the runs of a JOB argument in the local spool and at a site.
 type FoundJob struct {
-	Entries []spool.Entry  // from the local spool, and after Fetch also from the site; the oldest first
-	Runs    []FoundRun     // at the site
-	Site    *client.Client // nil: it was not asked
+	Entries []spool.Entry // from the local spool, and after Fetch also from the site; the oldest first
+	Runs    []FoundRun    // at the site
+	Site    *Client       // nil: it was not asked
 	// Err says why runs may be missing; nil if none is.
 	Err error
 
@@ -37,14 +36,14 @@ type Wanted struct {
 }
 
 // Look asks the site for the runs of a job. The error says that there is none in either place.
-func Look(ctx context.Context, c *client.Client, w Wanted) (*FoundJob, error) {
+func (c *Client) Look(ctx context.Context, w Wanted) (*FoundJob, error) {
 	isDenied := errors.Is(w.LocalErr, fs.ErrPermission)
 	isAbsent := errors.Is(w.LocalErr, spool.ErrNotFound) || errors.Is(w.LocalErr, fs.ErrNotExist) || isDenied
 	if w.LocalErr != nil && !isAbsent {
 		return nil, w.LocalErr
 	}
 	j := &FoundJob{Entries: w.Local, Site: c}
-	j.Runs, j.Err = Find(ctx, c, w.Job)
+	j.Runs, j.Err = c.Find(ctx, w.Job)
 	j.Runs = slices.DeleteFunc(j.Runs, func(r FoundRun) bool { return w.Node != "" && r.Node != w.Node })
 	switch {
 	case len(j.Entries)+len(j.Runs) > 0:
@@ -111,7 +110,7 @@ func (j *FoundJob) fetch(ctx context.Context) (fetched []spool.Entry, problems [
 	if err != nil {
 		return nil, []error{fmt.Errorf("make a directory for the runs of the site: %w", err)}
 	}
-	return fetchAll(ctx, j.Site, j.dir, missing)
+	return j.Site.fetchAll(ctx, j.dir, missing)
 }
 
 // missing returns the runs of the site that are not in the local spool, or not with all of their
