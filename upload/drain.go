@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/wait"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -79,7 +79,7 @@ func Drain(ctx context.Context, dir Directory, client Client, putter Putter, opt
 	d := newDrainer(client, putter, opts, stop)
 	d.dir, d.sum.Problems = dir, []Problem{}
 	if opts.Jitter > 0 {
-		wait.For(ctx, rand.N(opts.Jitter))
+		recovery.Pause(ctx, rand.N(opts.Jitter))
 	}
 	if ctx.Err() != nil {
 		return d.sum, fmt.Errorf("%w: %w", ErrTemporary, context.Cause(ctx))

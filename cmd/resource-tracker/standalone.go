@@ -14,7 +14,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
-	"github.com/resource-tracker/rt/internal/wait"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // standalone samples until a signal, and then returns nil (T-EOR-01).
@@ -66,7 +66,7 @@ func warn(err error) { printMessage(fmt.Sprintf("resource-tracker: warning: %v\n
 // printMessage writes to standard error, which may be a full pipe: it waits a second at most.
 func printMessage(message string) {
 	message = printable.Lines(message) + "\n"
-	_ = wait.AtMost(time.Second, func() error { // there is no other place to report it
+	_ = recovery.AtMost(time.Second, func() error { // there is no other place to report it
 		_, err := os.Stderr.WriteString(message)
 		return err
 	})

@@ -15,7 +15,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/tracker"
@@ -145,8 +144,8 @@ func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run 
 
 // finish ends the run. It gives up after recordTimeout.
 func finish(t *tracking, exit rt.Exit) {
-	err := wait.AtMost(recordTimeout, func() error { return t.end(exit) })
-	if errors.Is(err, wait.ErrLate) {
+	err := recovery.AtMost(recordTimeout, func() error { return t.end(exit) })
+	if errors.Is(err, recovery.ErrLate) {
 		err = fmt.Errorf("closing the record took longer than %s: it is left as it is", recordTimeout)
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/doctor"
 	"github.com/resource-tracker/rt/cmd/internal/hook"
 	"github.com/resource-tracker/rt/collect/gpu"
-	"github.com/resource-tracker/rt/internal/wait"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/drain"
@@ -109,7 +109,7 @@ func newDoctor(c *cli.Context) *doctor.Doctor {
 		Files: doctor.Files{Root: "/"}, ConfigFile: cmp.Or(c.String("config"), config.DefaultPath), ConfigErr: err, Config: cfg,
 		SlurmConf: os.Getenv("SLURM_CONF"), EnvToken: os.Getenv(streaming.EnvToken), Version: rt.VersionLine("rt-spool"),
 		Command: doctor.Command, Space: doctor.ReadSpace, Munge: client.ByMunge, HTTP: serviceClient, Local: localClient, GPUs: readGPUs,
-		Wait: wait.For, Now: time.Now,
+		Wait: recovery.Pause, Now: time.Now,
 	}
 	d.Hostname, err = os.Hostname()
 	if err != nil {
@@ -156,7 +156,7 @@ func readGPUs(ctx context.Context) ([]rt.GPUReading, error) {
 		var s rt.Snapshot
 		err := source.Read(&s)
 		isLate := errors.Is(err, os.ErrDeadlineExceeded) || (err == nil && len(s.GPUs) == 0)
-		if !isLate || !wait.For(ctx, 250*time.Millisecond) {
+		if !isLate || !recovery.Pause(ctx, 250*time.Millisecond) {
 			return s.GPUs, err
 		}
 	}

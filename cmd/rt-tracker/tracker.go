@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/internal/wait"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/slurm/launch"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/tracker"
@@ -204,7 +204,7 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		return nil
 	}
 	// A process that hangs in the kernel can block a reader of its environment for ever.
-	_ = wait.AtMost(settle, func() error { helpers.Wait(); return nil })
+	_ = recovery.AtMost(settle, func() error { helpers.Wait(); return nil })
 	t.end(stopped)
 	return nil
 }

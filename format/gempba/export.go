@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/wait"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -100,7 +100,7 @@ func (p *pacer) write(ctx context.Context, e *Envelope) error {
 	}
 	if p.speed > 0 {
 		due := p.began.Add(time.Duration(float64(e.TS-p.firstTS) / p.speed * 1e6))
-		if !wait.For(ctx, time.Until(due)) {
+		if !recovery.Pause(ctx, time.Until(due)) {
 			return context.Cause(ctx)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // queue has the reports that wait for a formula. Above the limit it drops and counts the oldest.
@@ -106,7 +105,7 @@ func (s *sender) run(ctx context.Context) {
 				isLogged = true
 				s.log.Printf("the formula at %s cannot be reached, its reports wait: %v", s.address, err)
 			}
-			wait.For(ctx, pause+rand.N(pause))
+			recovery.Pause(ctx, pause+rand.N(pause))
 			pause = min(2*pause, longestPause)
 			continue
 		}
@@ -116,7 +115,7 @@ func (s *sender) run(ctx context.Context) {
 		if ctx.Err() == nil {
 			waiting, dropped := s.queue.counts()
 			s.log.Printf("the formula at %s is gone, %d reports wait, %d were dropped so far: %v", s.address, waiting, dropped, err)
-			wait.For(ctx, pause) // a formula may accept connections and close them
+			recovery.Pause(ctx, pause) // a formula may accept connections and close them
 		}
 	}
 }

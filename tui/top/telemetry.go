@@ -13,7 +13,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // Telemetry is the Source of a program that broadcasts GemPBA's frames. It connects at
@@ -100,7 +99,7 @@ func (t *Telemetry) follow(ctx context.Context) {
 	defer recovery.Handle(t.fail)
 	for ctx.Err() == nil {
 		t.fail(t.connect(ctx))
-		wait.For(ctx, retryAfter)
+		recovery.Pause(ctx, retryAfter)
 	}
 }
 

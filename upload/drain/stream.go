@@ -14,7 +14,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/streaming"
@@ -93,7 +92,7 @@ func firstGPUs(ctx context.Context, r *spool.Reader) []rt.GPUReading {
 			}
 			return s.GPUs
 		}
-		if !wait.For(ctx, 20*time.Millisecond) {
+		if !recovery.Pause(ctx, 20*time.Millisecond) {
 			return nil
 		}
 	}
@@ -149,7 +148,7 @@ func (s *Stream) deliver(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, spool.ErrLocked) || !wait.For(ctx, 100*time.Millisecond) {
+		if !errors.Is(err, spool.ErrLocked) || !recovery.Pause(ctx, 100*time.Millisecond) {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/logging"
-	"github.com/resource-tracker/rt/internal/wait"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/slurm/environ"
 	slurmhook "github.com/resource-tracker/rt/slurm/launch"
 )
@@ -94,8 +94,8 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	env := environ.NewEnv(opts.Environ)
 
 	var s settings
-	err := wait.AtMost(readTime, func() (err error) { s, err = opts.settings(); return err })
-	if errors.Is(err, wait.ErrLate) {
+	err := recovery.AtMost(readTime, func() (err error) { s, err = opts.settings(); return err })
+	if errors.Is(err, recovery.ErrLate) {
 		opts.report(env, logging.Syslog, fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime))
 		return
 	}
@@ -110,7 +110,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	left := limit - time.Since(begin)
 	end.Reset(left + 3*opts.LogTime)
 	h := new(slurmhook.Hook)
-	err = wait.AtMost(left, func() error {
+	err = recovery.AtMost(left, func() error {
 		if disabled(s.cfg.Hooks.DisableFile) {
 			return nil
 		}
@@ -119,7 +119,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		}
 		return do(h, env, time.Now().UTC()) // local time would load the time zone
 	})
-	if errors.Is(err, wait.ErrLate) {
+	if errors.Is(err, recovery.ErrLate) {
 		err = opts.giveUp(h, limit)
 	}
 	opts.report(env, s.cfg.Log.Target, err)
@@ -128,8 +128,8 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 // giveUp counts that the hook's work has taken longer than the limit, and returns the error.
 func (o Options) giveUp(h *slurmhook.Hook, limit time.Duration) error {
 	late := fmt.Errorf("gave up after %s", limit)
-	err := wait.AtMost(o.LogTime, func() error { return h.GaveUp(late) })
-	if errors.Is(err, wait.ErrLate) {
+	err := recovery.AtMost(o.LogTime, func() error { return h.GaveUp(late) })
+	if errors.Is(err, recovery.ErrLate) {
 		return late
 	}
 	return err
@@ -141,7 +141,7 @@ func (o Options) report(env environ.Env, target string, err error) {
 		return
 	}
 	// A message that cannot be written in time is lost, so that the job does not wait.
-	_ = wait.AtMost(o.LogTime, func() error {
+	_ = recovery.AtMost(o.LogTime, func() error {
 		log := o.logger(target, jobOf(env))
 		if errors.Is(err, slurmhook.ErrTracked) || errors.Is(err, slurmhook.ErrLate) {
 			log.Warn(err.Error())

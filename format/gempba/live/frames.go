@@ -12,7 +12,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // Frames keeps what a GemPBA program of the job broadcasts: the newest line of each
@@ -67,7 +66,7 @@ func (f *Frames) run(ctx context.Context) {
 		if f.session(ctx) {
 			pause = firstRetry
 		}
-		if !wait.For(ctx, pause) {
+		if !recovery.Pause(ctx, pause) {
 			return
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
@@ -206,7 +205,7 @@ func (r *Remote) gather(ctx context.Context, j *Joint, warn func(error)) {
 					reported = true
 					warn(fmt.Errorf("node %s cannot be watched now: %w", node, err))
 				}
-				if !wait.For(ctx, pause) {
+				if !recovery.Pause(ctx, pause) {
 					return
 				}
 			}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/resource-tracker/rt/internal/hostport"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // Address is where to listen: host:port, or unix:PATH.
@@ -147,7 +146,7 @@ func (s *Server) Accept(ctx context.Context, l *Listener) {
 			return
 		case err != nil:
 			s.log(fmt.Errorf("wait for clients of the telemetry: %w", err))
-			if !wait.For(ctx, time.Second) { // perhaps no descriptor is left
+			if !recovery.Pause(ctx, time.Second) { // perhaps no descriptor is left
 				return
 			}
 			continue

@@ -15,7 +15,6 @@ import (
 
 	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // Source is what a Server broadcasts. One goroutine uses it.
@@ -103,7 +102,7 @@ func Print(ctx context.Context, source Source, w io.Writer) error {
 		if _, err := w.Write(line); err != nil {
 			return fmt.Errorf("print the telemetry: %w", err)
 		}
-		if !wait.For(ctx, time.Until(b.next())) {
+		if !recovery.Pause(ctx, time.Until(b.next())) {
 			return nil
 		}
 	}
