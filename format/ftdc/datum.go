@@ -2,7 +2,6 @@ package ftdc
 
 import (
 	"io"
-	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -29,36 +28,23 @@ func (d *FlatDatum) ConvertedTime() time.Time { return time.Unix(0, d.Time).UTC(
 // previous datum: do not modify them. A reading takes 24 bytes for at least one bit of the file.
 // A Decoder reads a file of any length in little memory.
 func Parse(r io.Reader) ([]FlatDatum, error) {
-	return ParseWithLogger(r, slog.New(slog.DiscardHandler))
-}
-
-// ParseWithLogger is Parse with log messages: each schema and the totals at level debug,
-// damage at level warn.
-func ParseWithLogger(r io.Reader, logger *slog.Logger) ([]FlatDatum, error) {
 	dec := NewDecoder(r)
 	var all []FlatDatum
 	var before []float32
 	schemas := 0
 	for {
-		at := dec.Offset()
 		t, err := dec.Next()
 		if err == io.EOF {
-			logger.Debug("ftdc: the file is read", "datums", len(all), "schemas", schemas, "bytes", dec.Offset())
 			return all, nil
 		}
 		if err != nil {
-			logger.Warn("ftdc: the file cannot be read to its end", "datums", len(all), "err", err)
 			return all, err
 		}
-		changed := dec.Schemas() != schemas
-		if changed {
-			schemas = dec.Schemas()
-			before = make([]float32, len(dec.Values()))
-			logger.Debug("ftdc: a schema", "at", at, "metrics", len(dec.Names()))
-		}
+		isNew := dec.Schemas() != schemas
+		schemas = dec.Schemas()
 		d := FlatDatum{Time: t}
-		if changed || !slices.EqualFunc(before, dec.Values(), sameBits) {
-			copy(before, dec.Values())
+		if isNew || !slices.EqualFunc(before, dec.Values(), sameBits) {
+			before = slices.Clone(dec.Values())
 			d.Readings = make([]Reading, len(before))
 			for i, name := range dec.Names() {
 				d.Readings[i] = Reading{name, before[i]}

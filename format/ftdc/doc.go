@@ -1,5 +1,4 @@
-// Package ftdc reads and writes FTDC, and has a recorder for it. FTDC is the compact binary format in which a program
-// records its own figures.
+// Package ftdc reads and writes FTDC, the compact binary format in which a program records its own figures.
 //
 // A file is a sequence of documents. A schema document, the byte 0x01, a JSON array of metric names and a newline,
 // describes the following documents. A metric document has a bit for each metric, set if its value differs from the
@@ -8,8 +7,7 @@
 // distinguishes a metric document from a schema. After a schema all previous values are 0.
 //
 // Encoder and Decoder process a file datum by datum and allocate nothing for one.
-// Parse reads a whole file. FTDC records what Statsers say, once a second, into files
-// that are bounded in size and number.
+// Parse reads a whole file. Log writes files that are bounded in size and number.
 //
 // Limits of the format: a value has the 24 significant bits of a float32. A schema leaves out a metric that was not
 // read.

@@ -14,12 +14,6 @@ import (
 // fileSuffix is the suffix of every file of the format.
 const fileSuffix = ".ftdc"
 
-// DefaultDirectory returns the directory of the files of a program below home. Each part that runs
-// on a machine has its own directory.
-func DefaultDirectory(home, part string) string {
-	return filepath.Join(home, "diagnostics.ftdc", filepath.Base(part))
-}
-
 // LogOptions limit the files of a Log. The zero value is 10 files of 1 MiB each.
 type LogOptions struct {
 	FileBytes int64 // a file of this length gets no further datum
