@@ -16,12 +16,6 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-const (
-	// maxHeld is the number of processes with open descriptors, three each. The files of
-	// the others are opened for each reading.
-	maxHeld = 1024
-)
-
 // Lister lists the job's processes. cgroup.Job implements it.
 type Lister interface {
 	// Procs appends the pids of the job's processes to dst. Some may have ended.
@@ -40,49 +34,39 @@ type Lister interface {
 // SIGCHLD, and if the slurmstepd of a step exited before its final reading. Notes reports
 // the cases that are noticed; see lowerBound for processes that no scan has seen.
 type JobProcs struct {
-	fs      FS
+	processSet
 	list    Lister
-	topSize int
-	held    int // processes with open descriptors
-
-	procs   []jobProcess // a parent always before its children
-	at      map[int]int  // pid -> index in procs
-	fresh   []jobProcess // scratch: those found in this scan
-	pids    []int
-	top     topN
-	shown   []int // scratch: indices in procs of the processes in the snapshot
-	names   peek
 	reapers reapers
-	slow    pssReader
+	shown   shownProcesses
+	unseen  unseenProcesses
 
-	time      func() time.Duration // CPU time so far, to measure the cost of a scan
-	pace      scanPace
-	nextPSS   int64    // Boot time of the next round of PSS
-	io        counters // sums, see publish
-	lost      counters // of io: the ended processes'
-	lostCPU   uint64   // ticks: of ended processes that no process has waited for
-	externCPU uint64   // the same of the extern step's own process, see isExternOwn
-	isBound   bool     // a process has ended that no process has waited for
-	isNoted   bool     // lowerBound has added its event of missing bytes
-	isIONoted bool     // lowerBound has added its event of the processes' bytes
-	daemons   []int    // slurmstepds in the list of the job's processes
-	isAmong   bool     // a scan has found slurmstepds there
-	switches  counters
-	ended     counters // of switches: the ended processes'
-	ioSeen    bool
-	seen      bool
-	denied    error
-	isDue     atomic.Bool // the next Read makes a scan
+	pids  []int
+	fresh []member // scratch: those found in this scan
+
+	time     func() time.Duration // CPU time so far, to measure the cost of a scan
+	pace     scanPace
+	isDue    atomic.Bool // the next Read makes a scan
+	reaped   counters    // bytes that ended reapers have counted
+	io       counters    // sum of the bytes, see publish
+	switches counters    // sum, see publish
+	ended    counters    // of switches: the ended processes'
+	daemons  []int       // slurmstepds in the list of the job's processes
+	isAmong  bool        // a scan has found slurmstepds there
+	seen     bool        // a scan has found a process
+	denied   error
 }
 
 // NewJobProcs returns the source of Snapshot.Procs and of the job's fields that are sums over
 // its processes. A snapshot has the top processes by CPU time and the top processes by memory.
 // The source uses the job's part of the snapshot, so it must be read after the job.
 func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
-	return &JobProcs{
-		fs: fs, list: list, topSize: top,
-		at: map[int]int{}, slow: pssReader{root: fs.Proc, wait: slowWait, most: pssTime}, time: threadTime,
+	j := &JobProcs{
+		processSet: processSet{fs: fs, at: map[int]int{}, hasIO: true},
+		list:       list, time: threadTime,
+		shown: shownProcesses{size: top, slow: pssReader{root: fs.Proc, wait: slowWait, most: pssTime}},
 	}
+	j.outside, j.ends = j.reapers.of, j.end
+	return j
 }
 
 // Name is the name of the source in the ledger.
@@ -101,7 +85,7 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 		j.dropEndedDaemons()
 	}
 	j.leaveOutDaemons(s)
-	return errors.Join(j.denied, j.slow.failed())
+	return errors.Join(j.denied, j.shown.slow.failed())
 }
 
 // measureScan makes a scan and sets when the next one is due. It stays on one thread, whose
@@ -111,7 +95,7 @@ func (j *JobProcs) measureScan(s *rt.Snapshot) {
 	defer runtime.UnlockOSThread()
 	began := j.time()
 	j.scan()
-	j.show(s)
+	s.Procs = j.shown.appendTo(s.Procs, &j.processSet, s.Boot)
 	j.publish(&s.Job)
 	isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop
 	if isEnd {
@@ -163,7 +147,7 @@ func (j *JobProcs) Close() error {
 	j.procs = nil
 	clear(j.at)
 	j.reapers.close()
-	j.slow.close()
+	j.shown.slow.close()
 	return nil
 }
 
@@ -184,7 +168,7 @@ func (j *JobProcs) scan() {
 	for i := range j.procs {
 		p := &j.procs[i]
 		ppid := p.ppid
-		j.refresh(p)
+		j.readProcess(p)
 		if p.ppid != ppid {
 			j.trackReaper(p)
 		}
@@ -196,13 +180,22 @@ func (j *JobProcs) scan() {
 	j.removeEnded()
 }
 
-func (j *JobProcs) refresh(p *jobProcess) {
-	p.alive = p.refresh(&j.names, j.fs.Proc)
+// readProcess reads a process with its context switches.
+func (j *JobProcs) readProcess(p *member) {
+	j.refresh(p)
 	p.pss.Clear()
-	j.ioSeen = j.ioSeen || p.ioRead
 	j.seen = j.seen || p.alive
 	if p.isDenied && j.denied == nil {
 		j.denied = fmt.Errorf("read %s/%d/io: %w; reading the bytes of a job's processes takes root or CAP_SYS_PTRACE", j.fs.Proc, p.pid, fs.ErrPermission)
+	}
+	if !p.alive {
+		return
+	}
+	b, err := j.text(p, "/status", &p.files.status)
+	if err == nil {
+		if c, ok := parseSwitches(b); ok {
+			p.switches = c
+		}
 	}
 }
 
@@ -213,41 +206,37 @@ func (j *JobProcs) discover() {
 		if i, ok := j.at[pid]; ok && j.procs[i].alive {
 			continue
 		}
-		stat, err := j.names.stat(j.fs.Proc, pid)
+		stat, err := j.peek.stat(j.fs.Proc, pid)
 		switch {
 		case err != nil:
 		case string(stat.Comm) == stepd && j.reapers.track(pid, j.fs.Proc, true):
 			j.isAmong = true
 			j.daemons = append(j.daemons, pid) // Slurm 26.05 has it in the step's directory of v1
 		default:
-			j.fresh = append(j.fresh, jobProcess{pid: pid, ppid: stat.PPID, start: stat.Start})
+			j.fresh = append(j.fresh, member{pid: pid, ppid: stat.PPID, start: stat.Start})
 		}
 	}
 	slices.SortFunc(j.fresh, older)
 	for i := range j.fresh {
 		p := &j.fresh[i]
 		j.reapers.drop(p.pid)
-		if j.held < maxHeld {
-			p.hold(&j.names, j.fs.Proc)
-			j.held++
-		}
-		j.refresh(p)
+		j.hold(p)
+		j.readProcess(p)
 		j.locateStep(p)
-		j.at[p.pid] = len(j.procs)
-		j.procs = append(j.procs, *p)
+		j.add(*p)
 	}
 	for i := len(j.procs) - len(j.fresh); i < len(j.procs); i++ {
 		j.trackReaper(&j.procs[i])
 	}
 }
 
-func older(a, b jobProcess) int {
+func older(a, b member) int {
 	return cmp.Or(cmp.Compare(a.start, b.start), a.pid-b.pid)
 }
 
 // trackReaper adds the parent of p if it is the step's slurmstepd.
-func (j *JobProcs) trackReaper(p *jobProcess) {
-	if _, ok := j.at[p.ppid]; !ok && p.ppid > 1 {
+func (j *JobProcs) trackReaper(p *member) {
+	if !j.has(p.ppid) && p.ppid > 1 {
 		j.reapers.trackParent(p.ppid, j.fs.Proc)
 	}
 }
@@ -258,9 +247,9 @@ func (j *JobProcs) trackReaper(p *jobProcess) {
 const maxLooks = 4
 
 // locateStep finds the step and task of p by its cgroup; the pssReader by its environment.
-func (j *JobProcs) locateStep(p *jobProcess) {
+func (j *JobProcs) locateStep(p *member) {
 	p.looks++
-	b, err := j.names.path(j.fs.Proc).num(p.pid).str("/cgroup").read()
+	b, err := j.peek.path(j.fs.Proc).num(p.pid).str("/cgroup").read()
 	if err != nil {
 		return
 	}
@@ -274,71 +263,27 @@ func (j *JobProcs) locateStep(p *jobProcess) {
 	p.step, p.task, p.located = path.Step, path.Task, true
 }
 
-// removeEnded adds the final I/O of exited processes to the totals and drops them.
+// removeEnded adds what exited processes have used to the totals and drops them.
 func (j *JobProcs) removeEnded() {
-	for i := range j.procs {
-		p := &j.procs[i]
-		if p.alive {
-			continue
-		}
-		j.ended.add(p.switches)
-		if a := j.collector(p); a != nil {
-			a.ended.add(p.io.total())
-		} else {
-			j.lose(p.io.total())
-			j.loseCPU(p)
-		}
-	}
+	j.countEnded()
 	past, present, any := j.reapers.endScan()
 	j.ioSeen = j.ioSeen || any
-	j.lost.add(past)
-	j.io, j.switches = present, j.ended
-	n := len(j.procs)
-	living := j.procs[:0]
+	j.dropEnded()
+	_, j.io = j.sums()
+	j.reaped.add(past)
+	j.io.add(j.reaped)
+	j.io.add(present)
+	j.switches = j.ended
 	for i := range j.procs {
-		p := &j.procs[i]
-		if !p.alive {
-			j.release(p)
-			delete(j.at, p.pid)
-			continue
-		}
-		j.lose(p.io.reconcile())
-		j.io.add(p.io.total())
-		j.switches.add(p.switches)
-		living = living[:len(living)+1]
-		if last := len(living) - 1; last < i {
-			living[last] = *p
-		}
+		j.switches.add(j.procs[i].switches)
 	}
-	clear(j.procs[len(living):n])
-	j.procs = living
-	if len(living) < n {
-		for i := range living {
-			j.at[living[i].pid] = i
-		}
-	}
-	j.io.add(j.lost)
 }
 
-// collector is the counter of the nearest living ancestor, or of the slurmstepd above.
-func (j *JobProcs) collector(p *jobProcess) *processCounter {
-	for range j.procs {
-		i, ok := j.at[p.ppid]
-		if !ok {
-			return j.reapers.of(p.ppid)
-		}
-		p = &j.procs[i]
-		if p.alive {
-			return &p.io
-		}
-	}
-	return nil
-}
-
-func (j *JobProcs) release(p *jobProcess) {
-	if p.held {
-		p.release()
-		j.held--
+// end keeps what a process that has ended has used. isCounted means that a process waits for it.
+func (j *JobProcs) end(p *member, isCounted bool) {
+	j.ended.add(p.switches)
+	if !isCounted {
+		j.loseCPU(p)
 	}
 }
 
@@ -351,53 +296,5 @@ func (j *JobProcs) publish(r *rt.JobReading) {
 	if j.ioSeen {
 		r.ProcReadBytes.Set(j.io[0])
 		r.ProcWriteBytes.Set(j.io[1])
-	}
-}
-
-// topN keeps the indices of the n largest of a series of values, in descending order.
-type topN struct {
-	at     []int
-	values []uint64
-}
-
-func (t *topN) reset() { t.at, t.values = t.at[:0], t.values[:0] }
-
-// offer adds value i of the series.
-func (t *topN) offer(i int, value uint64, n int) {
-	isTooSmall := n == 0 || (len(t.at) == n && value <= t.values[n-1])
-	if isTooSmall {
-		return
-	}
-	if len(t.at) < n {
-		t.at, t.values = append(t.at, 0), append(t.values, 0)
-	}
-	k := len(t.at) - 1
-	for ; k > 0 && t.values[k-1] < value; k-- {
-		t.at[k], t.values[k] = t.at[k-1], t.values[k-1]
-	}
-	t.at[k], t.values[k] = i, value
-}
-
-// show appends the processes with most CPU time since the last scan, then most memory.
-func (j *JobProcs) show(s *rt.Snapshot) {
-	j.top.reset()
-	for i := range j.procs {
-		if used := j.procs[i].used; used > 0 {
-			j.top.offer(i, used, j.topSize)
-		}
-	}
-	j.shown = append(j.shown[:0], j.top.at...)
-	j.top.reset()
-	for i := range j.procs {
-		j.top.offer(i, j.procs[i].rss, j.topSize)
-	}
-	for _, i := range j.top.at {
-		if !slices.Contains(j.shown, i) {
-			j.shown = append(j.shown, i)
-		}
-	}
-	j.readSlowly(s.Boot)
-	for _, i := range j.shown {
-		s.Procs = append(s.Procs, j.procs[i].reading())
 	}
 }

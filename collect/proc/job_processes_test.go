@@ -588,8 +588,9 @@ func TestJobProcsParentEnds(t *testing.T) {
 	c.put(one{pid: 60, parent: 1, read: 1000, own: 1000, comm: stepd, step: "1"})
 	src.StepBegins([]int{60})
 	read(15)
-	if src.lostCPU != 0 || src.isBound {
-		t.Errorf("%d ticks of the task count also as those of no daemon; a lower bound: %v", src.lostCPU, src.isBound)
+	isBound := src.lostIO != counters{} || src.reapers.isBound
+	if src.unseen.lostCPU != 0 || isBound {
+		t.Errorf("%d ticks of the task count also as those of no daemon; a lower bound: %v", src.unseen.lostCPU, isBound)
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)
@@ -607,7 +608,7 @@ func TestJobProcsShown(t *testing.T) {
 		c.put(p)
 	}
 	src := NewJobProcs(c.root, c, 2)
-	src.slow.wait = time.Hour
+	src.shown.slow.wait = time.Hour
 	src.time = func() time.Duration { return 0 }
 	s := rt.Snapshot{Boot: 1, Job: rt.JobReading{Phase: rt.JobPresent}}
 	read := func() {

@@ -17,6 +17,17 @@ const (
 	roundingPerReaper, roundingPerProcess = 2 * microsPerTick, 4 * microsPerTick
 )
 
+// unseenProcesses holds what shows that processes ran which no scan has seen, in ticks.
+type unseenProcesses struct {
+	lostCPU   uint64 // of ended processes that no process has waited for
+	externCPU uint64 // the same of the extern step's own process, see isExternOwn
+	isNoted   bool   // the event of missing bytes was added
+	isIONoted bool   // the event of the processes' bytes was added
+}
+
+// cpu is the CPU time in ticks: its own, and of the children that it has waited for.
+func (p *member) cpu() uint64 { return p.own[0] + p.own[1] + p.waited.now[0] + p.waited.now[1] }
+
 // lowerBound adds an event if the job's processes have read or written more than the scans
 // and the waiting processes have counted. The kernel reports the exit of a process only to
 // its parent. So a daemon that begins and ends between two scans leaves one trace: its CPU
@@ -30,25 +41,26 @@ const (
 // lowerBound is called at a last reading, when few processes or none run. The cgroup is read before
 // the processes. CPU time that running processes use in between makes the difference smaller.
 func (j *JobProcs) lowerBound(r *rt.JobReading) {
+	u := &j.unseen
 	hasController := r.IOReadBytes.Valid() && r.IOWriteBytes.Valid()
 	if hasController || !j.ioSeen {
 		return
 	}
-	if !j.isIONoted {
-		j.isIONoted = true
+	if !u.isIONoted {
+		u.isIONoted = true
 		j.reapers.add(rt.Event{Time: time.Now(), Kind: "job", Name: "io", Status: "ok",
 			Detail: "no io controller counts for the job: the bytes read and written are those of the processes that were seen or waited for, a lower bound"})
 	}
-	if j.isNoted {
+	if u.isNoted {
 		return
 	}
 	waited, reapers := j.reapers.waited()
-	ticks, extern := waited.others+j.lostCPU, waited.extern+j.externCPU
+	ticks, extern := waited.others+u.lostCPU, waited.extern+u.externCPU
 	for i := range j.procs {
 		if p := &j.procs[i]; j.isExternOwn(p) {
-			extern += p.cpu
+			extern += p.cpu()
 		} else {
-			ticks += p.cpu
+			ticks += p.cpu()
 		}
 	}
 	isWithoutExtern := r.StepdCPUUsage.Valid() // cgroup v2: the job's CPU time does not include slurmstepd's
@@ -65,12 +77,12 @@ func (j *JobProcs) lowerBound(r *rt.JobReading) {
 		j.reapers.noteMissed("no cgroup counts the CPU time of the job, which would show whether all its processes were seen")
 	case missed > int64(tolerance):
 		j.reapers.noteMissed(fmt.Sprintf("processes that were not seen used %d ms of the job's %d ms of CPU time", missed/1000, used/1000))
-	case j.isBound || j.reapers.isBound || j.isPending():
+	case j.lostIO != counters{} || j.reapers.isBound || j.isPending():
 		j.reapers.noteMissed("a process ended that no process of the job waited for")
 	default:
 		return
 	}
-	j.isNoted = true
+	u.isNoted = true
 }
 
 // externStep is the step that lasts as long as the job: Slurm keeps a process in it, which sleeps.
@@ -80,16 +92,16 @@ const externStep = "extern"
 
 // isExternOwn reports whether p is the process that Slurm keeps in the extern step. A
 // process of a user in that step, such as an SSH session, has another parent.
-func (j *JobProcs) isExternOwn(p *jobProcess) bool {
+func (j *JobProcs) isExternOwn(p *member) bool {
 	return p.step == externStep && j.reapers.isOf(p.ppid, externStep)
 }
 
 // loseCPU adds the CPU time of an ended process that no process has waited for.
-func (j *JobProcs) loseCPU(p *jobProcess) {
+func (j *JobProcs) loseCPU(p *member) {
 	if j.isExternOwn(p) {
-		j.externCPU += p.cpu
+		j.unseen.externCPU += p.cpu()
 	} else {
-		j.lostCPU += p.cpu
+		j.unseen.lostCPU += p.cpu()
 	}
 }
 
@@ -97,7 +109,7 @@ func (j *JobProcs) loseCPU(p *jobProcess) {
 // have waited for it. After a last reading they can no longer appear. The bytes that the ended
 // process read and wrote after its last reading are then missing.
 func (j *JobProcs) isPending() bool {
-	return slices.ContainsFunc(j.procs, func(p jobProcess) bool { return p.io.pending != counters{} }) || j.reapers.isPending()
+	return slices.ContainsFunc(j.procs, func(p member) bool { return p.io.pending != counters{} }) || j.reapers.isPending()
 }
 
 // noteMissed is note for a caller that does not hold the lock.
@@ -105,11 +117,4 @@ func (r *reapers) noteMissed(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note(reason)
-}
-
-// lose adds the bytes of ended processes that no process has waited for. What such a process read
-// and wrote after its last reading is missing.
-func (j *JobProcs) lose(c counters) {
-	j.lost.add(c)
-	j.isBound = j.isBound || c != counters{}
 }

@@ -3,7 +3,6 @@ package proc
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -170,51 +169,4 @@ func stepOf(env environ.Env) (step string, task rt.Opt[uint64]) {
 		task.Set(n)
 	}
 	return step, task
-}
-
-// readSlowly completes the processes in the snapshot. It sets their PSS at most every
-// pssPause, and their step and task if their cgroup does not show them.
-func (j *JobProcs) readSlowly(boot int64) {
-	isPSSDue := boot >= j.nextPSS
-	isNeeded := isPSSDue || j.hasUnlocated()
-	if !isNeeded || !j.slow.free() {
-		return
-	}
-	left := float64(pssTime)
-	for _, i := range j.shown {
-		p := &j.procs[i]
-		if !p.located {
-			p.located = true
-			j.slow.list = append(j.slow.list, slowRead{pid: p.pid, start: p.start, locate: true})
-		}
-		if cost := float64(p.rss*pageSize) * pssPerByte; isPSSDue && cost <= left {
-			left -= cost
-			j.slow.list = append(j.slow.list, slowRead{pid: p.pid, start: p.start})
-		}
-	}
-	if isPSSDue {
-		j.nextPSS = boot + int64(pssPause)
-	}
-	if len(j.slow.list) == 0 || !j.slow.run() {
-		return
-	}
-	if isPSSDue {
-		j.nextPSS = boot + int64(max(pssPause, time.Duration(float64(j.slow.took)/pssShare)))
-	}
-	for i := range j.slow.list {
-		r := &j.slow.list[i]
-		k, ok := j.at[r.pid]
-		if !ok || j.procs[k].start != r.start {
-			continue
-		}
-		if p := &j.procs[k]; r.locate {
-			p.step, p.task = r.step, r.task
-		} else {
-			p.pss = r.pss
-		}
-	}
-}
-
-func (j *JobProcs) hasUnlocated() bool {
-	return slices.ContainsFunc(j.shown, func(i int) bool { return !j.procs[i].located })
 }

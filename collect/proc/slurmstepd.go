@@ -58,7 +58,7 @@ func titleStep(title []byte) []byte {
 // dropEndedDaemons updates the list of the slurmstepds without a scan.
 func (j *JobProcs) dropEndedDaemons() {
 	j.daemons = slices.DeleteFunc(j.daemons, func(pid int) bool {
-		stat, err := j.names.stat(j.fs.Proc, pid)
+		stat, err := j.peek.stat(j.fs.Proc, pid)
 		return err != nil || string(stat.Comm) != stepd
 	})
 }

@@ -1,10 +1,7 @@
 package proc
 
 import (
-	"errors"
 	"fmt"
-	"golang.org/x/sys/unix"
-	"io/fs"
 
 	"github.com/resource-tracker/rt"
 )
@@ -14,74 +11,46 @@ import (
 // Its members are the root and each process with a member as its parent. A process remains a member
 // when its parent ends and the kernel gives it another parent.
 //
-// The CPU time of the tree is the time of all processes that were ever members. The stat of
-// a process has its own time and the time of the children that it has waited for. The sum
-// of both over the living members is exact while each process that ends is waited for by a
-// member. So when a member ends, its last known time must appear in the waited-for time of
-// its nearest living ancestor, see processCounter. If no process waited for the member, or
-// a process outside the tree did, a part never appears. This part is kept as lost time and
-// remains in the sum. So nothing is counted twice, and only the time that such a member
-// used after its last reading is missing.
+// The figures of the tree are those of all processes that were ever members, see processSet.
 type Tree struct {
 	named
-	fs   FS
-	root int
+	processSet
+	root    int
+	known   bool     // the root has been read
+	shown   counters // ticks of the last reading, which the next one never falls below
+	shownIO counters // the same of the bytes
 
-	members []member    // a parent always before its children
-	at      map[int]int // pid -> index in members
-	known   bool        // the root has been read
-	lost    counters    // ticks of USER_HZ
-	shown   counters    // the last reading, which the next one never falls below
-
-	memory  *treeMemory // nil: no PSS is read
-	io      treeIO
+	memory  *treeMemory    // nil: no PSS is read
 	orphans Orphans        // nil: they leave the tree, unless they were members before
 	ended   []EndedProcess // scratch
 
 	scan      bool // the kernel has no children files: every process is read
 	isOwnProc bool // procfs shows the PID namespace of this process
-	procs     pidDir
+	dir       pidDir
 	pids      []int    // scratch: children, or all processes
 	tids      []int    // scratch: threads of one process
 	strays    []member // scratch: processes that are not members
 	list      []byte   // scratch: records of a directory
-	peek      peek
-}
-
-// member is a process of the tree.
-type member struct {
-	pid, ppid int
-	start     uint64
-	alive     bool
-	own       counters       // user and system time, ticks of USER_HZ
-	waited    processCounter // the same of the children that it has waited for
-	io        processCounter // storage bytes, with the bytes of the children that it has waited for
-	rss       uint64         // pages
-	isOld     bool           // it was a member in an earlier reading
-	isOrphan  bool           // it has ended, and this process has waited for it
-	isShared  bool           // its memory is its parent's, see markShared
-}
-
-func (m *member) total() counters {
-	t := m.own
-	t.add(m.waited.total())
-	return t
 }
 
 // NewTree returns the source of Snapshot.Tree for the tree below the process pid.
 func NewTree(fs FS, pid int) *Tree {
 	return &Tree{
-		named: "tree", fs: fs, root: pid,
-		at: map[int]int{}, procs: pidDir{file{path: fs.Proc}},
+		named: "tree", root: pid, dir: pidDir{file{path: fs.Proc}},
+		processSet: processSet{fs: fs, at: map[int]int{}},
 	}
 }
+
+// ReadIO makes the following readings of the tree have its storage bytes, /proc/<pid>/io. The bytes of a process of
+// another user stay as they are.
+func (t *Tree) ReadIO() { t.hasIO = true }
 
 // Close closes the descriptors.
 func (t *Tree) Close() error {
 	if t.memory != nil {
 		t.memory.pss.close()
 	}
-	return t.procs.Close()
+	return t.dir.Close()
 }
 
 // Read fills s.Tree. A root that never existed is an error, and all of s.Tree is then
@@ -95,11 +64,14 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 		}
 		t.known = true
 		t.isOwnProc = t.peek.isOwnProc(t.fs.Proc)
-		t.add(m)
+		t.join(m)
 	} else {
-		t.refresh()
+		for i := range t.procs {
+			t.refresh(&t.procs[i])
+		}
 		t.takeEnded()
-		t.removeEnded()
+		t.countEnded()
+		t.dropEnded()
 	}
 	if err := t.discover(); err != nil {
 		return err
@@ -112,16 +84,16 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 
 // PIDs appends the pids of the processes that the last Read found to dst.
 func (t *Tree) PIDs(dst []int) []int {
-	for i := range t.members {
-		dst = append(dst, t.members[i].pid)
+	for i := range t.procs {
+		dst = append(dst, t.procs[i].pid)
 	}
 	return dst
 }
 
 // Running returns the number of processes that the last Read found, without the root and zombies.
 func (t *Tree) Running() (n int) {
-	for i := range t.members {
-		if m := &t.members[i]; m.pid != t.root && m.rss > 0 {
+	for i := range t.procs {
+		if m := &t.procs[i]; m.pid != t.root && m.rss > 0 {
 			n++
 		}
 	}
@@ -129,127 +101,33 @@ func (t *Tree) Running() (n int) {
 }
 
 // Has reports whether the last Read found the process pid in the tree.
-func (t *Tree) Has(pid int) bool {
-	_, ok := t.at[pid]
-	return ok
-}
+func (t *Tree) Has(pid int) bool { return t.has(pid) }
 
-// look reads one process. The error is fs.ErrNotExist if the process does not exist.
-func (t *Tree) look(pid int) (member, error) {
-	p, err := t.peek.stat(t.fs.Proc, pid)
-	if errors.Is(err, unix.ESRCH) {
-		err = fs.ErrNotExist
-	}
-	return member{
-		pid: pid, ppid: p.PPID, start: p.Start, alive: true,
-		own: p.Own, waited: processCounter{now: p.Waited}, rss: p.RSS,
-	}, err
-}
-
-// isUnread reports whether err means that a process could not be read though it may exist:
-// there is no free descriptor or no memory. A process that has ended gives ENOENT or ESRCH.
-// A living process that counts as ended would count twice: now, and when it is read again.
-func isUnread(err error) bool {
-	return err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, errPidStat)
-}
-
-func (t *Tree) add(m member) {
+// join makes a process that was read a member.
+func (t *Tree) join(m member) {
 	t.readIO(&m)
-	t.at[m.pid] = len(t.members)
-	t.members = append(t.members, m)
-}
-
-// refresh reads the members again, parents first.
-func (t *Tree) refresh() {
-	for i := range t.members {
-		m := &t.members[i]
-		now, err := t.look(m.pid)
-		if isUnread(err) {
-			continue
-		}
-		if err != nil || now.start != m.start {
-			m.alive = false
-			continue
-		}
-		m.waited.update(now.waited.now)
-		m.ppid, m.own, m.rss = now.ppid, now.own, now.rss
-		t.readIO(m)
-	}
-}
-
-// removeEnded adds the time of ended members to the counters of their nearest living
-// ancestors, reconciles these counters, and drops the ended members.
-func (t *Tree) removeEnded() {
-	for i := range t.members {
-		m := &t.members[i]
-		if m.alive {
-			continue
-		}
-		a := t.ancestor(m)
-		if a != nil {
-			a.waited.ended.add(m.total())
-		} else {
-			t.lost.add(m.total())
-		}
-		t.endIO(m, a)
-	}
-	clear(t.at)
-	n := len(t.members)
-	living := t.members[:0]
-	for _, m := range t.members {
-		if !m.alive {
-			continue
-		}
-		for k, lost := range m.waited.reconcile() {
-			if lost > 1 { // the kernel rounds each figure down to whole ticks
-				t.lost[k] += lost
-			}
-		}
-		t.io.lost.add(m.io.reconcile())
-		if m.isOrphan {
-			t.lost.add(m.total())
-			t.endIO(&m, nil)
-			continue
-		}
-		t.at[m.pid] = len(living)
-		living = append(living, m)
-	}
-	clear(t.members[len(living):n])
-	t.members = living
-}
-
-// ancestor returns the nearest living ancestor of m, according to the parents last read.
-func (t *Tree) ancestor(m *member) *member {
-	for range t.members {
-		i, ok := t.at[m.ppid]
-		if !ok {
-			return nil
-		}
-		m = &t.members[i]
-		if m.alive {
-			return m
-		}
-	}
-	return nil
+	t.add(m)
 }
 
 func (t *Tree) publish(r *rt.TreeReading) {
-	sum := t.lost
+	cpu, io := t.sums()
 	var pages uint64
-	for i := range t.members {
-		sum.add(t.members[i].total())
-		if !t.members[i].isShared {
-			pages += t.members[i].rss
+	for i := range t.procs {
+		if !t.procs[i].isShared {
+			pages += t.procs[i].rss
 		}
 	}
-	for k := range sum {
-		t.shown[k] = max(t.shown[k], sum[k])
+	for k := range cpu {
+		t.shown[k], t.shownIO[k] = max(t.shown[k], cpu[k]), max(t.shownIO[k], io[k])
 	}
 	r.CPUUserTicks.Set(t.shown[0])
 	r.CPUSystemTicks.Set(t.shown[1])
 	r.RSS.Set(pages * pageSize)
-	if _, ok := t.at[t.root]; ok {
-		r.Children.Set(uint64(len(t.members) - 1))
+	if t.has(t.root) {
+		r.Children.Set(uint64(len(t.procs) - 1))
 	}
-	t.publishIO(r)
+	if t.ioSeen {
+		r.ReadBytes.Set(t.shownIO[0])
+		r.WriteBytes.Set(t.shownIO[1])
+	}
 }

@@ -19,8 +19,8 @@ func (t *Tree) discover() error {
 	if self := t.reaper(); self != 0 && !t.scan {
 		t.scan = errors.Is(t.childrenOf(self), errNoChildrenFiles)
 	}
-	for i := 0; i < len(t.members) && !t.scan; i++ { // the loop also visits the members that it adds
-		err := t.childrenOf(t.members[i].pid)
+	for i := 0; i < len(t.procs) && !t.scan; i++ { // the loop also visits the members that it adds
+		err := t.childrenOf(t.procs[i].pid)
 		t.scan = errors.Is(err, errNoChildrenFiles)
 	}
 	if !t.scan {
@@ -58,11 +58,11 @@ func (t *Tree) childrenOf(pid int) error {
 		}
 	}
 	for _, child := range t.pids {
-		if _, ok := t.at[child]; ok {
+		if t.has(child) {
 			continue
 		}
 		if m, err := t.look(child); err == nil && m.ppid == pid && t.isBelow(&m) {
-			t.add(m)
+			t.join(m)
 		}
 	}
 	return nil
@@ -82,14 +82,14 @@ func parsePIDs(b []byte, pids []int) []int {
 
 // scanAll reads every process that is not a member and adds those with a member as their parent.
 func (t *Tree) scanAll() error {
-	pids, _, err := t.procs.list(t.pids[:0])
+	pids, _, err := t.dir.list(t.pids[:0])
 	t.pids = pids
 	if err != nil {
 		return fmt.Errorf("find the children of process %d: %w", t.root, err)
 	}
 	t.strays = t.strays[:0]
 	for _, pid := range t.pids {
-		if _, ok := t.at[pid]; ok {
+		if t.has(pid) {
 			continue
 		}
 		if m, err := t.look(pid); err == nil {
@@ -103,7 +103,7 @@ func (t *Tree) scanAll() error {
 			if !m.alive || !t.isBelow(m) {
 				continue
 			}
-			t.add(*m)
+			t.join(*m)
 			m.alive, more = false, true
 		}
 	}

@@ -66,10 +66,10 @@ func (t *Tree) readPSS(r *rt.TreeReading, boot int64) {
 	if m == nil || boot < m.pace.next || !m.pss.free() {
 		return
 	}
-	if !m.list(t.members) || !m.pss.run() {
+	if !m.list(t.procs) || !m.pss.run() {
 		return
 	}
-	m.pace.scanned(boot, m.pss.took, len(t.members))
+	m.pace.scanned(boot, m.pss.took, len(t.procs))
 	var sum uint64
 	for i := range m.pss.list {
 		pss, isRead := m.pss.list[i].pss.Get()
@@ -117,11 +117,11 @@ func (t *Tree) hasEnded(p *slowRead) bool {
 // markShared marks the members that share the memory of their parent, between vfork(2) and execve(2): it would
 // count twice. A new member that does not is not asked again.
 func (t *Tree) markShared() {
-	for i := range t.members {
-		m := &t.members[i]
+	for i := range t.procs {
+		m := &t.procs[i]
 		isAsked := m.isShared || !m.isOld
 		m.isOld = true
-		m.isShared = isAsked && m.rss > 0 && t.Has(m.ppid) && sharesMemory(m.pid, m.ppid)
+		m.isShared = isAsked && m.rss > 0 && t.has(m.ppid) && sharesMemory(m.pid, m.ppid)
 	}
 }
 

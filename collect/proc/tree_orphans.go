@@ -44,13 +44,13 @@ func (t *Tree) reaper() int {
 
 // isBelow reports whether the process m, which is not a member, has a member as its parent or is an orphan.
 func (t *Tree) isBelow(m *member) bool {
-	if t.Has(m.ppid) {
+	if t.has(m.ppid) {
 		return true
 	}
 	return m.ppid != 0 && m.ppid == t.reaper() && !t.orphans.IsOwn(m.pid)
 }
 
-// takeEnded gives the orphans that have ended their last reading. removeEnded then drops them. The time of one that
+// takeEnded gives the orphans that have ended their last reading. dropEnded then drops them. The time of one that
 // was never a member is added.
 func (t *Tree) takeEnded() {
 	if t.reaper() == 0 {
@@ -60,13 +60,13 @@ func (t *Tree) takeEnded() {
 	for i := range t.ended {
 		e := &t.ended[i]
 		k, isMember := t.at[e.PID]
-		isOther := isMember && e.IsRead && t.members[k].start != e.Start
+		isOther := isMember && e.IsRead && t.procs[k].start != e.Start
 		if !isMember || isOther {
-			t.lost.add(e.Own)
-			t.lost.add(e.Waited)
+			t.lostCPU.add(e.Own)
+			t.lostCPU.add(e.Waited)
 			continue
 		}
-		m := &t.members[k]
+		m := &t.procs[k]
 		m.isOrphan, m.alive = true, true // its own children ended before it
 		if e.IsRead {
 			m.own = e.Own
