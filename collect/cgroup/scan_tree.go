@@ -17,7 +17,7 @@ import (
 const maxDepth = 4
 
 // watcher finds the job's directories, and watches all directories in them. The state that
-// it tells of them calls no method of the watcher that looks, except Scan.
+// it notifies of them calls no method of the watcher that looks, except Scan.
 type watcher struct {
 	*notifier
 	search search

@@ -11,7 +11,7 @@ import (
 // Its members are the root and each process with a member as its parent. A process remains a member
 // when its parent ends and the kernel gives it another parent.
 //
-// The figures of the tree are those of all processes that were ever members, see processSet.
+// The figures of the tree include all processes that were ever members, see processSet.
 type Tree struct {
 	named
 	processSet
