@@ -231,11 +231,6 @@ func TestCannotBeWritten(t *testing.T) {
 			t.Errorf("JSON, %s: %q, %v", name, out, err)
 		}
 	}
-	old := good
-	old.Version, old.GPUs = "0.6.0", GPUSet{Indices: []uint32{64}}
-	if out, err := old.AppendCSV(nil); err == nil {
-		t.Errorf("GPU 64 in a bit vector: %s", out)
-	}
 }
 
 // TestCleaned: what a process calls itself never breaks a file.

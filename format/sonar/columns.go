@@ -106,7 +106,6 @@ type encoder struct {
 	dst   []byte
 	start int  // of the record
 	json  bool // otherwise free CSV
-	all   bool // write defaults too
 }
 
 // putAll appends the fields of a record that differ from their defaults.
@@ -120,21 +119,21 @@ func putAll(e *encoder, columns []column, rec any) {
 func (e *encoder) putField(name string, at any) {
 	switch p := at.(type) {
 	case *uint64:
-		if *p != 0 || e.all || name == "index" {
+		if *p != 0 || name == "index" {
 			e.number(name, strconv.FormatUint(*p, 10))
 		}
 	case *float64:
-		if *p != 0 || e.all {
+		if *p != 0 {
 			e.number(name, formatFloat(*p))
 		}
 	case *string:
-		if *p != "" || e.all {
+		if *p != "" {
 			e.text(name, clean(*p))
 		}
 	case *time.Time:
 		e.text(name, formatTime(*p))
 	case *GPUSet:
-		if text := p.String(); text != "none" || e.all {
+		if text := p.String(); text != "none" {
 			e.text(name, text)
 		}
 	case *[]uint64:

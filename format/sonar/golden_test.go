@@ -36,7 +36,7 @@ func encodeAll(records []Record, json bool) (out []byte, err error) {
 		case *Sample:
 			samples = append(samples, *r)
 			if !json {
-				out, err = r.AppendCSV(out)
+				out, err = appendAs(out, r)
 			}
 		case *Sysinfo:
 			if json {

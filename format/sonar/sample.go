@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,24 +120,7 @@ func parseGPUSet(text string) (GPUSet, error) {
 // bitVectorUnknown is the value of 0.6 for "unknown".
 var bitVectorUnknown = strings.Repeat("1", 32)
 
-// bits is the set as 0.6 writes it: a binary number with bit n for GPU n.
-func (g GPUSet) bits() (string, error) {
-	if g.Unknown {
-		return bitVectorUnknown, nil
-	}
-	var v uint64
-	for _, n := range g.Indices {
-		if n >= 64 {
-			return "", fmt.Errorf("GPU %d is too high for version 0.6", n)
-		}
-		v |= 1 << n
-	}
-	if v == math.MaxUint32 {
-		return "", errors.New("version 0.6 has the same value for 32 GPUs in use and for unknown ones")
-	}
-	return strconv.FormatUint(v, 2), nil
-}
-
+// parseBits parses the set as 0.6 writes it: a binary number with bit n for GPU n.
 func parseBits(text string) (GPUSet, error) {
 	if text == bitVectorUnknown {
 		return GPUSet{Unknown: true}, nil
@@ -181,8 +163,7 @@ func (s *Sample) check() error {
 	case s.Cmd == "":
 		return errors.New("no cmd")
 	}
-	_, err := parseVersion(s.Version)
-	return err
+	return checkVersion(s.Version)
 }
 
 func parseInteger(text string) (uint64, error) {
@@ -226,20 +207,16 @@ func zone(offset int) *time.Location {
 
 const isoTime = "2006-01-02T15:04:05-07:00"
 
-// version has the major and minor number of a semantic version.
-type version [2]uint64
-
-func (v version) before(o version) bool { return slices.Compare(v[:], o[:]) < 0 }
-
-func parseVersion(text string) (v version, err error) {
+// checkVersion checks that a semantic version begins with a major and a minor number.
+func checkVersion(text string) error {
 	words := strings.SplitN(text, ".", 3)
-	for i := range v {
+	for i := range 2 {
 		if i < len(words) {
-			v[i], err = strconv.ParseUint(words[i], 10, 32)
+			if _, err := strconv.ParseUint(words[i], 10, 32); err == nil {
+				continue
+			}
 		}
-		if i >= len(words) || err != nil {
-			return v, fmt.Errorf("%.40q is no version as 0.13.0 is", text)
-		}
+		return fmt.Errorf("%.40q is no version as 0.13.0 is", text)
 	}
-	return v, nil
+	return nil
 }
