@@ -133,13 +133,19 @@ func makeFile(path string, run rt.Run, host func() rt.Host) (err error) {
 	return err
 }
 
-// fillFile writes run and host. It needs no journal and no sync, because no process reads the file if this one crashes.
+// fillFile brings a copy of emptyDB to the newest version, and writes run and host. It needs no journal and no sync, because no process reads the file if this one crashes.
 func fillFile(path string, run rt.Run, host func() rt.Host) error {
 	c, err := openConn(path, url.Values{"mode": {"rw"}, "_journal_mode": {"OFF"}, "_synchronous": {"OFF"}})
 	if err != nil {
 		return err
 	}
 	id, facts := column{"id", new(1)}, host()
+	if newest() > firstVersion {
+		err = migrate(c, firstVersion)
+	}
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
 	err = c.inTx(func() error {
 		if err := c.insert("run", append(columnsOf(&run), id)); err != nil {
 			return err

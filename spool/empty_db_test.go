@@ -64,7 +64,7 @@ func schemaOf(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// A new file is what schema/spool.sql makes.
+// emptyDB is what schema/spool.sql makes.
 func TestTemplate(t *testing.T) {
 	const kept = "schema/new.db"
 	made := filepath.Join(t.TempDir(), "new.db")
@@ -73,7 +73,7 @@ func TestTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = c.exec(pragma("page_size", pageSize) + "; PRAGMA auto_vacuum = INCREMENTAL; " + pragma("application_id", applicationID) + "; " +
-		pragma("user_version", int64(newest())) + ";" + schemaSQL(t) + "VACUUM")
+		pragma("user_version", firstVersion) + ";" + schemaSQL(t) + "VACUUM")
 	if err := errors.Join(err, c.Close()); err != nil {
 		t.Fatal(err)
 	}

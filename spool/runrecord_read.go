@@ -75,7 +75,7 @@ func CheckRecord(r io.Reader) (rt.Run, rt.Host, error) {
 
 // knownTables returns the tables of a record that this version writes.
 var knownTables = sync.OnceValues(func() (list []recordTable, err error) {
-	err = withEmptyDB(func(c *conn) error {
+	err = withEmptyDB(strings.Join(migrations, "\n"), func(c *conn) error {
 		list, err = c.recordTables()
 		return err
 	})

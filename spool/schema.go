@@ -7,7 +7,7 @@ import (
 	"github.com/resource-tracker/rt/internal/printable"
 )
 
-// emptyDB is a database of the newest version without a row. A file is a copy of it. To run the
+// emptyDB is a database of firstVersion without a row. A new file is a copy of it, with all migrations. To run the
 // statements takes 3 ms, a quarter of a job's wait for its first reading. TestTemplate compares it
 // with schema/spool.sql, and writes it with -update.
 //
@@ -20,9 +20,9 @@ const applicationID = 0x72747370
 // firstVersion is the user_version of the first release, 0.2.0. Version 1 was before it, with several schemas.
 const firstVersion = 2
 
-// migrations[n] takes a database from user_version firstVersion+n to the one after it. Append only, and change
-// schema/spool.sql in the same way: a new file has the newest version from the start. TestSchemaHasItsNumber fails if a
-// schema changes without its number.
+// migrations[n] takes a database from user_version firstVersion+n to the one after it. Append only: after the release of
+// firstVersion schema/spool.sql stays as it is. A new file gets the same migrations as an old one, so both have the same
+// statements. TestSchemaHasItsNumber fails if a schema changes without its number.
 var migrations []string
 
 // newest is the user_version that this package writes.

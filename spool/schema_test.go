@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/resource-tracker/rt"
 )
 
@@ -49,6 +51,24 @@ func TestAFileOfAnOlderVersionIsMigrated(t *testing.T) {
 		t.Errorf("the migration has not changed the rows: %q", got)
 	}
 	isVersion(t, path, firstVersion+1)
+}
+
+// A new file has all migrations from the start, and the same statements as a file that was migrated.
+func TestANewFileHasTheMigrations(t *testing.T) {
+	migrated := withSecondVersion(t)
+	isVersion(t, migrated, firstVersion+1)
+	w := mustCreate(t, Options{})
+	if v, err := w.db.queryInt("PRAGMA user_version"); err != nil || v != firstVersion+1 {
+		t.Errorf("a new file has version %d, want %d, %v", v, firstVersion+1, err)
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	const statements = "SELECT type, name, sql FROM sqlite_schema ORDER BY name"
+	got, want := view(t, mustOpen(t, w.Path()), statements), view(t, mustOpen(t, migrated), statements)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("a new file has other statements (+) than one that was migrated (-): %s", diff)
+	}
 }
 
 // A program that does not have the migration refuses the file.

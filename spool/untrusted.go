@@ -221,14 +221,11 @@ func schema(version int) (map[object]bool, error) {
 		return known.(map[object]bool), nil
 	}
 	known := map[object]bool{}
-	err := withEmptyDB(func(c *conn) error {
-		err := c.exec(key)
-		if err == nil {
-			err = c.objects(func(o object) error {
-				known[o] = true
-				return nil
-			})
-		}
+	err := withEmptyDB(key, func(c *conn) error {
+		err := c.objects(func(o object) error {
+			known[o] = true
+			return nil
+		})
 		if err == nil {
 			err = c.exec(pragma("hard_heap_limit", maxHeap))
 		}
@@ -241,8 +238,8 @@ func schema(version int) (map[object]bool, error) {
 	return known, nil
 }
 
-// withEmptyDB calls f with the database of a new file, in memory.
-func withEmptyDB(f func(*conn) error) error {
+// withEmptyDB calls f with a database in memory: emptyDB after these migrations.
+func withEmptyDB(migrations string, f func(*conn) error) error {
 	opened, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")
 	if err != nil {
 		return err
@@ -250,6 +247,9 @@ func withEmptyDB(f func(*conn) error) error {
 	c := &conn{c: opened.(*sqlite3.SQLiteConn)}
 	room := make([]byte, 64<<10) // for a migration: SQLite does not enlarge the database
 	err = c.c.Deserialize(append([]byte(emptyDB), room...), "main")
+	if err == nil {
+		err = c.exec(migrations)
+	}
 	if err == nil {
 		err = f(c)
 	}
