@@ -17,7 +17,7 @@ import (
 	rtsite "github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/metrics"
 	"github.com/resource-tracker/rt/site/registry"
-	"github.com/resource-tracker/rt/upload/nodestate"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 // promtool runs Prometheus' tool for rules and metrics.
@@ -45,7 +45,7 @@ func nodeMetrics(t *testing.T) string {
 	t.Helper()
 	one, now := rt.Some[int64](1), rt.Some(time.Unix(1_800_000_000, 0))
 	var text strings.Builder
-	err := nodestate.Print(&text, nodestate.Metrics(rtsite.NodeState{
+	err := drain.PrintMetrics(&text, drain.NodeMetrics(rtsite.NodeState{
 		Version: "1", Schema: one, Trackers: one, UndeliveredRuns: one, UndeliveredBytes: one, OldestUndelivered: now, Unreadable: one,
 		LastDrain: now, LastSuccess: now, FailedDrains: one, Delivered: one, Lost: one, HookFailures: one, BreakerUntil: now,
 		HooksDisabled: rt.Some(true), SpoolBytes: one, SpoolLimit: one, DiskBytes: one, DiskFree: one,

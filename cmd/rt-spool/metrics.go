@@ -11,7 +11,6 @@ import (
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/upload/drain"
-	"github.com/resource-tracker/rt/upload/nodestate"
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
@@ -34,11 +33,11 @@ func runMetrics(c *cli.Context) error {
 		return err
 	}
 	state, err := nodeSource(cfg).Read(time.Now())
-	metrics := nodestate.Metrics(state)
+	metrics := drain.NodeMetrics(state)
 	if file := c.String("textfile"); file != "" {
 		return errors.Join(err, prometheus.WriteToTextfile(file, metrics))
 	}
-	return errors.Join(err, nodestate.Print(c.App.Writer, metrics))
+	return errors.Join(err, drain.PrintMetrics(c.App.Writer, metrics))
 }
 
 // reportNode records a drain, and reports the state of the node to a receiver that takes reports. A failure changes
@@ -58,8 +57,8 @@ func reportNode(ctx context.Context, cfg config.Config, d *drain.Drained, drainE
 }
 
 // nodeSource is where the state of this node is.
-func nodeSource(cfg config.Config) nodestate.Node {
-	return nodestate.Node{
+func nodeSource(cfg config.Config) drain.Node {
+	return drain.Node{
 		Spool: cfg.Spool.Dir, Quota: cfg.Spool.QuotaNode.Bytes, StateDir: cfg.Tracker.StateDir, DisableFile: cfg.Hooks.DisableFile,
 		BreakerFailures: cfg.Hooks.BreakerFailures, BreakerReset: cfg.Hooks.BreakerReset.Duration,
 	}

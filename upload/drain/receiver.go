@@ -1,5 +1,5 @@
 // Package drain sends runs for resource-tracker and rt-spool. It has the clients of a receiver, the
-// stream of a recorded run, and the drain of a spool directory with data from sacct.
+// stream of a recorded run, the drain of a spool directory with data from sacct, and the state of the node.
 package drain
 
 import (

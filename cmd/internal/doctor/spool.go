@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/upload/nodestate"
+	"github.com/resource-tracker/rt/upload/drain"
 )
 
 // spoolChecks check the spool and what trackers and drains need.
@@ -212,7 +212,7 @@ func (d spoolChecks) checkDrains() {
 		d.ok(name, "no receiver is configured")
 		return
 	}
-	drains, err := nodestate.ReadDrains(d.path(d.Config.Spool.Dir))
+	drains, err := drain.ReadDrains(d.path(d.Config.Spool.Dir))
 	ended, hasRun := drains.LastDrain.Get()
 	last := ended.Format(time.RFC3339)
 	success := "none has delivered all runs"

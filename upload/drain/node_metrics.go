@@ -1,4 +1,4 @@
-package nodestate
+package drain
 
 import (
 	"errors"
@@ -20,8 +20,8 @@ type figure struct {
 	value      rt.Opt[float64]
 }
 
-// Metrics returns a state as metrics of Prometheus. What is not known has no metric.
-func Metrics(n site.NodeState) prometheus.Gatherer {
+// NodeMetrics returns a state as metrics of Prometheus. What is not known has no metric.
+func NodeMetrics(n site.NodeState) prometheus.Gatherer {
 	labels := prometheus.Labels{"version": n.Version, "schema": strconv.FormatInt(n.Schema.Or(0), 10)}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "rt_build_info", Help: "Version of rt-spool, and of the spool files that it writes.", ConstLabels: labels})
 	info.Set(1)
@@ -86,8 +86,8 @@ func breakerOpen(n site.NodeState) rt.Opt[float64] {
 	return metric(n.HookFailures, func(int64) float64 { return truths[n.BreakerUntil.Valid()] })
 }
 
-// Print writes metrics in the text format of Prometheus.
-func Print(w io.Writer, metrics prometheus.Gatherer) error {
+// PrintMetrics writes metrics in the text format of Prometheus.
+func PrintMetrics(w io.Writer, metrics prometheus.Gatherer) error {
 	families, err := metrics.Gather()
 	for _, f := range families {
 		_, writeErr := expfmt.MetricFamilyToText(w, f)

@@ -1,4 +1,4 @@
-package nodestate
+package drain
 
 import (
 	"cmp"
@@ -20,7 +20,6 @@ import (
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
-	"github.com/resource-tracker/rt/upload/drain"
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
@@ -146,7 +145,7 @@ func TestUnknownIsAbsent(t *testing.T) {
 func printed(t *testing.T, n site.NodeState) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Print(&b, Metrics(n)); err != nil {
+	if err := PrintMetrics(&b, NodeMetrics(n)); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -242,7 +241,7 @@ func TestAfterDrain(t *testing.T) {
 	drained := func(to *receiver, delivered, lost int, drainErr error, isSent bool, problem string) {
 		t.Helper()
 		before := len(to.reports)
-		done := &drain.Drained{Lost: lost}
+		done := &Drained{Lost: lost}
 		done.Delivered = delivered
 		got, err := s.AfterDrain(t.Context(), done, drainErr, to.client(t, registers))
 		isProblem := problem != "" && err != nil && strings.Contains(err.Error(), problem)
@@ -302,7 +301,7 @@ func TestCopiedSpool(t *testing.T) {
 	s := newSource(t)
 	ours := newReceiver(t)
 	write(t, filepath.Join(s.Spool, drainsFile), fmt.Sprintf(`{"host":"another","cluster":"alps","node":"n7","last":"2026-03-01T12:00:00Z","receiver":%q,"takes_reports":true}`, ours.URL))
-	if isSent, err := s.AfterDrain(t.Context(), &drain.Drained{}, nil, ours.client(t, false)); isSent || err != nil || len(ours.reports) != 0 {
+	if isSent, err := s.AfterDrain(t.Context(), &Drained{}, nil, ours.client(t, false)); isSent || err != nil || len(ours.reports) != 0 {
 		t.Errorf("sent %v, %v, %+v", isSent, err, ours.reports)
 	}
 }

@@ -1,6 +1,4 @@
-// Package nodestate reads the state of a node for its operators: the waiting runs, the drains, the
-// trackers and the hooks. It is the source of the metrics and of the report to a site service.
-package nodestate
+package drain
 
 import (
 	"errors"
@@ -16,7 +14,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Node says where the state of a node is.
+// Node says where the state of a node is: the waiting runs, the drains, the trackers and the hooks. The state is for
+// the metrics of the node and for its report to a site service.
 type Node struct {
 	Spool       string // directory
 	Quota       int64  // bytes of the spool; 0: no limit

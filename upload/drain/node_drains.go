@@ -1,4 +1,4 @@
-package nodestate
+package drain
 
 import (
 	"encoding/json"
@@ -13,7 +13,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/site"
-	"github.com/resource-tracker/rt/upload/drain"
 )
 
 // drainsFile is the name of the file in the spool in which the drains record what they did.
@@ -99,7 +98,7 @@ func (d drains) fillState(n *site.NodeState) {
 }
 
 // addDrain adds a drain. n is the state of the node after it.
-func (d drains) addDrain(done *drain.Drained, isComplete bool, n *site.NodeState, now time.Time) drains {
+func (d drains) addDrain(done *Drained, isComplete bool, n *site.NodeState, now time.Time) drains {
 	d.Last = now.UTC()
 	if isComplete {
 		d.LastSuccess, d.Failed = d.Last, 0

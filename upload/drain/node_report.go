@@ -1,4 +1,4 @@
-package nodestate
+package drain
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/upload"
-	"github.com/resource-tracker/rt/upload/drain"
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
@@ -18,7 +17,7 @@ const reportTime = 15 * time.Second
 // AfterDrain records a drain in the spool, and sends the state of the node to a receiver that takes it. It
 // reports whether it has sent the state. The spool remembers whether the receiver takes reports: only the answer to a
 // registration says so, and most drains register no run. Any other receiver gets nothing.
-func (s Node) AfterDrain(ctx context.Context, done *drain.Drained, drainErr error, to *sentinel.Client) (isSent bool, err error) {
+func (s Node) AfterDrain(ctx context.Context, done *Drained, drainErr error, to *sentinel.Client) (isSent bool, err error) {
 	now := time.Now()
 	before, err := readDrains(s.Spool)
 	errs := []error{err}
