@@ -10,7 +10,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/random"
-	"github.com/resource-tracker/rt/spool/internal/faultvfs"
+	"github.com/resource-tracker/rt/e2e/faultvfs"
 )
 
 // faultRows is how many snapshots the runs of these tests have, and faultCommit how many

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/resource-tracker/rt/spool/internal/faultvfs"
+	"github.com/resource-tracker/rt/e2e/faultvfs"
 )
 
 // A simulated disk: it fails the n-th operation, or all from the n-th on, with EIO, ENOSPC,

@@ -10,21 +10,13 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// rowSource is where a run is stored: a spool file or a record in memory.
-type rowSource interface {
-	// identities calls f with these columns of the rows of a table of identities.
-	identities(table string, columns []string, f func(row []driver.Value) error) error
-	// bySeq returns these columns of a table for the snapshots between two numbers. The rows are in
-	// the order of seq, the first column.
-	bySeq(ctx context.Context, table string, columns []string, from, to int64) (driver.Rows, error)
-}
-
-// identities implements rowSource.
+// identities calls f with these columns of the rows of a table of identities.
 func (c *conn) identities(table string, columns []string, f func(row []driver.Value) error) error {
 	return c.eachUpTo(c.maxIdentities(), "SELECT "+sqlNames(columns)+" FROM "+table, nil, f)
 }
 
-// bySeq implements rowSource.
+// bySeq returns these columns of a table for the snapshots between two numbers. The rows are in
+// the order of seq, the first column.
 func (c *conn) bySeq(ctx context.Context, table string, columns []string, from, to int64) (driver.Rows, error) {
 	return c.rows(ctx, "SELECT "+sqlNames(columns)+" FROM "+table+" WHERE seq BETWEEN ? AND ? ORDER BY seq", from, to)
 }
@@ -37,7 +29,7 @@ type seqRows struct {
 	seq   int64 // of row; 0 at the end
 }
 
-func openRows(ctx context.Context, c rowSource, table string, columns []string, from, to int64) (*seqRows, error) {
+func openRows(ctx context.Context, c *conn, table string, columns []string, from, to int64) (*seqRows, error) {
 	rows, err := c.bySeq(ctx, table, columns, from, to)
 	if err != nil {
 		return nil, err
@@ -100,7 +92,7 @@ type listReader interface {
 }
 
 // reader reads the identities and starts to read the values of the snapshots between two numbers.
-func (t *listTable[T]) reader(ctx context.Context, c rowSource, from, to int64) (listReader, error) {
+func (t *listTable[T]) reader(ctx context.Context, c *conn, from, to int64) (listReader, error) {
 	r := &elementReader[T]{of: t, known: map[int64]*knownIdentity[T]{}}
 	id, values := t.columns(&r.bound)
 	r.values = values

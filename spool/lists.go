@@ -22,7 +22,7 @@ type storedList interface {
 	values() string
 	valueColumns() []string
 	writer(c *conn) listWriter
-	reader(ctx context.Context, c rowSource, from, to int64) (listReader, error)
+	reader(ctx context.Context, c *conn, from, to int64) (listReader, error)
 }
 
 func listOf[T comparable](name string, list func(*rt.Snapshot) *[]T) storedList {

@@ -282,7 +282,7 @@ func unpackTables(content []byte) ([]recordTable, error) {
 
 // fill writes the rows of the other tables.
 func (in *recordReader) fill(w *Writer) error {
-	known, err := w.db.recordTables()
+	known, err := knownTables()
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/spool/internal/coreticks"
 )
 
 // snapshotWriter writes snapshots as rows. Its state belongs to the transaction: begin saves it, and
@@ -18,7 +17,7 @@ type snapshotWriter struct {
 	lists  [len(storedLists)]listWriter
 
 	columns []column
-	ticks   []coreticks.Core
+	ticks   []core
 	blob    []byte
 
 	savedSeq int64
@@ -76,11 +75,11 @@ func (w *snapshotWriter) put(s *rt.Snapshot) error {
 
 // putCores writes the counters of the CPUs, if there are any.
 func (w *snapshotWriter) putCores(cpus []rt.CPUReading) error {
-	w.ticks = coreticks.Load(w.ticks, cpus)
+	w.ticks = loadCores(w.ticks, cpus)
 	if len(w.ticks) == 0 {
 		return nil
 	}
-	w.blob = coreticks.Append(w.blob[:0], nil, w.ticks)
+	w.blob = appendCores(w.blob[:0], nil, w.ticks)
 	w.cores.bindFrom(0, w.seq, driver.Value(w.blob))
 	return w.cores.run()
 }

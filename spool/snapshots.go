@@ -9,7 +9,6 @@ import (
 	"iter"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/spool/internal/coreticks"
 )
 
 // Scalars iterates over the snapshots with the numbers from to to, without CPUs and devices. If to
@@ -116,7 +115,7 @@ type iterator struct {
 	rows     *seqRows
 	cores    *seqRows // nil: they are not read
 	lists    []listReader
-	ticks    []coreticks.Core
+	ticks    []core
 	snapshot rt.Snapshot
 	read     int
 }
@@ -145,7 +144,7 @@ func (r *Reader) start(ctx context.Context, from, to int64, of selection) (_ *it
 	return it, nil
 }
 
-func (it *iterator) open(ctx context.Context, c rowSource, from, to int64, of selection) (err error) {
+func (it *iterator) open(ctx context.Context, c *conn, from, to int64, of selection) (err error) {
 	it.columns = snapshotColumns(&it.snapshot, of.figures)
 	it.rows, err = openRows(ctx, c, "snapshot", columnNamesOf(it.columns), from, to)
 	if err != nil {
@@ -234,12 +233,12 @@ func (it *iterator) readCores(seq int64) error {
 	}
 	blob, ok := it.cores.row[1].([]byte)
 	if !ok {
-		return coreticks.ErrCores
+		return errCores
 	}
-	it.ticks, err = coreticks.Decode(it.ticks[:0], blob)
+	it.ticks, err = decodeCores(it.ticks[:0], blob)
 	if err != nil {
 		return err
 	}
-	it.snapshot.CPUs = coreticks.Store(it.snapshot.CPUs, it.ticks)
+	it.snapshot.CPUs = storeCores(it.snapshot.CPUs, it.ticks)
 	return it.cores.next()
 }

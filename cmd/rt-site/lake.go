@@ -212,21 +212,9 @@ type decoder struct {
 	energy config.Energy
 }
 
-// decode reads the record of a run, in memory if possible.
-func (d *decoder) decode(ctx context.Context, id string) (run *lake.DecodedRun, err error) {
+// decode reads the record of a run.
+func (d *decoder) decode(ctx context.Context, id string) (*lake.DecodedRun, error) {
 	record, err := d.open(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	m, s, wrong := sitereport.DecodeInMemory(ctx, record)
-	if err := record.Close(); err != nil {
-		return nil, fmt.Errorf("the record of run %s: %w", id, err)
-	}
-	if wrong == nil {
-		s.ShareEnergy(d.energy.IdleWatts, d.energy.CO2e)
-		return &lake.DecodedRun{Run: m.Run(), Report: s, Snapshots: m.Snapshots(ctx), Close: func() error { return nil }}, nil
-	}
-	record, err = d.open(ctx, id) // through a spool file, which finds the error too
 	if err != nil {
 		return nil, err
 	}

@@ -198,15 +198,19 @@ func measureDecoding(t *testing.T) {
 		records = append(records, b.Bytes())
 	}
 	began, cpu := time.Now(), cpuTime(t)
+	nothing := func(context.Context, *spool.Reader, *report.Summary) error { return nil }
 	for _, record := range records {
-		m, _, err := sitereport.DecodeInMemory(t.Context(), bytes.NewReader(record))
+		m, _, err := sitereport.Decode(t.Context(), t.TempDir(), nil, bytes.NewReader(record), nothing)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range m.Snapshots(t.Context()) {
+		for _, err := range m.Snapshots(t.Context(), 1, 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 	took, used := time.Since(began), cpuTime(t)-cpu

@@ -200,19 +200,3 @@ func Decode(ctx context.Context, dir string, limits *spool.ImportLimits, record 
 	}
 	return r, s, add(ctx, r, s)
 }
-
-// DecodeInMemory reads a record without a spool file, and the summary of the run. The summary lacks what Add would add from
-// reports of other programs: a record with such reports is one that it does not read. The error is then
-// spool.ErrNotInMemory, also for a record that is damaged, and the caller uses Decode.
-func DecodeInMemory(ctx context.Context, record io.Reader) (m *spool.InMemory, s *report.Summary, err error) {
-	m, err = archive.ReadInMemory(record)
-	if err != nil {
-		return nil, nil, err
-	}
-	events, err := m.Events()
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err = report.Summarize(m.Run(), events, m.Snapshots(ctx))
-	return m, s, err
-}

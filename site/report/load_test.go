@@ -41,7 +41,7 @@ func noFigures(context.Context, *spool.Reader, *report.Summary) error { return n
 
 // A report leaves out the records that it cannot read, and says which and why.
 func TestReportWithoutDamagedRecords(t *testing.T) {
-	good := written(t, 1, 0, 20)
+	_, good := written(t, 1, 0, 20)
 	j, err := loaded(t, noFigures, good, good[:len(good)-1], nil, []byte("x"), bytes.Clone(good))
 	if err != nil {
 		t.Fatal(err)

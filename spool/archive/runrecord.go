@@ -82,15 +82,6 @@ func Read(dir string, limits *spool.ImportLimits, r io.Reader) (path string, err
 	return path, err
 }
 
-// ReadInMemory reads a run without a spool file; spool.LoadInMemory describes the bounds and the errors.
-func ReadInMemory(r io.Reader) (m *spool.InMemory, err error) {
-	err = decompress(r, func(r io.Reader) error {
-		m, err = spool.LoadInMemory(r)
-		return err
-	})
-	return m, err
-}
-
 // Check reads a record to its end, and returns its run; spool.CheckRecord describes what it checks. A record that
 // inflates to more than maxInflated allows is spool.ErrRecord.
 func Check(r io.Reader) (run rt.Run, err error) {

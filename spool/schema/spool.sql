@@ -29,7 +29,7 @@ CREATE TABLE snapshot (
   job_gpu_usage REAL
 );
 
--- The counters of the logical CPUs at a snapshot, see package coreticks.
+-- The counters of the logical CPUs at a snapshot, see core_ticks.go.
 CREATE TABLE core_ticks (seq INTEGER PRIMARY KEY, cores BLOB);
 
 -- Things: one row for each identity that was seen; a new link speed is a new identity. slot is the

@@ -1,4 +1,4 @@
-package coreticks
+package spool
 
 import (
 	"math"
@@ -9,12 +9,12 @@ import (
 
 func TestCoresComeBack(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	var cur, decoded, prev []Core
+	var cur, decoded, prev []core
 	for i := range 500 {
 		if i%50 == 0 { // cores come and go
 			cur = cur[:0]
 			for cpu := range 1 + rng.IntN(40) {
-				cur = append(cur, Core{cpu * 2, rng.Uint64N(1e9), math.MaxUint32 * 1000})
+				cur = append(cur, core{cpu * 2, rng.Uint64N(1e9), math.MaxUint32 * 1000})
 			}
 		}
 		for c := range cur {
@@ -30,9 +30,9 @@ func TestCoresComeBack(t *testing.T) {
 		case i%97 == 0:
 			cur[0].Busy, cur[0].Total = math.MaxUint64, math.MaxUint64
 		}
-		row := Append(nil, prev, cur)
+		row := appendCores(nil, prev, cur)
 		var err error
-		if decoded, err = Decode(decoded, row); err != nil {
+		if decoded, err = decodeCores(decoded, row); err != nil {
 			t.Fatalf("row %d: %v", i, err)
 		}
 		if !slices.Equal(decoded, cur) {
@@ -44,32 +44,32 @@ func TestCoresComeBack(t *testing.T) {
 
 func TestCoresTakeLessThanTwoBytesEach(t *testing.T) {
 	for name, passed := range map[string]uint64{"1 s": 100, "10 s": 1000} {
-		prev := make([]Core, 128)
-		cur := make([]Core, 128)
+		prev := make([]core, 128)
+		cur := make([]core, 128)
 		for i := range cur {
-			prev[i] = Core{i, 1 << 30, 1 << 33}
-			cur[i] = Core{i, 1<<30 + uint64(i)*passed/128, 1<<33 + passed + uint64(i%3) - 1}
+			prev[i] = core{i, 1 << 30, 1 << 33}
+			cur[i] = core{i, 1<<30 + uint64(i)*passed/128, 1<<33 + passed + uint64(i%3) - 1}
 		}
-		if n := len(Append(nil, prev, cur)); n > 2*128 {
+		if n := len(appendCores(nil, prev, cur)); n > 2*128 {
 			t.Errorf("%s: %d bytes for 128 cores", name, n)
 		}
 	}
 }
 
 func FuzzDecodeCores(f *testing.F) {
-	full := []Core{{0, 10, 100}, {3, 20, 200}}
-	later := []Core{{0, 15, 200}, {3, 20, 301}}
-	f.Add(Append(nil, nil, full))
-	f.Add(Append(nil, full, later))
+	full := []core{{0, 10, 100}, {3, 20, 200}}
+	later := []core{{0, 15, 200}, {3, 20, 301}}
+	f.Add(appendCores(nil, nil, full))
+	f.Add(appendCores(nil, full, later))
 	f.Add([]byte{0})
 	f.Add([]byte{101, 4, 3, 9})
 	f.Add([]byte{0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, row []byte) {
-		got, err := Decode(slices.Clone(full), row)
+		got, err := decodeCores(slices.Clone(full), row)
 		if err != nil {
 			return
 		}
-		again, err := Decode(nil, Append(nil, nil, got))
+		again, err := decodeCores(nil, appendCores(nil, nil, got))
 		if err != nil || len(got) != len(again) || len(got) > 0 && !slices.Equal(got, again) {
 			t.Errorf("%v comes back as %v, %v", got, again, err)
 		}

@@ -1,17 +1,21 @@
-// Package coreticks encodes the counters of the logical CPUs of a snapshot. The table core_ticks of
-// a spool file has full rows, a record has differences from the row before.
-package coreticks
+package spool
 
 import (
+	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/resource-tracker/rt"
 )
 
-// Core holds the counters of a logical CPU that the share of busy time needs.
-type Core struct {
+// coreTable has the counters of the logical CPUs, a blob for each snapshot. A spool file has full rows. In a record the
+// blobs are differences from the row before in the same frame, of which a compression makes little.
+const coreTable = "core_ticks"
+
+// core holds the counters of a logical CPU that the share of busy time needs.
+type core struct {
 	CPU         int
 	Busy, Total uint64 // ticks
 }
@@ -19,21 +23,21 @@ type Core struct {
 // maxCPU bounds the numbers of CPUs, as a check against damaged rows.
 const maxCPU = 1 << 20
 
-// ErrCores is the error for a row that cannot be decoded.
-var ErrCores = errors.New("core_ticks does not decode")
+// errCores is the error for a row that cannot be decoded.
+var errCores = errors.New("core_ticks does not decode")
 
-// Load copies the per-core counters of a snapshot to dst.
-func Load(dst []Core, cpus []rt.CPUReading) []Core {
+// loadCores copies the per-core counters of a snapshot to dst.
+func loadCores(dst []core, cpus []rt.CPUReading) []core {
 	dst = dst[:0]
 	for i := range cpus {
 		t := &cpus[i].Times
-		dst = append(dst, Core{cpus[i].CPU, t.Busy(), t.Total()})
+		dst = append(dst, core{cpus[i].CPU, t.Busy(), t.Total()})
 	}
 	return dst
 }
 
-// Store copies the counters to dst: busy ticks as User, the others as Idle.
-func Store(dst []rt.CPUReading, cores []Core) []rt.CPUReading {
+// storeCores copies the counters to dst: busy ticks as User, the others as Idle.
+func storeCores(dst []rt.CPUReading, cores []core) []rt.CPUReading {
 	dst = dst[:0]
 	for _, c := range cores {
 		dst = append(dst, rt.CPUReading{CPU: c.CPU, Times: rt.CPUTimes{User: c.Busy, Idle: c.Total - c.Busy}})
@@ -41,7 +45,7 @@ func Store(dst []rt.CPUReading, cores []Core) []rt.CPUReading {
 	return dst
 }
 
-// Append encodes cur. With the cores of a previous row it usually takes less than 2 bytes per core, without them 7.
+// appendCores encodes cur. With the cores of a previous row it usually takes less than 2 bytes per core, without them 7.
 //
 // A full row is the byte 0 and three varints for each core. The first is the number of cores that
 // are left out before it, the second its busy ticks. The third is the zigzag difference of its
@@ -49,7 +53,7 @@ func Store(dst []rt.CPUReading, cores []Core) []rt.CPUReading {
 // previous row. It begins with the varint 1+T, where T is the number of ticks that most cores
 // advanced. For each core the varint 4*busy+k follows. k is 0, 1 or 2 if the core advanced T, T+1
 // or T-1 ticks. k is 3 if it advanced T+d ticks; then the zigzag varint of d follows.
-func Append(dst []byte, prev, cur []Core) []byte {
+func appendCores(dst []byte, prev, cur []core) []byte {
 	if !sameCores(prev, cur) {
 		dst = append(dst, 0)
 		next, total := 0, uint64(0)
@@ -80,7 +84,7 @@ func Append(dst []byte, prev, cur []Core) []byte {
 
 // sameCores reports whether cur can be encoded as differences from prev: the cores are the
 // same, and no counter fell.
-func sameCores(prev, cur []Core) bool {
+func sameCores(prev, cur []core) bool {
 	if len(prev) != len(cur) {
 		return false
 	}
@@ -95,7 +99,7 @@ func sameCores(prev, cur []Core) bool {
 
 // commonPassed returns the number of ticks by which most cores advanced, give or take 1: the
 // mean of the cores that are near the majority.
-func commonPassed(prev, cur []Core) uint64 {
+func commonPassed(prev, cur []core) uint64 {
 	var vote uint64
 	votes := 0
 	for i, c := range cur {
@@ -123,8 +127,8 @@ func commonPassed(prev, cur []Core) uint64 {
 	return min(vote+uint64(mean), 1<<62)
 }
 
-// Decode applies a row of core_ticks to the cores of the previous row.
-func Decode(cores []Core, row []byte) ([]Core, error) {
+// decodeCores applies a row of core_ticks to the cores of the previous row.
+func decodeCores(cores []core, row []byte) ([]core, error) {
 	r := uvarints{rest: row}
 	first := r.next()
 	if first == 0 {
@@ -135,9 +139,9 @@ func Decode(cores []Core, row []byte) ([]Core, error) {
 			busy := r.next()
 			total += unzigzag(r.next())
 			if cpu >= maxCPU || cpu < next {
-				return cores, ErrCores
+				return cores, errCores
 			}
-			cores = append(cores, Core{int(cpu), busy, total})
+			cores = append(cores, core{int(cpu), busy, total})
 			next = cpu + 1
 		}
 		return cores, r.end()
@@ -180,7 +184,50 @@ func (r *uvarints) next() uint64 {
 
 func (r *uvarints) end() error {
 	if r.fault || len(r.rest) > 0 {
-		return ErrCores
+		return errCores
+	}
+	return nil
+}
+
+// coreBlobs converts the blobs of core_ticks, row after row.
+type coreBlobs struct{ before, now []core }
+
+// pack makes a blob of a record from one of a spool file.
+func (b *coreBlobs) pack(blob driver.Value) (driver.Value, error) {
+	content, ok := blob.([]byte)
+	if !ok {
+		return nil, errCores
+	}
+	var err error
+	b.now, err = decodeCores(b.now[:0], content)
+	packed := appendCores(nil, b.before, b.now)
+	b.before, b.now = b.now, b.before
+	return packed, err
+}
+
+// unpack is the reverse of pack.
+func (b *coreBlobs) unpack(blob driver.Value) (driver.Value, error) {
+	content, ok := blob.([]byte)
+	if !ok {
+		return nil, errCores
+	}
+	var err error
+	b.now, err = decodeCores(b.now, content)
+	return appendCores(nil, nil, b.now), err
+}
+
+// unpackCores converts the blobs in the rows of a frame, if it is of core_ticks.
+func (t *recordTable) unpackCores(rows [][]driver.Value) (err error) {
+	at := slices.Index(t.columns, "cores")
+	if t.name != coreTable || at < 0 {
+		return nil
+	}
+	var blobs coreBlobs
+	for _, row := range rows {
+		row[at], err = blobs.unpack(row[at])
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

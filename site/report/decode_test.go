@@ -2,8 +2,8 @@ package report
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -17,8 +17,8 @@ import (
 	"github.com/resource-tracker/rt/spool/archive"
 )
 
-// written makes a run with random readings, and returns its record.
-func written(t *testing.T, seed uint64, quota int64, readings int) []byte {
+// written makes a run with random readings, and returns its spool file and its record.
+func written(t *testing.T, seed uint64, quota int64, readings int) (*spool.Reader, []byte) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
 	run := rt.Run{}
@@ -51,12 +51,12 @@ func written(t *testing.T, seed uint64, quota int64, readings int) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer from.Close()
+	t.Cleanup(func() { from.Close() })
 	var record bytes.Buffer
 	if err := archive.Write(t.Context(), &record, from, nil); err != nil {
 		t.Fatal(err)
 	}
-	return record.Bytes()
+	return from, record.Bytes()
 }
 
 // reading is a snapshot where any figure may be absent, with devices that come and go.
@@ -115,53 +115,51 @@ func reading(r *rand.Rand, seq int64) *rt.Snapshot {
 	return s
 }
 
-// A run that is read in memory has the same run, summary and readings as through a spool file, also when it was thinned.
-func TestInMemoryIsTheSame(t *testing.T) {
+// A record has the run, the summary and the readings of the spool file that it was made from, also if it was thinned.
+func TestDecodeIsTheSame(t *testing.T) {
 	for seed := range uint64(8) {
 		quota := int64(0)
 		if seed%2 == 1 {
 			quota = 400 << 10
 		}
-		record := written(t, seed, quota, 400)
-		nothing := func(context.Context, *spool.Reader, *report.Summary) error { return nil }
-		r, want, err := Decode(t.Context(), t.TempDir(), nil, bytes.NewReader(record), nothing)
+		from, record := written(t, seed, quota, 400)
+
+		r, got, err := Decode(t.Context(), t.TempDir(), nil, bytes.NewReader(record), noFigures)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, got, err := DecodeInMemory(t.Context(), bytes.NewReader(record))
+		events, err := from.Events()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := report.Summarize(from.Run(), events, from.Snapshots(t.Context(), 1, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(printed(t, want), printed(t, got)); diff != "" {
 			t.Errorf("seed %d: the summary differs: %s", seed, diff)
 		}
-		if diff := cmp.Diff(fmt.Sprintf("%+v", r.Run()), fmt.Sprintf("%+v", m.Run())); diff != "" {
+		if diff := cmp.Diff(fmt.Sprintf("%+v", from.Run()), fmt.Sprintf("%+v", r.Run())); diff != "" {
 			t.Errorf("seed %d: the run differs: %s", seed, diff)
 		}
-		var snapshots []string
-		for s, err := range r.Snapshots(t.Context(), 1, 0) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			snapshots = append(snapshots, fmt.Sprintf("%+v", *s))
-		}
-		n := 0
-		for s, err := range m.Snapshots(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if text := fmt.Sprintf("%+v", *s); n >= len(snapshots) || text != snapshots[n] {
-				t.Fatalf("seed %d: reading %d is %s, want %s", seed, n, text, snapshots[min(n, len(snapshots)-1)])
-			}
-			n++
-		}
-		if n != len(snapshots) || n == 0 {
-			t.Errorf("seed %d: %d readings, want %d", seed, n, len(snapshots))
+		if diff := cmp.Diff(readingsOf(t, from), readingsOf(t, r)); diff != "" {
+			t.Errorf("seed %d: the readings differ: %s", seed, diff)
 		}
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func readingsOf(t *testing.T, r *spool.Reader) (list []string) {
+	t.Helper()
+	for s, err := range r.Snapshots(t.Context(), 1, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%+v", *s))
+	}
+	return list
 }
 
 func printed(t *testing.T, s *report.Summary) string {
@@ -173,16 +171,14 @@ func printed(t *testing.T, s *report.Summary) string {
 	return string(text)
 }
 
-// A damaged record is left to Decode.
-func TestDamagedInMemory(t *testing.T) {
-	record := written(t, 1, 0, 20)
+// A damaged record is an error.
+func TestDecodeOfDamage(t *testing.T) {
+	_, record := written(t, 1, 0, 20)
+
 	for _, damaged := range [][]byte{nil, []byte("x"), record[:len(record)/2], record[:len(record)-1], append(bytes.Clone(record), 'x')} {
-		_, _, err := DecodeInMemory(t.Context(), bytes.NewReader(damaged))
-		if err == nil {
-			t.Errorf("%d of %d bytes: no error", len(damaged), len(record))
+		_, _, err := Decode(t.Context(), t.TempDir(), nil, bytes.NewReader(damaged), noFigures)
+		if !errors.Is(err, spool.ErrRecord) {
+			t.Errorf("%d of %d bytes: %v", len(damaged), len(record), err)
 		}
-	}
-	if _, _, err := DecodeInMemory(t.Context(), bytes.NewReader(record)); err != nil {
-		t.Errorf("after damaged records: %v", err)
 	}
 }
