@@ -127,11 +127,15 @@ func (r *Recorder) keepBudget() {
 	r.event(e)
 }
 
-// processTime is the CPU time of this process, all threads together.
-func processTime() time.Duration {
+// ProcessTime returns the CPU time of this process, all threads together.
+func ProcessTime() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
+
+// ThreadTime returns the CPU time of the calling thread.
+func ThreadTime() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
+
+// clock reads a clock of clock_gettime(2).
+func clock(id int32) time.Duration {
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
-		return 0
-	}
+	_ = unix.ClockGettime(id, &t) // fails for an unknown clock only
 	return time.Duration(t.Nano())
 }

@@ -50,10 +50,12 @@ func (t *DeviceTotals[T]) Next(name string) *Device[T] {
 // of Next.
 func (t *DeviceTotals[T]) Devices() []Device[T] { return t.devices[:t.n] }
 
-// Count adds a reading of the device to the sums.
-func (t *DeviceTotals[T]) Count(d *Device[T], now [2]uint64) {
+// Count adds a reading of the device to the sums. A reading that is not counted is only kept: the device may be in the
+// sums later.
+func (t *DeviceTotals[T]) Count(d *Device[T], now [2]uint64, isCounted bool) {
 	for k := range now {
 		switch {
+		case !isCounted:
 		case d.IsNew && !t.started:
 			t.total[k] += now[k]
 		case !d.IsNew && now[k] > d.last[k]:
@@ -62,9 +64,6 @@ func (t *DeviceTotals[T]) Count(d *Device[T], now [2]uint64) {
 	}
 	d.last = now
 }
-
-// Note keeps a reading of the device that is not in the sums now, but may be later.
-func (t *DeviceTotals[T]) Note(d *Device[T], now [2]uint64) { d.last = now }
 
 // End drops the devices that were not in this reading, and sets the sums.
 func (t *DeviceTotals[T]) End(first, second *rt.Opt[uint64]) {
@@ -89,12 +88,7 @@ func (n *nodeSums) fill(s *rt.Snapshot) {
 		wire := rt.NewWire(s.Nets)
 		for i := range s.Nets {
 			r := &s.Nets[i]
-			d, now := n.nets.Next(r.Name), [2]uint64{r.RxBytes.Or(0), r.TxBytes.Or(0)}
-			if wire.Has(i) {
-				n.nets.Count(d, now)
-			} else {
-				n.nets.Note(d, now)
-			}
+			n.nets.Count(n.nets.Next(r.Name), [2]uint64{r.RxBytes.Or(0), r.TxBytes.Or(0)}, wire.Has(i))
 		}
 		n.nets.End(&s.Node.NetRxBytes, &s.Node.NetTxBytes)
 	}
@@ -102,7 +96,7 @@ func (n *nodeSums) fill(s *rt.Snapshot) {
 		n.disks.Begin()
 		for i := range s.Disks {
 			if r := &s.Disks[i]; r.Leaf {
-				n.disks.Count(n.disks.Next(r.Name), [2]uint64{r.ReadBytes.Or(0), r.WriteBytes.Or(0)})
+				n.disks.Count(n.disks.Next(r.Name), [2]uint64{r.ReadBytes.Or(0), r.WriteBytes.Or(0)}, true)
 			}
 		}
 		n.disks.End(&s.Node.DiskReadBytes, &s.Node.DiskWriteBytes)

@@ -101,7 +101,7 @@ func New(o Options) (*Recorder, error) {
 		o.Clock = systemClock
 	}
 	if o.Used == nil {
-		o.Used = processTime
+		o.Used = ProcessTime
 	}
 	if _, ok := o.Job.(StepSkipper); !ok {
 		o.Drop = slices.DeleteFunc(slices.Clone(o.Drop), func(name string) bool { return name == StepsName })
@@ -116,10 +116,7 @@ func New(o Options) (*Recorder, error) {
 
 // systemClock reads the two clocks, one immediately after the other.
 func systemClock() (wall, boot int64) {
-	var w, b unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_REALTIME, &w) // fails for an unknown clock only
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &b)
-	return w.Nano(), b.Nano()
+	return int64(clock(unix.CLOCK_REALTIME)), int64(clock(unix.CLOCK_BOOTTIME))
 }
 
 // Run takes the first snapshot at once, then one at every tick and when the job appears. It

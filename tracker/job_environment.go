@@ -9,9 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/slurm/layout"
@@ -110,14 +109,14 @@ func (e *JobEnvironment) Follow(ctx context.Context) {
 	}
 	since := time.Now()
 	for begun, pause := since, lookFirst; ; {
-		used := processTime()
+		used := collect.ProcessTime()
 		e.look(time.Now())
 		if e.isComplete(time.Since(since)) {
 			return
 		}
 		pause = min(2*pause, longestPause(time.Since(begun)))
 		if time.Since(begun) > lookYoung {
-			pause = min(max(pause, lookShare*(processTime()-used)), batchFor)
+			pause = min(max(pause, lookShare*(collect.ProcessTime()-used)), batchFor)
 		}
 		select {
 		case <-ctx.Done():
@@ -129,16 +128,6 @@ func (e *JobEnvironment) Follow(ctx context.Context) {
 		case <-time.After(pause):
 		}
 	}
-}
-
-// processTime returns the CPU time of this process, all threads together. On a busy node a look
-// lasts much longer than its CPU time.
-func processTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
 }
 
 // longestPause is the limit of the pause when the last step began age ago.

@@ -52,12 +52,17 @@ func (f *RunFile) Writer() *spool.Writer {
 	return f.writer
 }
 
-// Put implements collect.Sink.
-func (f *RunFile) Put(s *rt.Snapshot) error {
+// use calls do with the writer.
+func (f *RunFile) use(do func(*spool.Writer) error) error {
 	if err := f.Wait(); err != nil {
 		return err
 	}
-	return f.writer.Put(s)
+	return do(f.writer)
+}
+
+// Put implements collect.Sink.
+func (f *RunFile) Put(s *rt.Snapshot) error {
+	return f.use(func(w *spool.Writer) error { return w.Put(s) })
 }
 
 // Event implements collect.Ledger. It does not wait for the file.
@@ -73,32 +78,14 @@ func (f *RunFile) Event(e rt.Event) {
 
 // UpdateRun is spool.Writer.UpdateRun.
 func (f *RunFile) UpdateRun(run rt.Run) error {
-	if err := f.Wait(); err != nil {
-		return err
-	}
-	return f.writer.UpdateRun(run)
+	return f.use(func(w *spool.Writer) error { return w.UpdateRun(run) })
 }
 
 // Discard deletes the file, see spool.Writer.Discard.
-func (f *RunFile) Discard() error {
-	if err := f.Wait(); err != nil {
-		return err
-	}
-	return f.writer.Discard()
-}
+func (f *RunFile) Discard() error { return f.use((*spool.Writer).Discard) }
 
 // Close closes the file without ending the run, see spool.Writer.Close.
-func (f *RunFile) Close() error {
-	if err := f.Wait(); err != nil {
-		return err
-	}
-	return f.writer.Close()
-}
+func (f *RunFile) Close() error { return f.use((*spool.Writer).Close) }
 
 // Flush is spool.Writer.Flush.
-func (f *RunFile) Flush() error {
-	if err := f.Wait(); err != nil {
-		return err
-	}
-	return f.writer.Flush()
-}
+func (f *RunFile) Flush() error { return f.use((*spool.Writer).Flush) }

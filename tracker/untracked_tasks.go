@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -59,19 +60,15 @@ const countWithin = time.Second
 // of a process to read its environ. A file server that does not respond can block that lock for
 // hours.
 func countInTime(count func() int) (int, error) {
-	counted, failed := make(chan int, 1), make(chan error, 1)
-	go func() {
-		defer recovery.Handle(func(err error) { failed <- err })
-		counted <- count()
-	}()
-	select {
-	case n := <-counted:
-		return n, nil
-	case err := <-failed:
-		return 0, err
-	case <-time.After(countWithin):
+	counted := make(chan int, 1)
+	err := recovery.AtMost(countWithin, func() error { counted <- count(); return nil })
+	switch {
+	case errors.Is(err, recovery.ErrLate):
 		return 0, fmt.Errorf("a process of the job did not answer within %s", countWithin)
+	case err != nil:
+		return 0, err
 	}
+	return <-counted, nil
 }
 
 func otherTasks(n int) string {

@@ -78,9 +78,7 @@ func (d *Disk) take(r *collect.Device[disk], s *rt.Snapshot) {
 	if now == (counters{}) {
 		now = d.ofPaths(r.Name)
 	}
-	if v.Leaf {
-		d.devs.Count(r, now)
-	}
+	d.devs.Count(r, now, v.Leaf)
 	if !v.Capacity.Valid() && now == (counters{}) {
 		return // an empty drive, or a device that is not set up
 	}

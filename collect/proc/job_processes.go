@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
@@ -62,7 +61,7 @@ type JobProcs struct {
 func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
 	j := &JobProcs{
 		processSet: processSet{fs: fs, at: map[int]int{}, hasIO: true},
-		list:       list, time: threadTime,
+		list:       list, time: collect.ThreadTime,
 		shown: shownProcesses{size: top, slow: pssReader{root: fs.Proc, wait: slowWait, most: pssTime}},
 	}
 	j.outside, j.ends = j.reapers.of, j.end
@@ -149,15 +148,6 @@ func (j *JobProcs) Close() error {
 	j.reapers.close()
 	j.shown.slow.close()
 	return nil
-}
-
-// threadTime returns the CPU time of the calling thread.
-func threadTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
 }
 
 // scan reads the job's processes.

@@ -25,9 +25,9 @@ func parseMeminfo(b []byte, n *rt.NodeReading) error {
 		case ok && string(key) == "Hugepagesize:":
 			pageKiB.Set(kib)
 		}
-		dst := meminfoField(key, n)
-		if dst != nil && ok && kib <= math.MaxUint64/1024 {
-			dst.Set(kib * 1024)
+		field := meminfo[string(key)]
+		if field != nil && ok && kib <= math.MaxUint64/1024 {
+			field(n).Set(kib * 1024)
 		}
 	}
 	free, ok1 := pages.Get()
@@ -41,30 +41,17 @@ func parseMeminfo(b []byte, n *rt.NodeReading) error {
 	return nil
 }
 
-func meminfoField(key []byte, n *rt.NodeReading) *rt.Opt[uint64] {
-	switch string(key) {
-	case "MemTotal:":
-		return &n.MemTotal
-	case "MemFree:":
-		return &n.MemFree
-	case "MemAvailable:":
-		return &n.MemAvailable
-	case "Buffers:":
-		return &n.Buffers
-	case "Cached:":
-		return &n.Cached
-	case "SReclaimable:":
-		return &n.SReclaimable
-	case "Shmem:":
-		return &n.Shmem
-	case "Active:":
-		return &n.Active
-	case "Inactive:":
-		return &n.Inactive
-	case "SwapTotal:":
-		return &n.SwapTotal
-	case "SwapFree:":
-		return &n.SwapFree
-	}
-	return nil
+// meminfo has the fields of /proc/meminfo in kB.
+var meminfo = map[string]func(*rt.NodeReading) *rt.Opt[uint64]{
+	"MemTotal:":     func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.MemTotal },
+	"MemFree:":      func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.MemFree },
+	"MemAvailable:": func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.MemAvailable },
+	"Buffers:":      func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.Buffers },
+	"Cached:":       func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.Cached },
+	"SReclaimable:": func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.SReclaimable },
+	"Shmem:":        func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.Shmem },
+	"Active:":       func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.Active },
+	"Inactive:":     func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.Inactive },
+	"SwapTotal:":    func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.SwapTotal },
+	"SwapFree:":     func(n *rt.NodeReading) *rt.Opt[uint64] { return &n.SwapFree },
 }

@@ -54,22 +54,13 @@ func (n *Net) take(b []byte, s *rt.Snapshot) error {
 		r.Info.TxBytes.Set(now[txBytes])
 		s.Nets = append(s.Nets, r.Info)
 	}
-	n.addUp(s.Nets)
+	wire, devices := rt.NewWire(s.Nets), n.ifs.Devices()
+	for i := range devices {
+		r := &s.Nets[i]
+		n.ifs.Count(&devices[i], counters{r.RxBytes.Or(0), r.TxBytes.Or(0)}, wire.Has(i))
+	}
 	n.ifs.End(&s.Node.NetRxBytes, &s.Node.NetTxBytes)
 	return nil
-}
-
-// addUp adds the readings to the sums of what crossed the wire.
-func (n *Net) addUp(nets []rt.NetReading) {
-	wire, devices := rt.NewWire(nets), n.ifs.Devices()
-	for i := range nets {
-		now := counters{nets[i].RxBytes.Or(0), nets[i].TxBytes.Or(0)}
-		if wire.Has(i) {
-			n.ifs.Count(&devices[i], now)
-		} else {
-			n.ifs.Note(&devices[i], now)
-		}
-	}
 }
 
 // identify reads the interface's attributes. A file that does not exist, and the speed of
@@ -149,12 +140,7 @@ func (p *Packets) Read(nets []rt.NetReading) (received, sent rt.Opt[uint64], err
 		if at < 0 {
 			continue
 		}
-		d, packets := p.ifs.Next(nets[at].Name), counters{now[rxPackets], now[txPackets]}
-		if wire.Has(at) {
-			p.ifs.Count(d, packets)
-		} else {
-			p.ifs.Note(d, packets)
-		}
+		p.ifs.Count(p.ifs.Next(nets[at].Name), counters{now[rxPackets], now[txPackets]}, wire.Has(at))
 	}
 	p.ifs.End(&received, &sent)
 	return received, sent, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
@@ -136,7 +137,7 @@ func (r *pssReader) serve(start <-chan struct{}, done chan<- struct{}) {
 // clock returns the time since an arbitrary moment.
 func (r *pssReader) clock() time.Duration {
 	if r.hasCPU {
-		return threadTime()
+		return collect.ThreadTime()
 	}
 	return time.Since(programStart)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // stepd is the name of Slurm's daemon of a step (/proc/<pid>/comm). The daemon is not a
@@ -25,17 +26,7 @@ func (r *reapers) isDaemon(pid int, root string) bool {
 
 // isSlurms reports whether root started a process that has the title of a step's slurmstepd.
 func (r *reapers) isSlurms(pid int, root string) bool {
-	b, err := r.peek.path(root).num(pid).str("/status").read()
-	if err != nil {
-		return false
-	}
-	var l Listed
-	parseStatus(b, &l)
-	if l.UID != rt.Some[uint64](0) {
-		return false
-	}
-	b, err = r.peek.path(root).num(pid).str("/cmdline").read()
-	return err == nil && titleStep(b) != nil
+	return r.title(pid, root) != "" && layout.IsRoots(root, pid)
 }
 
 // title returns the step of a slurmstepd, which is in its command line.

@@ -65,11 +65,11 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs
 // isJobsStepd reports whether a process is a slurmstepd of the job.
 func isJobsStepd(procRoot string, pid int, id uint64, leader rt.Opt[uint64]) bool {
 	cmdline, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cmdline"))
-	return err == nil && isStepdOf(cmdline, id, leader) && isRoots(procRoot, pid)
+	return err == nil && isStepdOf(cmdline, id, leader) && IsRoots(procRoot, pid)
 }
 
-// isRoots reports whether root started the process: any process can have this title.
-func isRoots(procRoot string, pid int) bool {
+// IsRoots reports whether root started the process: any process can have this title.
+func IsRoots(procRoot string, pid int) bool {
 	status, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "status"))
 	if err != nil {
 		return false
