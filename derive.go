@@ -62,12 +62,12 @@ func DeriveScalars(prev, cur *Snapshot, scope Scope) Scalars {
 	s := Scalars{
 		Seconds:        float64(cur.Boot-prev.Boot) / 1e9,
 		Processes:      cur.Node.Processes,
-		DiskReadBytes:  delta(prev.Node.DiskReadBytes, cur.Node.DiskReadBytes),
-		DiskWriteBytes: delta(prev.Node.DiskWriteBytes, cur.Node.DiskWriteBytes),
+		DiskReadBytes:  Delta(prev.Node.DiskReadBytes, cur.Node.DiskReadBytes),
+		DiskWriteBytes: Delta(prev.Node.DiskWriteBytes, cur.Node.DiskWriteBytes),
 		SpaceTotal:     cur.Node.SpaceTotal,
 		SpaceAvailable: cur.Node.SpaceAvailable,
-		NetRecvBytes:   delta(prev.Node.NetRxBytes, cur.Node.NetRxBytes),
-		NetSentBytes:   delta(prev.Node.NetTxBytes, cur.Node.NetTxBytes),
+		NetRecvBytes:   Delta(prev.Node.NetRxBytes, cur.Node.NetRxBytes),
+		NetSentBytes:   Delta(prev.Node.NetTxBytes, cur.Node.NetTxBytes),
 		GPUs:           cur.Node.GPUs,
 		GPUUsage:       cur.Node.GPUUsage,
 		GPUVRAMUsed:    cur.Node.GPUVRAMUsed,
@@ -91,12 +91,12 @@ func (s *Scalars) addVirtualNets(prev, cur *Snapshot) {
 		if wire.Has(i) {
 			continue
 		}
-		p := find(prev.Nets, i, func(n *NetReading) bool { return n.Name == c.Name })
+		p := Find(prev.Nets, i, func(n *NetReading) bool { return n.Name == c.Name })
 		if p == nil {
 			continue
 		}
-		s.NetRecvBytes = plus(s.NetRecvBytes, delta(p.RxBytes, c.RxBytes))
-		s.NetSentBytes = plus(s.NetSentBytes, delta(p.TxBytes, c.TxBytes))
+		s.NetRecvBytes = plus(s.NetRecvBytes, Delta(p.RxBytes, c.RxBytes))
+		s.NetSentBytes = plus(s.NetSentBytes, Delta(p.TxBytes, c.TxBytes))
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *Scalars) nodeScope(prev, cur *NodeReading) {
 	s.MemActive = toMiB(cur.Active)
 	s.MemInactive = toMiB(cur.Inactive)
 
-	p, c, ok := both(prev.CPU, cur.CPU)
+	p, c, ok := Both(prev.CPU, cur.CPU)
 	if !ok || c.User < p.User || c.Nice < p.Nice || c.System < p.System {
 		return
 	}
@@ -134,9 +134,9 @@ func (s *Scalars) nodeScope(prev, cur *NodeReading) {
 // the time that the difference of CPUUsage spans.
 func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float64) {
 	s.Processes = cur.Pids
-	s.UserMillis = deltaScaled(prev.counter(prev.CPUUser), cur.counter(cur.CPUUser), 1000)
-	s.SystemMillis = deltaScaled(prev.counter(prev.CPUSystem), cur.counter(cur.CPUSystem), 1000)
-	if d, ok := delta(prev.counter(prev.CPUUsage), cur.counter(cur.CPUUsage)).Get(); ok {
+	s.UserMillis = deltaScaled(prev.Counter(prev.CPUUser), cur.Counter(cur.CPUUser), 1000)
+	s.SystemMillis = deltaScaled(prev.Counter(prev.CPUSystem), cur.Counter(cur.CPUSystem), 1000)
+	if d, ok := Delta(prev.Counter(prev.CPUUsage), cur.Counter(cur.CPUUsage)).Get(); ok {
 		if secs > 0 {
 			s.CPUUsage.Set(float64(d) / 1e6 / secs)
 		} else {
@@ -174,12 +174,12 @@ func jobIO(prev *JobReading, controller, processes [2]Opt[uint64]) Opt[uint64] {
 		}
 		return v
 	}
-	c := delta(begin(controller[0]), controller[1])
+	c := Delta(begin(controller[0]), controller[1])
 	onlyController := c.Valid() && !processes[0].Valid()
 	if controller[0].Valid() || onlyController {
 		return c
 	}
-	return delta(begin(processes[0]), processes[1])
+	return Delta(begin(processes[0]), processes[1])
 }
 
 func deriveCPU(prev, cur *Snapshot, s *Scalars, perCore []Opt[float64]) CPUMetrics {
@@ -234,8 +234,8 @@ func DeriveProcess(prev, cur *Snapshot) ProcessScalars {
 func deriveTree(prev, cur *Snapshot) ProcessScalars {
 	p := ProcessScalars{
 		Children: cur.Tree.Children, Memory: cur.Tree.PSS, GPU: cur.GPU,
-		DiskReadBytes:  delta(prev.Tree.ReadBytes, cur.Tree.ReadBytes),
-		DiskWriteBytes: delta(prev.Tree.WriteBytes, cur.Tree.WriteBytes),
+		DiskReadBytes:  Delta(prev.Tree.ReadBytes, cur.Tree.ReadBytes),
+		DiskWriteBytes: Delta(prev.Tree.WriteBytes, cur.Tree.WriteBytes),
 	}
 	user, sys, ok := ticksBetween(&prev.Tree, &cur.Tree)
 	if !ok {
@@ -252,7 +252,7 @@ func deriveTree(prev, cur *Snapshot) ProcessScalars {
 
 // ticksBetween returns what the tree used of the CPUs between two readings.
 func ticksBetween(prev, cur *TreeReading) (user, system uint64, ok bool) {
-	return both(delta(prev.CPUUserTicks, cur.CPUUserTicks), delta(prev.CPUSystemTicks, cur.CPUSystemTicks))
+	return Both(Delta(prev.CPUUserTicks, cur.CPUUserTicks), Delta(prev.CPUSystemTicks, cur.CPUSystemTicks))
 }
 
 func deriveMemory(cur *Snapshot, scope Scope, s *Scalars) MemoryMetrics {
@@ -301,12 +301,13 @@ func busyShare(prev, cur CPUTimes) (float64, bool) {
 	return float64(cb-pb) / float64(ct-pt), true
 }
 
-func delta(prev, cur Opt[uint64]) Opt[uint64] { return deltaScaled(prev, cur, 1) }
+// Delta returns how much a counter grew; absent if it was not read twice or fell.
+func Delta(prev, cur Opt[uint64]) Opt[uint64] { return deltaScaled(prev, cur, 1) }
 
 // deltaScaled returns the difference of the two values, each divided by unit first. So the differences of a series
 // add up to the difference of its ends.
 func deltaScaled(prev, cur Opt[uint64], unit uint64) Opt[uint64] {
-	p, c, ok := both(prev, cur)
+	p, c, ok := Both(prev, cur)
 	if !ok || c < p {
 		return None[uint64]()
 	}
@@ -314,7 +315,7 @@ func deltaScaled(prev, cur Opt[uint64], unit uint64) Opt[uint64] {
 }
 
 func rate(prev, cur Opt[uint64], secs float64) Opt[float64] {
-	d, ok := delta(prev, cur).Get()
+	d, ok := Delta(prev, cur).Get()
 	if !ok {
 		return None[float64]()
 	}

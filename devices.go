@@ -207,6 +207,18 @@ const (
 	EnergyGPU      EnergyKind = "gpu"
 )
 
+// UsedSince returns the energy of the domain since prev, in microjoules; absent if prev
+// lacks it. at is the position of e in its snapshot.
+func (e *EnergyReading) UsedSince(prev *Snapshot, at int) Opt[uint64] {
+	before := Find(prev.Energy, at, func(o *EnergyReading) bool {
+		return o.Source == e.Source && o.Domain == e.Domain && o.Kind == e.Kind
+	})
+	if before == nil {
+		return None[uint64]()
+	}
+	return Delta(before.Energy, e.Energy)
+}
+
 // PerfReading holds one counter of one CPU, perf_event_open(2). A counter of the group "core" counts the job's
 // cgroup, any other counts everything that ran on the node.
 type PerfReading struct {
@@ -220,9 +232,9 @@ type PerfReading struct {
 	TimeRunning Opt[uint64] // nanoseconds; less than TimeEnabled if counters were shared
 }
 
-// Record is a report of another program about the node or the job: a PowerAPI report, a GemPBA frame. It is stored
-// unchanged.
-type Record struct {
+// ForeignReport is a report of another program about the node or the job: a PowerAPI report, a GemPBA frame. It is
+// stored unchanged.
+type ForeignReport struct {
 	Time   int64  // of receipt, nanoseconds since the epoch
 	Source string // "powerapi", "gempba"
 	Body   []byte // one JSON document
@@ -234,7 +246,7 @@ func deriveNetwork(prev, cur *Snapshot, secs float64, out []NetMetrics) []NetMet
 		c := &cur.Nets[i]
 		p := c
 		if prev != nil {
-			p = find(prev.Nets, i, func(n *NetReading) bool { return n.Name == c.Name })
+			p = Find(prev.Nets, i, func(n *NetReading) bool { return n.Name == c.Name })
 		}
 		out[i] = NetMetrics{
 			Interface: c.Name, MACAddress: text(c.MAC), Driver: text(c.Driver), OperState: text(c.OperState),
@@ -254,7 +266,7 @@ func deriveDisk(prev, cur *Snapshot, secs float64, out []DiskMetrics) []DiskMetr
 		c := &cur.Disks[i]
 		p := c
 		if prev != nil {
-			p = find(prev.Disks, i, func(d *DiskReading) bool { return d.Name == c.Name })
+			p = Find(prev.Disks, i, func(d *DiskReading) bool { return d.Name == c.Name })
 		}
 		out[i] = DiskMetrics{
 			Device: c.Name, Model: text(c.Model), Vendor: text(c.Vendor), Serial: text(c.Serial),
@@ -302,9 +314,9 @@ func deriveGPU(cur *Snapshot, out []GPUMetrics) []GPUMetrics {
 	return out
 }
 
-// find returns the same device in the other snapshot, nil if there is none. It looks at
+// Find returns the same device in the other snapshot, nil if there is none. It looks at
 // index hint first.
-func find[T any](s []T, hint int, same func(*T) bool) *T {
+func Find[T any](s []T, hint int, same func(*T) bool) *T {
 	if hint < len(s) && same(&s[hint]) {
 		return &s[hint]
 	}

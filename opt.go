@@ -33,8 +33,8 @@ func (o Opt[T]) Or(def T) T {
 	return def
 }
 
-// both returns two values, and whether both were read.
-func both[A, B any](a Opt[A], b Opt[B]) (A, B, bool) { return a.value, b.value, a.ok && b.ok }
+// Both returns two values, and whether both were read.
+func Both[A, B any](a Opt[A], b Opt[B]) (A, B, bool) { return a.value, b.value, a.ok && b.ok }
 
 // Set stores a value that was read.
 func (o *Opt[T]) Set(v T) { o.value, o.ok = v, true }

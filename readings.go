@@ -138,9 +138,9 @@ func (j *JobReading) SubtractEarlier(earlier *JobReading) {
 	}
 }
 
-// counter returns a counter of j for a difference: as it was read, or zero while the job is pending. The counters of
+// Counter returns a counter of j for a difference: as it was read, or zero while the job is pending. The counters of
 // a new cgroup start at zero.
-func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
+func (j *JobReading) Counter(v Opt[uint64]) Opt[uint64] {
 	if j.Phase == JobPending && !v.Valid() {
 		return Some[uint64](0)
 	}
@@ -149,7 +149,7 @@ func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
 
 // MemUsed returns the memory of the job without page cache and reclaimable slab, in bytes.
 func (j *JobReading) MemUsed() Opt[uint64] {
-	current, cached, ok := both(j.MemCurrent, j.CachedAll())
+	current, cached, ok := Both(j.MemCurrent, j.CachedAll())
 	if !ok {
 		return None[uint64]()
 	}
@@ -247,8 +247,8 @@ type NodeReading struct {
 // MemUsed is MemTotal - MemFree - Buffers - (Cached + SReclaimable), never below
 // zero, in bytes; absent if one of them is.
 func (n *NodeReading) MemUsed() Opt[uint64] {
-	total, free, ok1 := both(n.MemTotal, n.MemFree)
-	buffers, cached, ok2 := both(n.Buffers, n.CachedAll())
+	total, free, ok1 := Both(n.MemTotal, n.MemFree)
+	buffers, cached, ok2 := Both(n.Buffers, n.CachedAll())
 	if !ok1 || !ok2 {
 		return None[uint64]()
 	}
@@ -267,7 +267,7 @@ func (n *NodeReading) MemInUse() Opt[uint64] {
 
 // CachedAll is Cached + SReclaimable in bytes; absent if one of them is.
 func (n *NodeReading) CachedAll() Opt[uint64] {
-	cached, slab, ok := both(n.Cached, n.SReclaimable)
+	cached, slab, ok := Both(n.Cached, n.SReclaimable)
 	if !ok {
 		return None[uint64]()
 	}
@@ -325,7 +325,7 @@ func (t *TreeReading) Memory(node *NodeReading) (bytes Opt[uint64], isAtMost boo
 	}
 	most := t.RSS
 	rss, isRead := most.Get()
-	total, free, isNodeRead := both(node.MemTotal, node.MemFree)
+	total, free, isNodeRead := Both(node.MemTotal, node.MemFree)
 	if isRead && isNodeRead {
 		most.Set(min(rss, subFloor(total, free)))
 	}

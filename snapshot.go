@@ -106,7 +106,7 @@ func (s *Snapshot) absorbSteps(older *Snapshot) {
 	for i := range older.Steps {
 		o := &older.Steps[i]
 		same := func(t *StepReading) bool { return t.Step == o.Step && t.Task == o.Task }
-		if o.Ended && find(s.Steps, i, same) == nil {
+		if o.Ended && Find(s.Steps, i, same) == nil {
 			s.Steps = append(s.Steps, *o)
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Snapshot) absorbEnergy(older *Snapshot) {
 	for i := range older.Energy {
 		o := &older.Energy[i]
 		same := func(e *EnergyReading) bool { return e.Source == o.Source && e.Domain == o.Domain && e.Kind == o.Kind }
-		if e := find(s.Energy, i, same); e != nil {
+		if e := Find(s.Energy, i, same); e != nil {
 			inherit(&e.Energy, &o.Energy)
 		} else if o.Energy.Valid() {
 			s.Energy = append(s.Energy, *o)
@@ -129,7 +129,7 @@ func (s *Snapshot) absorbPerf(older *Snapshot) {
 	for i := range older.Perf {
 		o := &older.Perf[i]
 		same := func(p *PerfReading) bool { return p.Group == o.Group && p.CPU == o.CPU && p.Event == o.Event }
-		if p := find(s.Perf, i, same); p == nil {
+		if p := Find(s.Perf, i, same); p == nil {
 			s.Perf = append(s.Perf, *o)
 		} else if !p.Value.Valid() {
 			*p = *o

@@ -93,7 +93,7 @@ type JobEnergy struct {
 type energyInterval struct {
 	node      uint64 // microjoules
 	busy, job uint64 // microseconds or instructions
-	by        rt.EnergyMethod
+	by        EnergyMethod
 	secs      float64
 }
 
@@ -125,7 +125,7 @@ func (r *energyRecord) add(prev, s *rt.Snapshot) {
 		return
 	}
 	i := energyInterval{secs: float64(s.Boot-prev.Boot) / 1e9}
-	use := rt.EnergyBetween(prev, s)
+	use := EnergyBetween(prev, s)
 	i.busy, i.job, i.by = use.Shared()
 	var known bool
 	i.node, known = use.Node.Get()
@@ -199,14 +199,14 @@ func (s *Summary) ShareEnergy(idleWatts, gramsPerKWh float64) {
 	}
 	var node, idle, job uint64
 	for _, i := range intervals {
-		shares := i.shares(e.IdleWatts)
-		node, idle, job = node+i.node, idle+shares.Idle, job+shares.Jobs[0]
+		ofIdle, ofJob := i.shares(e.IdleWatts)
+		node, idle, job = node+i.node, idle+ofIdle, job+ofJob
 		e.CoveredSecs += i.secs
-		if i.by == rt.ByInstructions {
+		if i.by == ByInstructions {
 			e.InstructionsSecs += i.secs
 		}
 	}
-	e.Method = present(", ", onlyIf(e.InstructionsSecs < e.CoveredSecs, string(rt.ByCPUTime)), onlyIf(e.InstructionsSecs > 0, string(rt.ByInstructions)))
+	e.Method = present(", ", onlyIf(e.InstructionsSecs < e.CoveredSecs, string(ByCPUTime)), onlyIf(e.InstructionsSecs > 0, string(ByInstructions)))
 	e.NodeJoules, e.IdleJoules, e.ActiveJoules = micros(rt.Some(node)), micros(rt.Some(idle)), micros(rt.Some(job))
 	e.HighJoules, e.OtherJoules = micros(rt.Some(job+idle)), micros(rt.Some(node-idle-job))
 	e.MeanWatts.Set(float64(job) / 1e6 / e.CoveredSecs)
@@ -233,13 +233,13 @@ func (p *PowerShare) Between(prev, s *rt.Snapshot) rt.Opt[float64] {
 		return rt.None[float64]()
 	}
 	i := list[0]
-	shares := i.shares(p.Of.IdleWatts)
-	return rt.Some(float64(shares.Jobs[0]) / 1e6 / i.secs)
+	_, share := i.shares(p.Of.IdleWatts)
+	return rt.Some(float64(share) / 1e6 / i.secs)
 }
 
 // shares divides the energy of the interval. Its idleWatts belong to no job.
-func (i *energyInterval) shares(idleWatts rt.Opt[float64]) rt.EnergyShares {
-	return rt.ShareEnergy(i.node, uint64(idleWatts.Or(0)*i.secs*1e6), i.busy, []uint64{i.job})
+func (i *energyInterval) shares(idleWatts rt.Opt[float64]) (ofIdle, ofJob uint64) {
+	return ShareEnergy(i.node, uint64(idleWatts.Or(0)*i.secs*1e6), i.busy, i.job)
 }
 
 const joulesPerKWh = 3.6e6

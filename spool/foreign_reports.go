@@ -24,7 +24,7 @@ const (
 
 // records are those that are not committed yet.
 type records struct {
-	list    []rt.Record
+	list    []rt.ForeignReport
 	bytes   int
 	dropped int // beyond maxRecords
 }
@@ -34,7 +34,7 @@ func (r *records) reset() { *r = records{list: r.list[:0]} }
 // Record stores a report of another program with the run, with the next commit. A report above
 // 1 MiB is refused. While the disk refuses writes, 2 MiB of reports are kept in memory; the
 // ledger records how many were dropped.
-func (w *Writer) Record(r rt.Record) error {
+func (w *Writer) Record(r rt.ForeignReport) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.db == nil {
@@ -75,7 +75,7 @@ func (w *Writer) writeRecords() error {
 
 const selectRecord = "SELECT time_us, source, body FROM record WHERE "
 
-func scanRecord(row []driver.Value) (rec rt.Record, err error) {
+func scanRecord(row []driver.Value) (rec rt.ForeignReport, err error) {
 	var body string
 	err = scan(row, []column{{"time_us", &rec.Time}, {"source", &rec.Source}, {"body", &body}})
 	rec.Time, rec.Body = rec.Time*1000, []byte(body)
@@ -85,8 +85,8 @@ func scanRecord(row []driver.Value) (rec rt.Record, err error) {
 // Records iterates over the reports of a source, or over all if source is empty, in the order
 // of their arrival. Times are in whole microseconds. The caller may keep a body. After an
 // error there is no further record.
-func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record, error] {
-	return func(yield func(rt.Record, error) bool) {
+func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.ForeignReport, error] {
+	return func(yield func(rt.ForeignReport, error) bool) {
 		err := r.db.stream(ctx, selectRecord+"?1 = '' OR source = ?1 ORDER BY id", []driver.Value{source}, func(row []driver.Value) error {
 			rec, err := scanRecord(row)
 			if err != nil {
@@ -101,14 +101,14 @@ func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record
 			return nil
 		})
 		if err != nil && !errors.Is(err, io.EOF) {
-			yield(rt.Record{}, r.broken(err))
+			yield(rt.ForeignReport{}, r.broken(err))
 		}
 	}
 }
 
 // RecordsBefore returns the newest n reports of a source that arrived at or before a time
 // (nanoseconds since the epoch), the newest first.
-func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Record, err error) {
+func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.ForeignReport, err error) {
 	err = r.db.each(selectRecord+"source = ? AND time_us <= ? ORDER BY id DESC LIMIT ?", []driver.Value{source, at / 1000, int64(n)},
 		func(row []driver.Value) error {
 			rec, err := scanRecord(row)
@@ -125,7 +125,7 @@ func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Record
 // adds entry to the ledger. Reports that are stored already, with the same time, source and
 // body, are skipped; if all are, nothing changes. It returns how many were added. If the
 // tracker is alive, the error is ErrLive.
-func (r *Reader) AddRecords(list []rt.Record, entry rt.Event) (added int, err error) {
+func (r *Reader) AddRecords(list []rt.ForeignReport, entry rt.Event) (added int, err error) {
 	if err := r.ended("add reports"); err != nil {
 		return 0, err
 	}
@@ -149,7 +149,7 @@ func (r *Reader) AddRecords(list []rt.Record, entry rt.Event) (added int, err er
 }
 
 // unknown returns the reports of a list that are not stored yet, each once.
-func (r *Reader) unknown(list []rt.Record) (fresh []*rt.Record, err error) {
+func (r *Reader) unknown(list []rt.ForeignReport) (fresh []*rt.ForeignReport, err error) {
 	known := map[[sha256.Size]byte]bool{}
 	for rec, err := range r.Records(context.Background(), "") {
 		if err != nil {
@@ -167,7 +167,7 @@ func (r *Reader) unknown(list []rt.Record) (fresh []*rt.Record, err error) {
 }
 
 // recordKey identifies a record.
-func recordKey(rec *rt.Record) [sha256.Size]byte {
+func recordKey(rec *rt.ForeignReport) [sha256.Size]byte {
 	head := fmt.Appendf(nil, "%d %s\n", rec.Time/1000, rec.Source)
 	return sha256.Sum256(append(head, rec.Body...))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-func records1(t *testing.T, r *Reader, source string) (list []rt.Record) {
+func records1(t *testing.T, r *Reader, source string) (list []rt.ForeignReport) {
 	t.Helper()
 	for rec, err := range r.Records(t.Context(), source) {
 		if err != nil {
@@ -25,7 +25,7 @@ func records1(t *testing.T, r *Reader, source string) (list []rt.Record) {
 
 func TestRecordsComeBackAsTheyCame(t *testing.T) {
 	w := mustCreate(t, Options{})
-	want := []rt.Record{
+	want := []rt.ForeignReport{
 		{Time: 1_700_000_000_000_001_000, Source: "powerapi", Body: []byte(`{"power": 12.5, "target": "ü"}`)},
 		{Time: 1_700_000_000_000_002_000, Source: "gempba", Body: []byte(`[]`)},
 		{Time: 1_700_000_000_000_003_000, Source: "powerapi", Body: []byte(`"` + strings.Repeat("x", commitRecords) + `"`)},
@@ -46,7 +46,7 @@ func TestRecordsComeBackAsTheyCame(t *testing.T) {
 	if diff := cmp.Diff(want, records1(t, live, "")); diff != "" {
 		t.Errorf("after %d bytes nothing was committed by itself:\n%s", commitRecords, diff)
 	}
-	if err := w.Record(rt.Record{Source: "gempba", Body: make([]byte, maxRecord+1)}); err == nil || !strings.Contains(err.Error(), "gempba") {
+	if err := w.Record(rt.ForeignReport{Source: "gempba", Body: make([]byte, maxRecord+1)}); err == nil || !strings.Contains(err.Error(), "gempba") {
 		t.Errorf("a record that is too large: %v", err)
 	}
 	if err := w.End(testRun()); err != nil {
@@ -84,7 +84,7 @@ func TestRecordsWaitForTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if err := w.Record(rt.Record{Time: 1000, Source: "gempba", Body: make([]byte, maxRecord/2)}); err != nil {
+		if err := w.Record(rt.ForeignReport{Time: 1000, Source: "gempba", Body: make([]byte, maxRecord/2)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestRecordsWaitForTheDisk(t *testing.T) {
 // Reports that come later are kept with a run that has ended, each once.
 func TestAddRecords(t *testing.T) {
 	w := mustCreate(t, Options{})
-	list := []rt.Record{
+	list := []rt.ForeignReport{
 		{Time: 1_700_000_000_000_001_000, Source: "powerapi", Body: []byte(`{"power":1}`)},
 		{Time: 1_700_000_000_000_001_000, Source: "powerapi", Body: []byte(`{"power":2}`)},
 	}
@@ -152,9 +152,9 @@ func TestAddRecordsAtOneTime(t *testing.T) {
 	}
 	var added [2]int
 	for round := range 10 {
-		var list []rt.Record
+		var list []rt.ForeignReport
 		for i := range 50 {
-			list = append(list, rt.Record{Time: int64(i) * 1000, Source: "powerapi", Body: fmt.Appendf(nil, `{"power":%d}`, 100*round+i)})
+			list = append(list, rt.ForeignReport{Time: int64(i) * 1000, Source: "powerapi", Body: fmt.Appendf(nil, `{"power":%d}`, 100*round+i)})
 		}
 		var both sync.WaitGroup
 		for i := range added {

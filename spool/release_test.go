@@ -59,7 +59,7 @@ func writeRelease(t *testing.T, kind string) {
 		}
 	}
 	run.Outcome = rt.OutcomeFinished
-	err = errors.Join(w.Record(rt.Record{Time: start.UnixNano(), Source: "other", Body: []byte(`{"a":1}`)}), w.End(run))
+	err = errors.Join(w.Record(rt.ForeignReport{Time: start.UnixNano(), Source: "other", Body: []byte(`{"a":1}`)}), w.End(run))
 	if err != nil {
 		t.Fatal(err)
 	}

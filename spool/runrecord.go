@@ -156,7 +156,7 @@ type DumpOptions struct {
 	Run    func(*rt.Run)
 	Host   func(*rt.Host)
 	Event  func(*rt.Event)
-	Record func(*rt.Record) bool
+	Record func(*rt.ForeignReport) bool
 	Text   func(table, column, text string) string
 }
 
@@ -300,7 +300,7 @@ func (r *dump) alterRecord(t *recordTable, row []driver.Value) (isKept bool) {
 		return true
 	}
 	source, body := slices.Index(t.columns, "source"), slices.Index(t.columns, "body")
-	var rec rt.Record
+	var rec rt.ForeignReport
 	rec.Source, _ = row[source].(string)
 	text, _ := row[body].(string)
 	rec.Body = []byte(text)

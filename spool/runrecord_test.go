@@ -112,7 +112,7 @@ func randomRun(t testing.TB, seed uint64) *Reader {
 		}
 		if rng.IntN(30) == 0 {
 			w.Event(rt.Event{Kind: "gap", Name: fmt.Sprint(i), Status: "late", Detail: "a \x00 b\xff"})
-			err := w.Record(rt.Record{Time: s.Wall, Source: "x", Body: bytes.Repeat([]byte{'"', byte(i)}, rng.IntN(2000))})
+			err := w.Record(rt.ForeignReport{Time: s.Wall, Source: "x", Body: bytes.Repeat([]byte{'"', byte(i)}, rng.IntN(2000))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +190,7 @@ func TestRecordOfManyRows(t *testing.T) {
 		noise[i] = byte(' ' + rng.IntN(90))
 	}
 	for i := range 4 {
-		if err := w.Record(rt.Record{Time: int64(i) * 1e9, Source: "x", Body: noise}); err != nil {
+		if err := w.Record(rt.ForeignReport{Time: int64(i) * 1e9, Source: "x", Body: noise}); err != nil {
 			t.Fatal(err)
 		}
 	}

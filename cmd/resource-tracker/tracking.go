@@ -268,7 +268,7 @@ func (t *tracking) openPrinter(s settings, failed func(error)) error {
 
 // openFrames starts to read frames from the GemPBA program that gempba.connect names.
 func (t *tracking) openFrames(s settings, warn func(error)) {
-	var keep func(rt.Record) error
+	var keep func(rt.ForeignReport) error
 	isPrinted := s.stream != nil || s.output != ""
 	switch {
 	case t.writer != nil:

@@ -28,7 +28,7 @@ import (
 )
 
 // recordOf returns the run of a user, its registration and its complete record.
-func recordOf(t *testing.T, user string, lines ...rt.Record) (run rt.Run, registration, record []byte) {
+func recordOf(t *testing.T, user string, lines ...rt.ForeignReport) (run rt.Run, registration, record []byte) {
 	t.Helper()
 	run, list := runtest.Job()
 	run.User, run.Group, run.UID, run.WorkDir = user, user+"-group", rt.Some[uint64](47114711), "/home/"+user+"/secret"
@@ -73,7 +73,7 @@ func recordOf(t *testing.T, user string, lines ...rt.Record) (run rt.Run, regist
 }
 
 // putRun stores a finished run with its record.
-func putRun(t *testing.T, st *stores, id, user string, lines ...rt.Record) {
+func putRun(t *testing.T, st *stores, id, user string, lines ...rt.ForeignReport) {
 	t.Helper()
 	run, registration, record := recordOf(t, user, lines...)
 	if err := st.registry.Runs.Create(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: registration}); err != nil {

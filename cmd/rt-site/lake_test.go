@@ -222,8 +222,8 @@ func lakeStores(t *testing.T, file string) *stores {
 func TestLakeWithUnreadableRuns(t *testing.T) {
 	file, dir := lakeSite(t, "alice")
 	st := lakeStores(t, file)
-	putRun(t, st, idOfRun(7), "bob", rt.Record{Time: 1, Source: "gempba", Body: []byte(`{"line": 1}`)})
-	putRun(t, st, idOfRun(8), "carol", rt.Record{Time: 1, Source: "powerapi", Body: []byte(`{"report": 1}`)})
+	putRun(t, st, idOfRun(7), "bob", rt.ForeignReport{Time: 1, Source: "gempba", Body: []byte(`{"line": 1}`)})
+	putRun(t, st, idOfRun(8), "carol", rt.ForeignReport{Time: 1, Source: "powerapi", Body: []byte(`{"report": 1}`)})
 	run, _, record := recordOf(t, "dave")
 	sum := fmt.Sprintf("%x", sha256.Sum256(record))
 	id := idOfRun(9)

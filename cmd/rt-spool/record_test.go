@@ -132,7 +132,7 @@ func kinds(t *testing.T, dir string) (jobs []string) {
 	job() // reports of other programs
 	write(rich, same, func(w *spool.Writer, run rt.Run) error {
 		for i := range int64(3) {
-			err := w.Record(rt.Record{Time: run.Start.UnixNano() + 1e9*i, Source: "gempba", Body: []byte(programLine(1000*i, "null", `{"worker_id":0,"tasks_local_total":1}`))})
+			err := w.Record(rt.ForeignReport{Time: run.Start.UnixNano() + 1e9*i, Source: "gempba", Body: []byte(programLine(1000*i, "null", `{"worker_id":0,"tasks_local_total":1}`))})
 			if err != nil {
 				return err
 			}

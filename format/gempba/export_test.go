@@ -93,7 +93,7 @@ func TestExportGemPBAOfStoredLines(t *testing.T) {
 	}
 	for i, topology := range []string{`{"nodes":[],"identities":[{"hostname":"n9"}]}`, "null", "null"} {
 		body := fmt.Appendf(nil, `{"version":1,"ts":%d,"elapsed_seconds":0,"topology":%s,"workers":[{"worker_id":0,"tasks_sent_total":%d}],"nodes":[]}`, 1000*i, topology, i)
-		if err := w.Record(rt.Record{Time: int64(i), Source: "gempba", Body: body}); err != nil {
+		if err := w.Record(rt.ForeignReport{Time: int64(i), Source: "gempba", Body: body}); err != nil {
 			t.Fatal(err)
 		}
 	}

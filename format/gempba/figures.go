@@ -25,11 +25,11 @@ type Kept struct{ topology []byte } // of the newest record with one
 
 // Record returns the record of a line that came at the time at, in nanoseconds since the epoch. It leaves out a
 // topology that has not changed.
-func (k *Kept) Record(e Envelope, at int64) (rt.Record, error) {
+func (k *Kept) Record(e Envelope, at int64) (rt.ForeignReport, error) {
 	if e.Topology != nil {
 		topology, err := json.Marshal(e.Topology)
 		if err != nil {
-			return rt.Record{}, err
+			return rt.ForeignReport{}, err
 		}
 		if bytes.Equal(topology, k.topology) {
 			e.Topology = nil
@@ -38,7 +38,7 @@ func (k *Kept) Record(e Envelope, at int64) (rt.Record, error) {
 		}
 	}
 	line, err := AppendLine(nil, &e)
-	return rt.Record{Time: at, Source: source, Body: bytes.TrimSuffix(line, []byte("\n"))}, err
+	return rt.ForeignReport{Time: at, Source: source, Body: bytes.TrimSuffix(line, []byte("\n"))}, err
 }
 
 // storedLines visits the stored lines of the GemPBA program, each with the time when it came.

@@ -26,7 +26,7 @@ func withProgram(t *testing.T, seconds []int64, bodies ...string) *spool.Reader 
 		}
 	}
 	for i, body := range bodies {
-		if err := w.Record(rt.Record{Time: list[0].Wall + seconds[i]*1e9, Source: "gempba", Body: []byte(body)}); err != nil {
+		if err := w.Record(rt.ForeignReport{Time: list[0].Wall + seconds[i]*1e9, Source: "gempba", Body: []byte(body)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -194,7 +194,7 @@ func (c *counters) write(w *spool.Writer, of []*targeted) error {
 			if i > 0 && of[i].report == of[i-1].report {
 				continue
 			}
-			var rec rt.Record
+			var rec rt.ForeignReport
 			rec, err = recordOf(of[i].report)
 			if err == nil {
 				err = w.Record(rec)
@@ -208,10 +208,10 @@ func (c *counters) write(w *spool.Writer, of []*targeted) error {
 	return err
 }
 
-func recordOf(report Report) (rt.Record, error) {
+func recordOf(report Report) (rt.ForeignReport, error) {
 	line, err := report.AppendJSON(nil, ISO)
 	if err != nil {
-		return rt.Record{}, err
+		return rt.ForeignReport{}, err
 	}
-	return rt.Record{Time: report.Head().Time.UnixNano(), Source: source, Body: line[:len(line)-1]}, nil
+	return rt.ForeignReport{Time: report.Head().Time.UnixNano(), Source: source, Body: line[:len(line)-1]}, nil
 }

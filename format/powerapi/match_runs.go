@@ -25,7 +25,7 @@ type join struct {
 type joinedRun struct {
 	path    string
 	run     rt.Run
-	records []rt.Record
+	records []rt.ForeignReport
 	ours    int  // number of reports that rt made from the run
 	early   bool // it has reports, but has not ended
 }

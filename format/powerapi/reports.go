@@ -145,7 +145,7 @@ func (m *Maker) power(prev, cur *rt.Snapshot) (node Report, jobs []Report) {
 	if secs <= 0 {
 		return nil, nil
 	}
-	use := rt.EnergyBetween(prev, cur)
+	use := report.EnergyBetween(prev, cur)
 	of := string(use.Of)
 	for i := range cur.Energy {
 		if e := &cur.Energy[i]; e.Kind == rt.EnergyNode && e.Power.Valid() {
@@ -167,15 +167,15 @@ func (m *Maker) power(prev, cur *rt.Snapshot) (node Report, jobs []Report) {
 	if by == "" {
 		return node, nil
 	}
-	shares := rt.ShareEnergy(total, uint64(m.idle(watts)*secs*1e6), all, []uint64{used})
+	_, share := report.ShareEnergy(total, uint64(m.idle(watts)*secs*1e6), all, used)
 	put := func(target, method string, part float64) {
-		p := &PowerReport{Header: m.head(cur, "power"), Target: target, Power: part * float64(shares.Jobs[0]) / 1e6 / secs}
+		p := &PowerReport{Header: m.head(cur, "power"), Target: target, Power: part * float64(share) / 1e6 / secs}
 		p.Metadata["of"], p.Metadata["method"], p.Metadata["idle_watts"] = of, method, m.idle(watts)
 		jobs = append(jobs, p)
 	}
 	put(m.target, string(by), 1)
-	method := string(rt.ByCPUTime)
-	if by != rt.ByCPUTime {
+	method := string(report.ByCPUTime)
+	if by != report.ByCPUTime {
 		method = string(by) + ", of the job by " + method
 	}
 	for _, s := range m.stepsBetween(prev, cur, use.Job) {
@@ -235,7 +235,7 @@ func (m *Maker) idle(watts float64) float64 {
 func (m *Maker) procfs(prev, cur *rt.Snapshot) (node Report, jobs []Report) {
 	before, ok1 := prev.Node.CPU.Get()
 	after, ok2 := cur.Node.CPU.Get()
-	job := rt.EnergyBetween(prev, cur).Job
+	job := report.EnergyBetween(prev, cur).Job
 	used, ok3 := job.Get()
 	if !ok1 || !ok2 || !ok3 || after.Total() <= before.Total() || after.Busy() < before.Busy() {
 		return nil, nil

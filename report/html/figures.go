@@ -99,7 +99,7 @@ func (c *collector) memory(prev, s *rt.Snapshot) {
 	}
 	put("anonymous", j.Anon)
 	put("shared", j.Shmem)
-	put("file cache", less(j.File, j.Shmem))
+	put("file cache", rt.Delta(j.Shmem, j.File))
 	put("kernel", j.Kernel)
 	put("swap", j.Swap)
 }
@@ -116,8 +116,8 @@ func (c *collector) io(prev, s *rt.Snapshot, secs float64) {
 	}
 	c.put(ioFigure, "read", 1, perSecond(read, secs))
 	c.put(ioFigure, "written", 1, perSecond(written, secs))
-	c.put(networkFigure, "received", 1, perSecond(since(prev.Node.NetRxBytes, s.Node.NetRxBytes), secs))
-	c.put(networkFigure, "sent", 1, perSecond(since(prev.Node.NetTxBytes, s.Node.NetTxBytes), secs))
+	c.put(networkFigure, "received", 1, perSecond(rt.Delta(prev.Node.NetRxBytes, s.Node.NetRxBytes), secs))
+	c.put(networkFigure, "sent", 1, perSecond(rt.Delta(prev.Node.NetTxBytes, s.Node.NetTxBytes), secs))
 }
 
 // gpus adds the job's GPUs, and the use by its processes of GPUs that are not known to be the job's.
@@ -163,7 +163,7 @@ func (c *collector) pressure(prev, s *rt.Snapshot, secs float64) {
 	was, is := &prev.Job, &s.Job
 	put := func(name string, before, after rt.Opt[uint64]) {
 		const microsToPercent = 100.0 / 1e6
-		c.put(pressureFigure, name, 0.01, times(perSecond(less(after, before), secs), microsToPercent))
+		c.put(pressureFigure, name, 0.01, times(perSecond(rt.Delta(before, after), secs), microsToPercent))
 	}
 	put("waited for a CPU", was.CPUStallSome, is.CPUStallSome)
 	put("waited for memory", was.MemStallSome, is.MemStallSome)
@@ -202,27 +202,7 @@ func (c *collector) processes(s *rt.Snapshot) {
 	c.put(processFigure, "threads", 1, asFloat(threads))
 }
 
-// less returns a - b, absent if one of them is or if b is larger.
-func less(a, b rt.Opt[uint64]) rt.Opt[uint64] {
-	x, ok1 := a.Get()
-	y, ok2 := b.Get()
-	if !ok1 || !ok2 || y > x {
-		return rt.None[uint64]()
-	}
-	return rt.Some(x - y)
-}
-
 func asFloat(v rt.Opt[uint64]) rt.Opt[float64] { return perSecond(v, 1) }
-
-// since returns how much a counter grew; absent if it was not read twice or fell.
-func since(before, now rt.Opt[uint64]) rt.Opt[uint64] {
-	b, ok1 := before.Get()
-	n, ok2 := now.Get()
-	if !ok1 || !ok2 || n < b {
-		return rt.None[uint64]()
-	}
-	return rt.Some(n - b)
-}
 
 func perSecond(v rt.Opt[uint64], secs float64) rt.Opt[float64] {
 	if n, ok := v.Get(); ok {

@@ -51,7 +51,7 @@ func stored(t testing.TB) *spool.Reader {
 	}
 	w.Event(rt.Event{Kind: "job", Name: "alice", Status: "late", Detail: "/home/alice/x"})
 	run.Outcome = rt.OutcomeFinished
-	if err := errors.Join(w.Record(rt.Record{Time: 1e9, Source: "alice", Body: []byte(`{"target":"/alice"}`)}), w.End(run)); err != nil {
+	if err := errors.Join(w.Record(rt.ForeignReport{Time: 1e9, Source: "alice", Body: []byte(`{"target":"/alice"}`)}), w.End(run)); err != nil {
 		t.Fatal(err)
 	}
 	return open(t, w.Path())
@@ -193,7 +193,7 @@ func TestOptions(t *testing.T) {
 		},
 		Host:  func(h *rt.Host) { h.HostName = hide(h.HostName) },
 		Event: func(e *rt.Event) { e.Name, e.Detail = hide(e.Name), hide(e.Detail) },
-		Record: func(r *rt.Record) bool {
+		Record: func(r *rt.ForeignReport) bool {
 			r.Source, r.Body = hide(r.Source), []byte(hide(string(r.Body)))
 			return true
 		},
@@ -227,12 +227,12 @@ func TestOptions(t *testing.T) {
 	}
 	nothing := &spool.DumpOptions{
 		Run: func(*rt.Run) {}, Host: func(*rt.Host) {}, Event: func(*rt.Event) {},
-		Record: func(*rt.Record) bool { return true }, Text: func(_, _, text string) string { return text },
+		Record: func(*rt.ForeignReport) bool { return true }, Text: func(_, _, text string) string { return text },
 	}
 	if !bytes.Equal(written(t, r, nothing), before) {
 		t.Error("options that change nothing change the record")
 	}
-	without := read(t, written(t, r, &spool.DumpOptions{Record: func(*rt.Record) bool { return false }}))
+	without := read(t, written(t, r, &spool.DumpOptions{Record: func(*rt.ForeignReport) bool { return false }}))
 	for rec, err := range without.Records(t.Context(), "") {
 		t.Errorf("the record still has the report %q, %v", rec.Body, err)
 	}
@@ -279,7 +279,7 @@ func TestRecordOfSeveralBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ; err == nil && len(text) > 0; text = text[1<<19:] {
-		err = w.Record(rt.Record{Time: int64(len(text)) * 1000, Source: "x", Body: []byte(hex.EncodeToString(text[:1<<19]))})
+		err = w.Record(rt.ForeignReport{Time: int64(len(text)) * 1000, Source: "x", Body: []byte(hex.EncodeToString(text[:1<<19]))})
 	}
 	if err = errors.Join(err, w.End(run)); err != nil {
 		t.Fatal(err)

@@ -208,7 +208,7 @@ func TestFramesOfARun(t *testing.T) {
 	path, w := sampleFile(t, dir, 12, 1, false)
 	for i := range uint64(40) {
 		at := sampleStart.Add(10*time.Second + time.Duration(i)*500*time.Millisecond)
-		if err := w.Record(rt.Record{Time: at.UnixNano(), Source: "gempba", Body: bytes.TrimSpace(sampleLine(t, i+20))}); err != nil {
+		if err := w.Record(rt.ForeignReport{Time: at.UnixNano(), Source: "gempba", Body: bytes.TrimSpace(sampleLine(t, i+20))}); err != nil {
 			t.Fatal(err)
 		}
 	}

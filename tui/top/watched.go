@@ -137,12 +137,10 @@ type step struct {
 // perSecond returns the growth of a counter per second; absent if it was not read twice
 // or decreased.
 func perSecond(prev, cur rt.Opt[uint64], secs float64) rt.Opt[float64] {
-	p, ok1 := prev.Get()
-	c, ok2 := cur.Get()
-	if !ok1 || !ok2 || c < p || secs <= 0 {
-		return rt.None[float64]()
+	if grown, ok := rt.Delta(prev, cur).Get(); ok && secs > 0 {
+		return rt.Some(float64(grown) / secs)
 	}
-	return rt.Some(float64(c-p) / secs)
+	return rt.None[float64]()
 }
 
 func scaled(v rt.Opt[float64], f float64) rt.Opt[float64] {
@@ -161,9 +159,8 @@ func toFloat[T int64 | uint64](v rt.Opt[T]) rt.Opt[float64] {
 
 // share returns part in percent of whole; absent if whole is 0.
 func share(part, whole rt.Opt[float64]) rt.Opt[float64] {
-	p, ok1 := part.Get()
-	w, ok2 := whole.Get()
-	if !ok1 || !ok2 || w <= 0 {
+	p, w, ok := rt.Both(part, whole)
+	if !ok || w <= 0 {
 		return rt.None[float64]()
 	}
 	return rt.Some(p / w * 100)

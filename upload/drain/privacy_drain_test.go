@@ -235,7 +235,7 @@ func namedRun(t *testing.T, dir string) (path string) {
 		}
 	}
 	w.Event(rt.Event{Kind: "spool", Name: "/home/alice/spool/x.db", Status: "failed", Detail: "open /home/alice/secret/x as alice, /slurm/uid_47114711/job_1"})
-	if err := w.Record(rt.Record{Source: "other", Time: run.Start.UnixNano(), Body: []byte(`{"user":"alice","target":"/slurm/uid_47114711/job_1/deep_fold"}`)}); err != nil {
+	if err := w.Record(rt.ForeignReport{Source: "other", Time: run.Start.UnixNano(), Body: []byte(`{"user":"alice","target":"/slurm/uid_47114711/job_1/deep_fold"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.End(run); err != nil {

@@ -115,7 +115,7 @@ func markedSpool(t *testing.T, dir string, onlyTags bool) {
 		w.Event(rt.Event{Kind: text, Name: text, Status: text, Detail: text})
 		for _, body := range []string{`{"target":%q}`, `{"usage":{"/x/%s":1}}`, `{"a":[{"b":[1,%q]}]}`, `%q`, `%s`, `{%s`} {
 			for _, source := range []string{"powerapi", "gempba", "of " + text} {
-				if err := w.Record(rt.Record{Source: source, Time: start.UnixNano(), Body: fmt.Appendf(nil, body, text)}); err != nil {
+				if err := w.Record(rt.ForeignReport{Source: source, Time: start.UnixNano(), Body: fmt.Appendf(nil, body, text)}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -25,7 +25,7 @@ func (p *Privacy) RecordOptions() *spool.DumpOptions {
 			*run = d.Run()
 		},
 		Event:  func(e *rt.Event) { d.Event(e) },
-		Record: func(*rt.Record) bool { return false },
+		Record: func(*rt.ForeignReport) bool { return false },
 		Text:   func(table, column, text string) string { return d.Text(table, column, text) },
 	}
 }

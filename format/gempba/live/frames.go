@@ -19,7 +19,7 @@ import (
 type Frames struct {
 	from     Address
 	interval time.Duration
-	keep     func(rt.Record) error // nil for none
+	keep     func(rt.ForeignReport) error // nil for none
 	warn     func(kind string, err error)
 
 	kept    time.Time
@@ -41,7 +41,7 @@ const (
 
 // ReadFrames starts to read from the program at an address. keep stores a record; it may
 // be nil. warn receives each kind of error once, on another goroutine.
-func ReadFrames(from Address, interval time.Duration, keep func(rt.Record) error, warn func(error)) *Frames {
+func ReadFrames(from Address, interval time.Duration, keep func(rt.ForeignReport) error, warn func(error)) *Frames {
 	f := &Frames{from: from, interval: interval, keep: keep, warn: onceEach(warn), done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
