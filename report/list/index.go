@@ -3,13 +3,13 @@ package list
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"time"
 
@@ -20,7 +20,7 @@ import (
 )
 
 // index caches the figures of the ended runs of one directory, by file name. The index file has a
-// checksum, a header, and the runs. An index that is damaged or of another version is replaced.
+// checksum and an indexFile in JSON. An index that is damaged or of another version is replaced.
 type index struct {
 	path string // of the index file; empty if there is none
 	head header
@@ -28,44 +28,26 @@ type index struct {
 	kept int                 // number of runs in the index file; -1 if it must be written
 }
 
+type indexFile struct {
+	Head header
+	Runs []*indexed
+}
+
 // settles is the minimum age of the last change of a file in the index. Two changes at nearly the
 // same time can leave the same stamp.
 const settles = 2 * time.Second
 
 // header identifies an index file. Another version of rt may compute other figures.
-type header struct{ format, version, dir string }
+type header struct{ Format, Version, Dir string }
 
-// indexFormat changes with the fields of report.RunFigures. The number in it changes with their meaning.
-var indexFormat = fmt.Sprintf("rt jobs 8 %x", crc32.ChecksumIEEE([]byte(fieldsOf(reflect.TypeFor[report.RunFigures]()))))
-
-// fieldsOf names the fields below a type.
-func fieldsOf(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Slice:
-		return "[]" + fieldsOf(t.Elem())
-	case reflect.Struct:
-		text := t.String() + "{"
-		for i := range t.NumField() {
-			text += t.Field(i).Name + " " + fieldsOf(t.Field(i).Type) + ";"
-		}
-		return text + "}"
-	}
-	return t.String()
-}
+// indexFormat has a number that changes with the fields of report.RunFigures and with their meaning.
+const indexFormat = "rt jobs 9"
 
 // indexed is one run.
 type indexed struct {
-	name  string // of its file
-	state stamp
+	Name  string // of its file
+	State stamp
 	report.RunFigures
-}
-
-func (r *indexed) code(c *coder) {
-	c.text(&r.name)
-	c.uint(&r.state.inode)
-	c.int(&r.state.size)
-	c.int(&r.state.time)
-	c.value(reflect.ValueOf(&r.RunFigures).Elem())
 }
 
 // openIndex reads the index of a directory. If there is none that can be used, it returns an empty
@@ -102,27 +84,20 @@ func (x *index) decode(data []byte) error {
 	if len(data) < sumSize || binary.LittleEndian.Uint32(data) != crc32.ChecksumIEEE(data[sumSize:]) {
 		return errors.New("the checksum of the index is wrong")
 	}
-	c := &coder{decoding: true, in: data[sumSize:]}
-	var h header
-	h.code(c)
-	if h != x.head {
+	var file indexFile
+	if err := json.Unmarshal(data[sumSize:], &file); err != nil {
+		return fmt.Errorf("decode the index: %w", err)
+	}
+	if file.Head != x.head {
 		return errors.New("the index is of another version")
 	}
-	for range c.count(0) {
-		r := new(indexed)
-		r.code(c)
-		if c.err != nil {
-			return c.err
+	for _, r := range file.Runs {
+		if r == nil {
+			return errors.New("the index has a run without figures")
 		}
-		x.runs[r.name] = r
+		x.runs[r.Name] = r
 	}
 	return nil
-}
-
-func (h *header) code(c *coder) {
-	c.text(&h.format)
-	c.text(&h.version)
-	c.text(&h.dir)
 }
 
 // openOwn opens a regular file of this user. The cache directory may belong to another user (HOME
@@ -146,7 +121,7 @@ func openOwn(path string) (*os.File, error) {
 // get returns the figures of a file, or nil if the file must be read.
 func (x *index) get(f *file) *report.RunFigures {
 	r := x.runs[filepath.Base(f.path)]
-	if f.hasLog || r == nil || r.state != f.state {
+	if f.hasLog || r == nil || r.State != f.state {
 		return nil
 	}
 	return &r.RunFigures
@@ -159,7 +134,7 @@ func (x *index) replace(files []*file) error {
 	}
 	settled := time.Now().Add(-settles).UnixNano()
 	isKept := func(f *file) bool {
-		return f.figures != nil && f.err == nil && !f.hasLog && f.figures.Run.State != rt.StateRunning && f.state.time < settled
+		return f.figures != nil && f.err == nil && !f.hasLog && f.figures.Run.State != rt.StateRunning && f.state.Time < settled
 	}
 	kept := slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return !isKept(f) })
 	isNew := func(f *file) bool { return !f.indexed }
@@ -190,7 +165,10 @@ func (x *index) write(kept []*file) (err error) {
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	_, err = f.Write(x.encode(kept))
+	data, err := x.encode(kept)
+	if err == nil {
+		_, err = f.Write(data)
+	}
 	err = errors.Join(err, f.Close())
 	if err != nil {
 		return err
@@ -198,14 +176,14 @@ func (x *index) write(kept []*file) (err error) {
 	return os.Rename(f.Name(), x.path)
 }
 
-func (x *index) encode(kept []*file) []byte {
-	c := &coder{out: make([]byte, sumSize)}
-	x.head.code(c)
-	c.count(len(kept))
+func (x *index) encode(kept []*file) ([]byte, error) {
+	file := indexFile{Head: x.head}
 	for _, f := range kept {
-		r := indexed{filepath.Base(f.path), f.state, *f.figures}
-		r.code(c)
+		file.Runs = append(file.Runs, &indexed{filepath.Base(f.path), f.state, *f.figures})
 	}
-	binary.LittleEndian.PutUint32(c.out, crc32.ChecksumIEEE(c.out[sumSize:]))
-	return c.out
+	data, err := json.Marshal(file)
+	if err != nil {
+		return nil, fmt.Errorf("encode the index: %w", err)
+	}
+	return append(binary.LittleEndian.AppendUint32(nil, crc32.ChecksumIEEE(data)), data...), nil
 }

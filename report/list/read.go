@@ -80,9 +80,9 @@ type file struct {
 
 // stamp identifies a state of a file without a log.
 type stamp struct {
-	inode uint64
-	size  int64
-	time  int64 // of its last change, ns
+	Inode uint64
+	Size  int64
+	Time  int64 // of its last change, ns
 }
 
 // saveEvery is the number of files that are read between two writes of the index.
@@ -185,9 +185,9 @@ func listFiles(dir string) ([]*file, error) {
 }
 
 func stampOf(st fs.FileInfo) stamp {
-	s := stamp{size: st.Size(), time: st.ModTime().UnixNano()}
+	s := stamp{Size: st.Size(), Time: st.ModTime().UnixNano()}
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
-		s.inode = sys.Ino
+		s.Inode = sys.Ino
 	}
 	return s
 }
