@@ -151,7 +151,7 @@ func (c *coresOf) delay(k uint64) float64 {
 
 // cores advises on the cores of a node or a task, and returns how many CPUs each node then has.
 func (a *adviser) cores() (left uint64) {
-	left = a.job.fewestCores()
+	left = a.job.Runs.fewestCores()
 	one := Advice{Resource: "cores", Verdict: NotKnown, Runs: 1, Explain: []string{
 		"a reading has the mean over an interval: it does not show shorter bursts, so no peak is derived from it",
 		"fewer cores are advised only if they make the run at most 5 % longer, even if the CPU time was used in the worst possible bursts",
@@ -191,10 +191,10 @@ func (a *adviser) coresFrom(one *Advice, c *coresOf, p *prediction, left uint64)
 	}
 	of += onlyIf(len(a.job.Runs) > 1, " on each node")
 	used += " of " + of + onlyIf(c.have == 1, " was used") + onlyIf(c.have > 1, " were used")
-	waited := a.job.worstWait()
+	waited := a.job.Runs.worstWait()
 	isOne := c.have == 1 && c.tasks == 1
 	isBusy := n.UsedPct.Or(0) >= 70
-	allBusy := a.job.allBusySecs()
+	allBusy := a.job.Runs.allBusySecs()
 	switch {
 	case float64(need) < worthwhile*float64(c.have):
 		one.Verdict, one.Request = Less, request
@@ -217,8 +217,8 @@ func (a *adviser) coresFrom(one *Advice, c *coresOf, p *prediction, left uint64)
 }
 
 // allBusySecs returns for how long all cores of a node were busy, on the node where that is longest.
-func (j *Job) allBusySecs() (top float64) {
-	for _, s := range j.Runs {
+func (l NodeRuns) allBusySecs() (top float64) {
+	for _, s := range l {
 		top = max(top, s.allBusySecs)
 	}
 	return top
@@ -242,8 +242,8 @@ func allBusySecs(points []point, cores uint64) (secs float64) {
 }
 
 // worstWait is the highest percentage of time in which a task of a node waited for a CPU.
-func (j *Job) worstWait() (top float64) {
-	for _, s := range j.Runs {
+func (l NodeRuns) worstWait() (top float64) {
+	for _, s := range l {
 		top = max(top, s.Pressure.CPUPct.Or(0))
 	}
 	return top

@@ -11,8 +11,8 @@ import (
 func (s *Summary) allocatedGPUs() int { return int(rt.CountGPUs(s.Run.GPUs)) }
 
 // allocatedGPUs is the number of GPUs that the job has on all nodes.
-func (j *Job) allocatedGPUs() (n int) {
-	for _, s := range j.Runs {
+func (l NodeRuns) allocatedGPUs() (n int) {
+	for _, s := range l {
 		n += s.allocatedGPUs()
 	}
 	return n

@@ -26,16 +26,16 @@ func memoryArg(bytes uint64) string {
 // it adds the limit per CPU for nodes with this number of cores.
 func (j *Job) memoryRequest(bytes, cores uint64) string {
 	request := "--mem=" + memoryArg(bytes)
-	if j.fewestCores() > 1 {
+	if j.Runs.fewestCores() > 1 {
 		request += fmt.Sprintf(" (or --mem-per-cpu=%s with %s)", memoryArg((bytes+cores-1)/cores), plural(int(cores), "CPU"))
 	}
 	return request
 }
 
 // fewestCores returns the number of CPUs of the node with the fewest CPUs; 0 if it is not known.
-func (j *Job) fewestCores() uint64 {
+func (l NodeRuns) fewestCores() uint64 {
 	least := uint64(math.MaxUint64)
-	for _, s := range j.Runs {
+	for _, s := range l {
 		if s.CPU.CoresOf != "allocation" {
 			return 0
 		}
@@ -46,27 +46,27 @@ func (j *Job) fewestCores() uint64 {
 
 // peak returns the highest peak of the nodes, because --mem limits each node. It is absent if the
 // kernel's peak of a node is not known.
-func (j *Job) peak() rt.Opt[float64] {
-	for _, s := range j.Runs {
+func (l NodeRuns) peak() rt.Opt[float64] {
+	for _, s := range l {
 		if s.Memory.PeakOf != "kernel" || !s.Memory.PeakBytes.Valid() {
 			return rt.None[float64]()
 		}
 	}
-	return j.boundPeak()
+	return l.boundPeak()
 }
 
 // boundPeak is peak, also if it is only a lower bound.
-func (j *Job) boundPeak() (top rt.Opt[float64]) {
-	for _, s := range j.Runs {
+func (l NodeRuns) boundPeak() (top rt.Opt[float64]) {
+	for _, s := range l {
 		raise(&top, scaled(s.Memory.PeakBytes, 1))
 	}
 	return top
 }
 
 // worst returns the summary of the node with the highest memory use in percent of the limit.
-func (j *Job) worst() *Summary {
-	worst := j.Runs[0]
-	for _, s := range j.Runs {
+func (l NodeRuns) worst() *Summary {
+	worst := l[0]
+	for _, s := range l {
 		if s.Memory.PeakPct.Or(-1) > worst.Memory.PeakPct.Or(-1) {
 			worst = s
 		}
@@ -77,13 +77,13 @@ func (j *Job) worst() *Summary {
 // memory advises on the memory of each node. cores is the number of CPUs per node after the advice
 // about cores.
 func (a *adviser) memory(cores uint64) {
-	s := a.job.worst()
+	s := a.job.Runs.worst()
 	m := &s.Memory
 	limit, known := m.LimitBytes.Get()
 	one := Advice{Resource: "memory", Verdict: NotKnown, Runs: 1}
 	hasLimit := known && m.LimitOf != "node"
 	switch {
-	case !a.job.peak().Valid():
+	case !a.job.Runs.peak().Valid():
 		one.Text = "the kernel recorded no peak, and a reading can miss the highest use"
 	case !hasLimit:
 		one.Text = fmt.Sprintf("the peak was %s; the job had no limit of its own", Size(m.PeakBytes))
@@ -131,7 +131,7 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 	default:
 		one.Verdict = WellSized
 		one.Text = fmt.Sprintf("%s, %.0f %% of %s%s", peak, p.own/float64(limit)*100, Size(m.LimitBytes), onlyIf(p.runs() > 1, p.sample(show)))
-		if cores > 0 && cores < a.job.fewestCores() {
+		if cores > 0 && cores < a.job.Runs.fewestCores() {
 			one.Text += fmt.Sprintf("; if you use --mem-per-cpu and %s, request %s per CPU", plural(int(cores), "CPU"), memoryArg((limit+cores-1)/cores))
 		}
 	}
@@ -140,12 +140,12 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 // peaks returns the peaks of the runs, the job's last.
 func (a *adviser) peaks() (list []sampleValue) {
 	for _, r := range a.runs {
-		isBound := r.whyNone() != "" || !r.peak().Valid()
-		if v, ok := r.boundPeak().Get(); ok && isBound {
+		isBound := r.whyNone() != "" || !r.Runs.peak().Valid()
+		if v, ok := r.Runs.boundPeak().Get(); ok && isBound {
 			list = append(list, sampleValue{v, a.isOwn(r), true})
 		}
 	}
-	return append(list, a.values((*Job).peak)...)
+	return append(list, a.values(func(j *Job) rt.Opt[float64] { return j.Runs.peak() })...)
 }
 
 // minRAMSpace is the default of MinRAMSpace in cgroup.conf(5): slurmd raises a lower limit to it, so
@@ -181,7 +181,7 @@ func (j *Job) killedOn() (s *Summary) {
 		}
 	}
 	if s == nil && j.Outcome == rt.OutcomeOOM {
-		s = j.worst() // accounting reports the kill
+		s = j.Runs.worst() // accounting reports the kill
 	}
 	return s
 }
@@ -207,7 +207,7 @@ func (a *adviser) killed() {
 	want := roundMemory(float64(limit) * 2)
 	one.Text = why + "; how much the job needs is not known: this is twice the limit"
 	one.Explain = []string{"a killed run shows only that it needs more than its limit; doubling the limit reaches any need in a few runs"}
-	one.Request = a.job.memoryRequest(want, a.job.fewestCores())
+	one.Request = a.job.memoryRequest(want, a.job.Runs.fewestCores())
 	if node, ok := s.Node.MemoryBytes.Get(); ok && want > node {
 		s.wholeNode(&one, why, limit)
 	}

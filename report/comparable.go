@@ -30,14 +30,14 @@ func (j *Job) isLike(e *Job) bool {
 	r := e.Runs[0].Run
 	r.User, r.Partition, r.Account, r.Meta.JobName, r.Start = e.User, e.Partition, e.Account, e.Name, e.Start // one node can know less
 	isOther := e.Label != j.Label
-	sameShape := len(e.Runs) == len(j.Runs) && e.Nodes.Cores == j.Nodes.Cores && e.allocatedGPUs() == j.allocatedGPUs()
-	sameRequest := sameClass(e.limitBytes(), j.limitBytes()) && sameClass(e.LimitSecs, j.LimitSecs)
+	sameShape := len(e.Runs) == len(j.Runs) && e.Nodes.Cores == j.Nodes.Cores && e.Runs.allocatedGPUs() == j.Runs.allocatedGPUs()
+	sameRequest := sameClass(e.Runs.limitBytes(), j.Runs.limitBytes()) && sameClass(e.LimitSecs, j.LimitSecs)
 	return isOther && sameShape && sameRequest && j.MayCompare(&r) && e.Runs[0].Scope == ScopeJob
 }
 
 // limitBytes returns the memory limit of the job on the node where it is highest; absent if it has none.
-func (j *Job) limitBytes() (top rt.Opt[float64]) {
-	for _, s := range j.Runs {
+func (l NodeRuns) limitBytes() (top rt.Opt[float64]) {
+	for _, s := range l {
 		if s.Memory.LimitOf != "node" {
 			raise(&top, scaled(s.Memory.LimitBytes, 1))
 		}

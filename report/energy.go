@@ -279,8 +279,8 @@ func (r *reading) jobEnergy(s *Summary) {
 }
 
 // jobEnergy writes the line of the job's share in the node's energy.
-func (p *page) jobEnergy(s *Summary) {
-	e := s.JobEnergy
+func (p *runPage) jobEnergy() {
+	e := p.sum.JobEnergy
 	switch {
 	case e == nil:
 		return

@@ -222,9 +222,9 @@ func (s *Summary) unreadGPUs() uint64 {
 }
 
 // gpus writes a line for each GPU of the job, also for unused ones.
-func (p *page) gpus(s *Summary) {
-	for i := range s.GPUs {
-		g := &s.GPUs[i]
+func (p *runPage) gpus() {
+	for i := range p.sum.GPUs {
+		g := &p.sum.GPUs[i]
 		about := fmt.Sprintf("busy %s", g.BusyText())
 		if !g.isOfOthers() && g.MaxBusyPct.Valid() {
 			about += Number(g.MaxBusyPct, " (max %.0f %%)")
@@ -240,13 +240,13 @@ func (p *page) gpus(s *Summary) {
 		}
 		p.list(onlyIf(i == 0, "GPUs"), fmt.Sprintf("%s %s: %s", Plain(gpuName(g)), Plain(g.Name), about))
 	}
-	unread := s.unreadGPUs()
+	unread := p.sum.unreadGPUs()
 	switch {
-	case s.Scope != ScopeJob || unread == 0:
-	case len(s.GPUs) == 0:
-		p.line("GPUs", "index %s allocated; nothing was read of them", Plain(s.Run.GPUs))
+	case p.sum.Scope != ScopeJob || unread == 0:
+	case len(p.sum.GPUs) == 0:
+		p.line("GPUs", "index %s allocated; nothing was read of them", Plain(p.sum.Run.GPUs))
 	default:
-		p.line("", "index %s allocated; %d of these not found", Plain(s.Run.GPUs), unread)
+		p.line("", "index %s allocated; %d of these not found", Plain(p.sum.Run.GPUs), unread)
 	}
 }
 

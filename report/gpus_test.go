@@ -77,7 +77,7 @@ func TestGPUsThatWereNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := gpuRun(t, tc.allocated, tc.fill)
 			p := &page{}
-			p.gpus(s)
+			(&runPage{page: p, sum: s}).gpus()
 			if got := strings.Join(strings.Fields(p.String()), " "); got != tc.want {
 				t.Errorf("text:\n%s\nwant:\n%s", got, tc.want)
 			}

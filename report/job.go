@@ -45,8 +45,11 @@ type Job struct {
 	Advice       []Advice `json:"advice,omitempty"`
 	AdviceReason string   `json:"advice_reason,omitempty"`
 	// Runs are the summaries of the last attempt, one for each node, sorted by the node's name.
-	Runs []*Summary `json:"runs"`
+	Runs NodeRuns `json:"runs"`
 }
+
+// NodeRuns are the runs of one attempt of a job, one for each node.
+type NodeRuns []*Summary
 
 // JobGPUs are the GPUs of a job on all of its nodes.
 type JobGPUs struct {

@@ -99,8 +99,8 @@ func (r *reading) nodeContext() Node {
 		MaxMemoryBytes: r.node.memory, MaxCacheBytes: r.node.cached, MemoryBytes: r.memTotal,
 		ReadBytes: r.node.read.value(), WriteBytes: r.node.write.value(),
 	}
-	if used, ok := r.node.cpu.scaled(1.0 / rt.TicksPerSecond).Get(); ok && r.last.boot-r.first.boot >= shortest {
-		n.MeanCores.Set(used / (float64(r.last.boot-r.first.boot) / 1e9))
+	if used, ok := r.node.cpu.scaled(1.0 / rt.TicksPerSecond).Get(); ok && r.taken.last.boot-r.taken.first.boot >= shortest {
+		n.MeanCores.Set(used / (float64(r.taken.last.boot-r.taken.first.boot) / 1e9))
 	}
 	for _, f := range slices.SortedFunc(maps.Keys(t.fabrics), func(a, b Fabric) int {
 		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Port, b.Port))

@@ -119,13 +119,13 @@ func costOf(detail string) Cost {
 func (r *reading) reasons(s *Summary) {
 	general := ""
 	switch {
-	case r.readings == 0:
+	case r.taken.count == 0:
 		general = "no reading was taken"
 	case s.Scope == ScopeJob && !r.seen.present:
 		general = "the job's cgroup never appeared on this node"
 	case s.Scope == ScopeTree && !r.seen.tree:
 		general = "the process was not found"
-	case r.readings == 1:
+	case r.taken.count == 1:
 		general = "a single reading was taken"
 	}
 	why := func(absent bool, sensor, otherwise string) string {
@@ -166,7 +166,7 @@ func (r *reading) reasons(s *Summary) {
 	s.Memory.OOMReason = why(!s.Memory.OOMKills.Valid(), memory, oom)
 	s.IO.Reason = why(!s.IO.ReadBytes.Valid() || !s.IO.WriteBytes.Valid(), disk, io)
 	s.Processes.Reason = why(!s.Processes.Max.Valid(), processes, unread)
-	if r.readings > 1 {
+	if r.taken.count > 1 {
 		general = "" // the node was read, even if the job was not
 	}
 	s.Network.Reason = why(!s.Network.RecvBytes.Valid(), "network", unread)

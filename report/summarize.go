@@ -39,12 +39,9 @@ type reading struct {
 	job, tree, node usage
 	container       usage // of the container of a process tree
 	recv, sent      total
-	readings        int
-	first           instant
-	last            instant
+	taken           readings
 	walk            rt.Walk
 	seen            struct{ pending, present, tree bool }
-	lastReason      rt.Reason
 	onlineCPUs      rt.Opt[uint64]
 	memTotal        rt.Opt[uint64]
 	jobs, trees     []point
@@ -61,19 +58,26 @@ type reading struct {
 	oom             oomTally
 }
 
+// readings are the readings that were taken.
+type readings struct {
+	count       int
+	first, last instant
+	reason      rt.Reason // of the last one
+}
+
 type instant struct{ wall, boot int64 }
 
 func (r *reading) add(s *rt.Snapshot) {
 	prev := r.walk.Step(s)
 	secs := 0.0 // of the interval
 	if prev == nil {
-		r.first = instant{s.Wall, s.Boot}
+		r.taken.first = instant{s.Wall, s.Boot}
 	} else {
 		secs = float64(s.Boot-prev.Boot) / 1e9
 		r.addPoint(prev, s)
 	}
-	r.readings++
-	r.last, r.lastReason = instant{s.Wall, s.Boot}, s.Reason
+	r.taken.count++
+	r.taken.last, r.taken.reason = instant{s.Wall, s.Boot}, s.Reason
 	switch s.Job.Phase {
 	case rt.JobPending:
 		r.seen.pending = true
@@ -105,7 +109,7 @@ func (r *reading) add(s *rt.Snapshot) {
 }
 
 func (r *reading) addPoint(prev, s *rt.Snapshot) {
-	p := point{from: float64(prev.Boot-r.first.boot) / 1e9, to: float64(s.Boot-r.first.boot) / 1e9}
+	p := point{from: float64(prev.Boot-r.taken.first.boot) / 1e9, to: float64(s.Boot-r.taken.first.boot) / 1e9}
 	if p.to <= p.from {
 		return
 	}
@@ -164,13 +168,13 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	s.Processes = Processes{Max: atLeastOne(used.processes, used.cpu.value()), MaxThreads: used.threads, Top: r.processes.top()}
 	s.Pressure, s.Faults = r.pressure(used), Faults{used.faults.value(), used.major.value()}
 	missed := missedEndsOf(events)
-	missed.isUnder = r.lastReason != rt.ReasonLast && r.run.State != rt.StateRunning
+	missed.isUnder = r.taken.reason != rt.ReasonLast && r.run.State != rt.StateRunning
 	s.Steps, s.OOM, s.GPUs = r.steps.list(&missed), r.oom.timed(events), r.gpus.list(s.Scope, r.run.JobID.Valid())
-	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.last.boot-r.first.boot)/1e9)
+	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.taken.last.boot-r.taken.first.boot)/1e9)
 	r.jobEnergy(s)
-	s.Record = Record{Readings: r.readings}
-	if r.readings > 0 {
-		s.Record.First, s.Record.Last = time.Unix(0, r.first.wall).UTC(), time.Unix(0, r.last.wall).UTC()
+	s.Record = Record{Readings: r.taken.count}
+	if r.taken.count > 0 {
+		s.Record.First, s.Record.Last = time.Unix(0, r.taken.first.wall).UTC(), time.Unix(0, r.taken.last.wall).UTC()
 		r.completeness(s)
 	}
 	s.ledger(events)
@@ -186,7 +190,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 func (r *reading) completeness(s *Summary) {
 	isCommand := s.Scope == ScopeTree && len(r.run.Command) > 0
 	began := s.Scope == ScopeNode || r.seen.pending || isCommand
-	ended := r.lastReason == rt.ReasonLast
+	ended := r.taken.reason == rt.ReasonLast
 	s.Record.Complete = began && ended
 	if s.Scope == ScopeNode {
 		return
@@ -241,8 +245,8 @@ func (r *reading) elapsed() rt.Opt[float64] {
 	switch {
 	case !r.run.End.IsZero() && !r.run.Start.IsZero() && r.run.End.After(r.run.Start):
 		return rt.Some(r.run.End.Sub(r.run.Start).Seconds())
-	case r.readings > 1:
-		return rt.Some(float64(r.last.boot-r.first.boot) / 1e9)
+	case r.taken.count > 1:
+		return rt.Some(float64(r.taken.last.boot-r.taken.first.boot) / 1e9)
 	}
 	return rt.None[float64]()
 }
@@ -323,7 +327,7 @@ func (r *reading) pressure(u *usage) Pressure {
 		MemorySomeSecs: u.stalls[2].scaled(1e-6), MemoryFullSecs: u.stalls[3].scaled(1e-6),
 		IOSomeSecs: u.stalls[4].scaled(1e-6), IOFullSecs: u.stalls[5].scaled(1e-6),
 	}
-	secs := float64(r.last.boot-r.first.boot) / 1e9
+	secs := float64(r.taken.last.boot-r.taken.first.boot) / 1e9
 	for _, f := range [...][2]*rt.Opt[float64]{{&p.CPUSomeSecs, &p.CPUPct}, {&p.MemorySomeSecs, &p.MemoryPct}, {&p.IOSomeSecs, &p.IOPct}} {
 		if v, ok := f[0].Get(); ok && secs > 0 {
 			f[1].Set(min(v/secs, 1) * 100)

@@ -76,8 +76,8 @@ func present(sep string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), sep)
 }
 
-func (p *page) cpu(s *Summary, o TextOptions) {
-	c := &s.CPU
+func (p *runPage) cpu() {
+	c := &p.sum.CPU
 	if !c.UsedSecs.Valid() {
 		p.line("CPU time", "-%s", because(c.Reason))
 		return
@@ -92,9 +92,9 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 	p.fit("CPU time", c.Used.Text()+present(", ", of+onlyIf(c.Cores.Valid(), " ("+cores(c.Cores)+")"), onlyIf(c.UsedPct.Valid(), Number(c.UsedPct, "%.1f %%"))))
 	p.fit("", fmt.Sprintf("%s cores on average, %s in the busiest interval", Number(c.MeanCores, "%.2f"), Number(c.PeakCores, "%.2f")))
 	p.line("", "user %s, system %s", Clock(c.UserSecs), Clock(c.SystemSecs))
-	top := Peak(s.Series.Cores)
-	p.spark(s.Series.Cores, top, fmt.Sprintf("0-%s", Significant(top)), o.ASCII)
-	w := &s.Pressure
+	top := Peak(p.sum.Series.Cores)
+	p.spark(p.sum.Series.Cores, top, fmt.Sprintf("0-%s", Significant(top)), p.o.ASCII)
+	w := &p.sum.Pressure
 	more := present("; ",
 		onlyIf(w.CPUPct.Valid() || w.MemoryPct.Valid() || w.IOPct.Valid(), fmt.Sprintf("waited: CPU %s, memory %s, I/O %s",
 			Number(w.CPUPct, "%.1f %%"), Number(w.MemoryPct, "%.1f %%"), Number(w.IOPct, "%.1f %%"))),
@@ -112,8 +112,8 @@ func (p *page) spark(series []rt.Opt[float64], top float64, legend string, ascii
 	}
 }
 
-func (p *page) memory(s *Summary, o TextOptions) {
-	m := &s.Memory
+func (p *runPage) memory() {
+	m := &p.sum.Memory
 	if !m.PeakBytes.Valid() {
 		p.line("Memory", "-%s", because(m.Reason))
 		if m.AnonymousBytes.Valid() { // of a run that another program has recorded
@@ -124,12 +124,12 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	}
 	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory", "container": "container limit"}[m.LimitOf]
 	isAtMost := m.PeakMark == AtMost
-	peakOf, charged := onlyIf(m.PeakOf == "readings" && !isAtMost, " (highest reading)"), onlyIf(s.Scope == ScopeJob, " charged")
+	peakOf, charged := onlyIf(m.PeakOf == "readings" && !isAtMost, " (highest reading)"), onlyIf(p.sum.Scope == ScopeJob, " charged")
 	if m.PeakOf == "container" {
 		peakOf = " (the whole container)"
 	}
 	what := onlyIf(!isAtMost, "peak") + onlyIf(isAtMost, "highest reading")
-	p.list("Memory", fmt.Sprintf("%s %s%s of %s %s%s, %s%s", what, m.PeakMemory.Text(), charged, Size(m.LimitBytes), of, s.perCore(), Number(m.PeakPct, "%.1f %%"), peakOf))
+	p.list("Memory", fmt.Sprintf("%s %s%s of %s %s%s, %s%s", what, m.PeakMemory.Text(), charged, Size(m.LimitBytes), of, p.sum.perCore(), Number(m.PeakPct, "%.1f %%"), peakOf))
 	if isAtMost {
 		p.list("", "it counts shared pages in each process"+onlyIf(m.PSSBytes.Valid(), "; where they count once, the highest reading is "+Size(m.PSSBytes)))
 	}
@@ -148,9 +148,9 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	} else {
 		p.line("  parts", "-%s", because(m.PartsReason))
 	}
-	top := Peak(s.Series.MemoryBytes)
-	p.spark(s.Series.MemoryBytes, top, "0-"+bytes(rt.Some(top)), o.ASCII)
-	faults := onlyIf(s.Faults.All.Valid(), "; page faults "+count(s.Faults.All)+", "+count(s.Faults.Major)+" from disk")
+	top := Peak(p.sum.Series.MemoryBytes)
+	p.spark(p.sum.Series.MemoryBytes, top, "0-"+bytes(rt.Some(top)), p.o.ASCII)
+	faults := onlyIf(p.sum.Faults.All.Valid(), "; page faults "+count(p.sum.Faults.All)+", "+count(p.sum.Faults.Major)+" from disk")
 	p.fit("OOM kills", count(m.OOMKills)+because(m.OOMReason)+faults)
 }
 
@@ -165,51 +165,51 @@ func (s *Summary) perCore() string {
 }
 
 // largestProcess writes the memory of a process that had more than any reading shows.
-func (p *page) largestProcess(m *Memory) {
+func (p *runPage) largestProcess(m *Memory) {
 	if m.LargestProcessBytes.Or(0) > m.PeakBytes.Or(0) && m.PeakOf == "readings" {
 		p.line("", "largest process %s, as the kernel reported at its end", Size(m.LargestProcessBytes))
 	}
 }
 
-func (p *page) rest(s *Summary) {
-	if s.IO.Reason != "" {
-		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
+func (p *runPage) rest() {
+	if p.sum.IO.Reason != "" {
+		p.line("Disk I/O", "not measured%s", because(p.sum.IO.Reason))
 	} else {
-		p.fit("Disk I/O", fmt.Sprintf("read %s, written %s%s", s.IO.Mark.Of(Size(s.IO.ReadBytes)), s.IO.Mark.Of(Size(s.IO.WriteBytes)), onlyIf(s.IO.Of == "processes", " (/proc/PID/io)")))
+		p.fit("Disk I/O", fmt.Sprintf("read %s, written %s%s", p.sum.IO.Mark.Of(Size(p.sum.IO.ReadBytes)), p.sum.IO.Mark.Of(Size(p.sum.IO.WriteBytes)), onlyIf(p.sum.IO.Of == "processes", " (/proc/PID/io)")))
 	}
-	if s.Processes.Reason != "" {
-		p.line("Processes", "-%s", because(s.Processes.Reason))
+	if p.sum.Processes.Reason != "" {
+		p.line("Processes", "-%s", because(p.sum.Processes.Reason))
 		return
 	}
-	threads := onlyIf(s.Processes.MaxThreads.Valid(), ", "+count(s.Processes.MaxThreads)+" threads")
-	p.line("Processes", "at least %s%s at the same time", count(s.Processes.Max), threads)
-	p.topProcesses(s.Processes.Top)
+	threads := onlyIf(p.sum.Processes.MaxThreads.Valid(), ", "+count(p.sum.Processes.MaxThreads)+" threads")
+	p.line("Processes", "at least %s%s at the same time", count(p.sum.Processes.Max), threads)
+	p.topProcesses(p.sum.Processes.Top)
 }
 
 // quality writes how reliable the figures are, and the advice.
-func (p *page) quality(s *Summary, o TextOptions) {
+func (p *runPage) quality() {
 	whole := "not complete"
-	if s.Record.Complete {
+	if p.sum.Record.Complete {
 		whole = "complete"
 	}
-	taken := fmt.Sprint(s.Record.Readings)
-	if s.Record.Expected > s.Record.Readings {
-		taken = fmt.Sprintf("%d of %d", s.Record.Readings, s.Record.Expected)
+	taken := fmt.Sprint(p.sum.Record.Readings)
+	if p.sum.Record.Expected > p.sum.Record.Readings {
+		taken = fmt.Sprintf("%d of %d", p.sum.Record.Readings, p.sum.Record.Expected)
 	}
-	t := &s.Record.Tracker
+	t := &p.sum.Record.Tracker
 	cost := onlyIf(t.CPUSecs.Valid(), "; the tracker used "+Clock(t.CPUSecs)+", "+Size(t.MaxRSSBytes))
-	p.fit("Readings", fmt.Sprintf("%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost))
-	if n := len(s.Record.Budget); n > 0 {
-		p.list("  budget", Plain(s.Record.Budget[n-1]))
+	p.fit("Readings", fmt.Sprintf("%s, %s, %s%s", taken, plural(p.sum.Record.Gaps, "gap"), whole, cost))
+	if n := len(p.sum.Record.Budget); n > 0 {
+		p.list("  budget", Plain(p.sum.Record.Budget[n-1]))
 	}
-	p.notOK(s, o)
-	if n := s.Record.Unseen; n > 0 {
+	p.notOK()
+	if n := p.sum.Record.Unseen; n > 0 {
 		p.list("Note", fmt.Sprintf("%s of step %s continued on this node after %s, when the tracked one had ended: their use after that is not in these figures",
-			plural(n, "other task"), Plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05")))
+			plural(n, "other task"), Plain(p.sum.Run.Step), p.sum.Record.Last.In(p.o.Zone).Format("15:04:05")))
 	}
-	remarks := s.Record.Remarks
-	if !o.Verbose {
-		remarks = slices.DeleteFunc(slices.Clone(remarks), s.needsNoNote)
+	remarks := p.sum.Record.Remarks
+	if !p.o.Verbose {
+		remarks = slices.DeleteFunc(slices.Clone(remarks), p.sum.needsNoNote)
 	}
 	for _, remark := range remarks[:min(2, len(remarks))] {
 		p.list("Note", Plain(remark))
@@ -224,13 +224,13 @@ func (s *Summary) needsNoNote(remark string) bool {
 }
 
 // notOK writes the sensors that failed. What the node does not have is only a remark.
-func (p *page) notOK(s *Summary, o TextOptions) {
-	failed, absent := s.SensorsNotOK()
+func (p *runPage) notOK() {
+	failed, absent := p.sum.SensorsNotOK()
 	for i, name := range failed {
-		is := s.Sensors[name]
+		is := p.sum.Sensors[name]
 		p.list(onlyIf(i == 0, "Not ok"), Plain(name+" "+is.Status)+because(is.Detail))
 	}
-	if o.Verbose && len(absent) > 0 {
+	if p.o.Verbose && len(absent) > 0 {
 		p.list("Not measured", Plain(strings.Join(absent, ", ")))
 	}
 }

@@ -8,12 +8,12 @@ import (
 )
 
 // oom writes the first kills, each with the largest processes just before.
-func (p *page) oom(s *Summary, o TextOptions) {
+func (p *runPage) oom() {
 	const shown = 2
-	for i := range s.OOM[:min(shown, len(s.OOM))] {
-		k := &s.OOM[i]
+	for i := range p.sum.OOM[:min(shown, len(p.sum.OOM))] {
+		k := &p.sum.OOM[i]
 		where := onlyIf(k.Step != "", " in step "+Plain(k.Step)+onlyIf(k.Task.Valid(), ", task "+count(k.Task)))
-		p.list("  killed", fmt.Sprintf("%s at %s%s, limit %s, the kernel's peak %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, Size(k.LimitBytes), Size(s.Memory.PeakBytes)))
+		p.list("  killed", fmt.Sprintf("%s at %s%s, limit %s, the kernel's peak %s", plural(int(k.Kills), "process"), k.Time.In(p.o.Zone).Format("15:04:05"), where, Size(k.LimitBytes), Size(p.sum.Memory.PeakBytes)))
 		growth := onlyIf(k.GrowthBytesPerSec.Or(0) > 0, ", growing by "+bytes(k.GrowthBytesPerSec)+" a second")
 		if k.BeforeBytes.Valid() {
 			p.fit("  reading", fmt.Sprintf("%s, %s earlier%s", Size(k.BeforeBytes), Clock(k.BeforeAgeSecs), growth))
@@ -22,7 +22,7 @@ func (p *page) oom(s *Summary, o TextOptions) {
 			p.fit("  largest", joined(k.Biggest, func(b *Process) string { return Size(b.RSSBytes) })+onlyIf(k.BiggestAgeSecs.Valid(), ", "+Clock(k.BiggestAgeSecs)+" earlier"))
 		}
 	}
-	if more := len(s.OOM) - shown; more > 0 {
+	if more := len(p.sum.OOM) - shown; more > 0 {
 		p.line("", "and %d more times", more)
 	}
 }
@@ -37,7 +37,7 @@ func joined(list []Process, figure func(*Process) string) string {
 }
 
 // topProcesses lists the processes that used most, as far as they fit on a line.
-func (p *page) topProcesses(top []Process) {
+func (p *runPage) topProcesses(top []Process) {
 	if len(top) == 0 {
 		return
 	}
@@ -54,11 +54,11 @@ func (p *page) topProcesses(top []Process) {
 }
 
 // steps writes a line for each step that used anything, with its tasks.
-func (p *page) steps(s *Summary) {
+func (p *runPage) steps() {
 	const shown = 6
 	var list []*Step
-	for i := range s.Steps {
-		if st := &s.Steps[i]; st.UsedSecs.Or(1) >= 0.005 || st.Step != "extern" {
+	for i := range p.sum.Steps {
+		if st := &p.sum.Steps[i]; st.UsedSecs.Or(1) >= 0.005 || st.Step != "extern" {
 			list = append(list, st)
 		}
 	}
@@ -72,7 +72,7 @@ func (p *page) steps(s *Summary) {
 		tasks := ""
 		if n := len(st.Tasks); n > 0 {
 			tasks = "; " + plural(n, "task")
-			if unseen := s.Record.Unseen; unseen > 0 && st.Step == s.Run.Step {
+			if unseen := p.sum.Record.Unseen; unseen > 0 && st.Step == p.sum.Run.Step {
 				tasks += fmt.Sprintf(", %d not to the end", unseen)
 			}
 		}
@@ -82,7 +82,7 @@ func (p *page) steps(s *Summary) {
 }
 
 // tasks writes each task, or the imbalance if there are many.
-func (p *page) tasks(st *Step) {
+func (p *runPage) tasks(st *Step) {
 	const few = 8
 	if len(st.Tasks) < 2 {
 		return
@@ -111,23 +111,23 @@ func (p *page) tasks(st *Step) {
 }
 
 // node writes the block of the whole node, which includes other jobs.
-func (p *page) node(s *Summary) {
-	n := &s.Node
-	if s.Scope != ScopeNode {
-		isMapped := s.Scope == ScopeTree && s.Memory.PeakBytes.Or(0) > n.MaxMemoryBytes.Or(0) // the tree maps files
+func (p *runPage) node() {
+	n := &p.sum.Node
+	if p.sum.Scope != ScopeNode {
+		isMapped := p.sum.Scope == ScopeTree && p.sum.Memory.PeakBytes.Or(0) > n.MaxMemoryBytes.Or(0) // the tree maps files
 		parts := present(", ", Number(n.MeanCores, "%.2f")+" of "+count(n.CPUs)+" cores busy",
 			onlyIf(n.MeanLoad.Valid(), "load "+Number(n.MeanLoad, "%.2f")+" (max "+Number(n.MaxLoad, "%.2f")+")"),
 			onlyIf(n.MaxMemoryBytes.Valid(), "memory "+Size(n.MaxMemoryBytes)+onlyIf(isMapped, " and caches "+Size(n.MaxCacheBytes))))
-		short := s.Record.Readings > 1 && s.Record.Last.Sub(s.Record.First) < shortest
+		short := p.sum.Record.Readings > 1 && p.sum.Record.Last.Sub(p.sum.Record.First) < shortest
 		known := n.MeanCores.Valid() || n.MeanLoad.Valid() || n.MaxMemoryBytes.Valid()
 		if known && !short {
 			p.fit("Whole node", parts)
 		}
 	}
-	if s.Network.Reason != "" {
-		p.line("  network", "-%s", because(s.Network.Reason))
+	if p.sum.Network.Reason != "" {
+		p.line("  network", "-%s", because(p.sum.Network.Reason))
 	} else {
-		p.line("  network", "received %s, sent %s (whole node)", Size(s.Network.RecvBytes), Size(s.Network.SentBytes))
+		p.line("  network", "received %s, sent %s (whole node)", Size(p.sum.Network.RecvBytes), Size(p.sum.Network.SentBytes))
 	}
 	for _, f := range n.Fabrics {
 		p.line("  fabric", "%s port %d: received %s, sent %s (whole node)", Plain(f.Device), f.Port, Size(f.RecvBytes), Size(f.SentBytes))
@@ -138,10 +138,10 @@ func (p *page) node(s *Summary) {
 }
 
 // energy lists the domains; "n/a" is a domain without a measurement.
-func (p *page) energy(s *Summary) {
+func (p *runPage) energy() {
 	var parts []string
-	for i := range s.Energy {
-		e := &s.Energy[i]
+	for i := range p.sum.Energy {
+		e := &p.sum.Energy[i]
 		figure := "n/a"
 		switch {
 		case e.Joules.Valid():
@@ -159,10 +159,10 @@ func (p *page) energy(s *Summary) {
 // mostSensors bounds the sensors on the screen; --json has all.
 const mostSensors = 4
 
-func (p *page) sensors(s *Summary) {
-	for i, of := range s.Others {
+func (p *runPage) sensors() {
+	for i, of := range p.sum.Others {
 		if i == mostSensors {
-			p.line("", "and %d more, see --json", len(s.Others)-i)
+			p.line("", "and %d more, see --json", len(p.sum.Others)-i)
 			return
 		}
 		figure := ""

@@ -31,7 +31,7 @@ func WriteText(w io.Writer, j *Job, o TextOptions) error {
 		if len(j.Runs) > 1 {
 			p.WriteString("\nNode " + Plain(s.Run.Node) + "\n")
 		}
-		p.run(s, o)
+		(&runPage{&p, s, o}).write()
 	}
 	return p.write(w)
 }
@@ -42,30 +42,37 @@ func WriteDetails(w io.Writer, s *Summary, o TextOptions) error {
 		o.Zone = time.UTC
 	}
 	p := page{width: o.Width}
-	p.run(s, o)
+	(&runPage{&p, s, o}).write()
 	return p.write(w)
 }
 
 // manyNodes is the number of nodes from which a job's nodes are not shown one by one.
 const manyNodes = 5
 
-// run writes the details of a run on its node.
-func (p *page) run(s *Summary, o TextOptions) {
-	p.scope(s)
-	p.cpu(s, o)
-	p.memory(s, o)
-	p.oom(s, o)
-	p.rest(s)
-	p.steps(s)
-	p.gpus(s)
-	p.node(s)
-	p.energy(s)
-	p.jobEnergy(s)
-	p.sensors(s)
-	if s.Sacct != nil {
-		p.differences(s.Sacct.Differences, o)
+// runPage is the part of a page about a run on its node.
+type runPage struct {
+	*page
+	sum *Summary
+	o   TextOptions
+}
+
+// write writes the details of the run.
+func (p *runPage) write() {
+	p.scope()
+	p.cpu()
+	p.memory()
+	p.oom()
+	p.rest()
+	p.steps()
+	p.gpus()
+	p.node()
+	p.energy()
+	p.jobEnergy()
+	p.sensors()
+	if p.sum.Sacct != nil {
+		p.differences(p.sum.Sacct.Differences, p.o)
 	}
-	p.quality(s, o)
+	p.quality()
 }
 
 func (p *page) head(j *Job, o TextOptions) {
@@ -132,18 +139,18 @@ func (p *page) where(cluster, nodes, user, group, account, partition, qos string
 }
 
 // scope writes what the figures belong to, if it is not the job's cgroup on this node.
-func (p *page) scope(s *Summary) {
-	switch s.Scope {
+func (p *runPage) scope() {
+	switch p.sum.Scope {
 	case ScopeTree:
-		p.line("Scope", "the process tree of pid %s", count(s.Run.PID))
+		p.line("Scope", "the process tree of pid %s", count(p.sum.Run.PID))
 	case ScopeNode:
 		p.line("Scope", "the whole node")
 	}
-	if s.Damage != "" {
-		p.line("Damaged", "only the %d readings before the damage are counted", s.Record.Readings)
+	if p.sum.Damage != "" {
+		p.line("Damaged", "only the %d readings before the damage are counted", p.sum.Record.Readings)
 	}
-	if s.Partial != "" {
-		p.list("Partial", "only the readings that "+Plain(s.Partial)+" has received")
+	if p.sum.Partial != "" {
+		p.list("Partial", "only the readings that "+Plain(p.sum.Partial)+" has received")
 	}
 }
 
@@ -225,7 +232,7 @@ func (p *page) bars(j *Job, o TextOptions) {
 		used, all := n.allocationText()
 		p.bar("CPU", v, n.UsedMark.Sign(used)+" of "+all+onlyIf(n.CoresOf == "node", ofNode), o)
 	}
-	worst := j.worst()
+	worst := j.Runs.worst()
 	if v, ok := worst.Memory.PeakPct.Get(); ok {
 		p.bar("Memory", v, fmt.Sprintf("%s of %s%s%s", worst.Memory.PeakMark.Sign(Size(worst.Memory.PeakBytes)), Size(worst.Memory.LimitBytes), onlyIf(worst.Memory.LimitOf == "node", ofNode)+onlyIf(worst.Memory.LimitOf == "container", " (container)"), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
 	}

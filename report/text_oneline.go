@@ -44,7 +44,7 @@ type row struct {
 
 // rows returns the used part of each allocated resource, if both are known.
 func (j *Job) rows() []row {
-	worst := j.worst()
+	worst := j.Runs.worst()
 	on := onlyIf(len(j.Runs) > 1, " on "+worst.Run.Node)
 	used, allocated := j.Nodes.allocationText()
 	all := []row{
