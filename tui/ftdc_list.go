@@ -1,4 +1,4 @@
-package ftdcview
+package tui
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 )
 
 // WriteList prints a line for each metric of sum.
-func (v *View) WriteList(w io.Writer, sum *Summary) error {
+func (v *FTDCView) WriteList(w io.Writer, sum *FTDCSummary) error {
 	of := ""
 	if n := len(v.files); n > 1 {
 		of = fmt.Sprintf(" of %d files", n)
@@ -58,19 +58,19 @@ func exact(v float64) string {
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
 
-// Document is the JSON form of a view.
-type Document struct {
-	Files    []string   `json:"files"`
-	Readings int        `json:"readings"`
-	First    *time.Time `json:"first"`
-	Last     *time.Time `json:"last"`
-	Rate     bool       `json:"rate"` // growth per second instead of values
-	Metrics  []Metric   `json:"metrics"`
-	Error    string     `json:"error,omitempty"` // of a damaged file
+// FTDCDocument is the JSON form of an FTDCView.
+type FTDCDocument struct {
+	Files    []string     `json:"files"`
+	Readings int          `json:"readings"`
+	First    *time.Time   `json:"first"`
+	Last     *time.Time   `json:"last"`
+	Rate     bool         `json:"rate"` // growth per second instead of values
+	Metrics  []FTDCMetric `json:"metrics"`
+	Error    string       `json:"error,omitempty"` // of a damaged file
 }
 
-// Metric is a metric of a Document.
-type Metric struct {
+// FTDCMetric is a metric of an FTDCDocument.
+type FTDCMetric struct {
 	Name     string          `json:"name"`
 	Readings int             `json:"readings"` // finite ones
 	Min      rt.Opt[float64] `json:"min"`
@@ -80,8 +80,8 @@ type Metric struct {
 }
 
 // Document describes what Summarize returned.
-func (v *View) Document(sum *Summary, damage error) Document {
-	d := Document{Readings: sum.data, Rate: v.rate, Metrics: []Metric{}}
+func (v *FTDCView) Document(sum *FTDCSummary, damage error) FTDCDocument {
+	d := FTDCDocument{Readings: sum.data, Rate: v.rate, Metrics: []FTDCMetric{}}
 	for _, f := range v.files {
 		d.Files = append(d.Files, f.name)
 	}
@@ -94,7 +94,7 @@ func (v *View) Document(sum *Summary, damage error) Document {
 	}
 	for i := range sum.metrics {
 		m := &sum.metrics[i]
-		j := Metric{Name: m.name, Readings: m.n}
+		j := FTDCMetric{Name: m.name, Readings: m.n}
 		if m.n > 0 {
 			j.Min, j.Mean, j.Max = rt.Some(fewDigits(m.min)), rt.Some(m.mean()), rt.Some(fewDigits(m.max))
 		}
@@ -108,7 +108,7 @@ func (v *View) Document(sum *Summary, damage error) Document {
 
 // WriteCSV prints a column for every metric of the files, also of those that start
 // late: a first pass collects the names. An empty cell was not read; NaN is a value.
-func (v *View) WriteCSV(w io.Writer) error {
+func (v *FTDCView) WriteCSV(w io.Writer) error {
 	sum, damage := v.Summarize()
 	if damage != nil && !errors.Is(damage, ErrDamaged) {
 		return damage

@@ -1,4 +1,4 @@
-package ftdcview
+package tui
 
 import (
 	"context"
@@ -10,39 +10,37 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/resource-tracker/rt/tui"
 )
 
 // Interact shows the view on the whole terminal until the user quits.
-func (v *View) Interact(ctx context.Context, in io.Reader, out *os.File) error {
+func (v *FTDCView) Interact(ctx context.Context, in io.Reader, out *os.File) error {
 	m := newModel(v)
-	return errors.Join(tui.Run(ctx, m, in, out), m.failed)
+	return errors.Join(Run(ctx, m, in, out), m.failed)
 }
 
 type model struct {
-	view          View
+	view          FTDCView
 	width, height int
 
 	asked  int // number of the last load: an answer to an older one is stale
-	sum    *Summary
+	sum    *FTDCSummary
 	drawn  *series
 	failed error // what ends the program
 	damage error
 
 	whole  struct{ first, last int64 } // times of all readings
 	shown  []int                       // indices of the metrics that match the filter
-	cursor tui.Cursor                  // in shown
+	cursor Cursor                      // in shown
 	marked map[string]bool
 	filter string
-	prompt tui.Prompt // for filter
+	prompt Prompt // for filter
 }
 
-func newModel(v *View) *model { return &model{view: *v, marked: map[string]bool{}} }
+func newModel(v *FTDCView) *model { return &model{view: *v, marked: map[string]bool{}} }
 
 type loaded struct {
 	asked int
-	sum   *Summary
+	sum   *FTDCSummary
 	drawn *series
 	err   error
 }
@@ -100,7 +98,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.prompt.IsOpen() {
 			return m, m.typeKey(msg)
 		}
-		return m, m.handleKey(tui.Key(msg.String()))
+		return m, m.handleKey(Key(msg.String()))
 	}
 	return m, nil
 }
@@ -142,9 +140,9 @@ func (m *model) applyFilter() {
 
 func (m *model) typeKey(k tea.KeyPressMsg) tea.Cmd {
 	switch m.prompt.Type(k) {
-	case tui.Quitting:
+	case Quitting:
 		return tea.Quit
-	case tui.Cancelled:
+	case Cancelled:
 		m.filter = ""
 	default:
 		m.filter = m.prompt.Text()
@@ -158,20 +156,20 @@ func (m *model) typeKey(k tea.KeyPressMsg) tea.Cmd {
 
 // The keys of this screen only.
 var (
-	markKey    = tui.Bind("space", "mark", "space")
-	rateKey    = tui.Bind("r", "rate", "r")
-	zoomInKey  = tui.Bind("+ -", "zoom", "+", "=")
-	zoomOutKey = tui.Bind("", "", "-")
-	backKey    = tui.Bind("left right", "pan", "left", "h")
-	onKey      = tui.Bind("", "", "right", "l")
-	allKey     = tui.Bind("0", "all", "0")
-	clearKey   = tui.Bind("esc", "clear", "esc")
+	markKey    = Bind("space", "mark", "space")
+	rateKey    = Bind("r", "rate", "r")
+	zoomInKey  = Bind("+ -", "zoom", "+", "=")
+	zoomOutKey = Bind("", "", "-")
+	backKey    = Bind("left right", "pan", "left", "h")
+	onKey      = Bind("", "", "right", "l")
+	allKey     = Bind("0", "all", "0")
+	clearKey   = Bind("esc", "clear", "esc")
 )
 
 // handleKey handles a key outside of the prompt.
-func (m *model) handleKey(k tui.Key) tea.Cmd {
+func (m *model) handleKey(k Key) tea.Cmd {
 	switch {
-	case k.Is(tui.Quit):
+	case k.Is(Quit):
 		return tea.Quit
 	case m.sum == nil:
 		return nil
@@ -182,8 +180,8 @@ func (m *model) handleKey(k tui.Key) tea.Cmd {
 		clear(m.marked)
 		m.filter = ""
 		m.applyFilter()
-	case k.Is(tui.Filter):
-		m.prompt.Open(tui.FilterLabel, m.filter)
+	case k.Is(Filter):
+		m.prompt.Open(FilterLabel, m.filter)
 		return nil
 	case k.Is(rateKey):
 		m.view.rate = !m.view.rate
@@ -204,7 +202,7 @@ func (m *model) markRow() {
 
 // zoomTime halves, doubles, moves or resets the time range, and reports whether the key
 // does that.
-func (m *model) zoomTime(k tui.Key) bool {
+func (m *model) zoomTime(k Key) bool {
 	from, to := max(m.view.from, m.whole.first), min(m.view.to, m.whole.last)
 	span := to - from
 	switch {

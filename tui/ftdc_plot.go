@@ -1,4 +1,4 @@
-package ftdcview
+package tui
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ type series struct {
 }
 
 // series computes the columns of a view with the times of sum.
-func (v *View) series(sum *Summary, columns int) (*series, error) {
+func (v *FTDCView) series(sum *FTDCSummary, columns int) (*series, error) {
 	columns = max(columns, 2)
 	out := &series{}
 	var counts [][]int
@@ -80,7 +80,7 @@ func bridge(values []float64, data int) {
 }
 
 // WritePlots draws each metric of sum over time, width characters wide.
-func (v *View) WritePlots(w io.Writer, sum *Summary, width int) error {
+func (v *FTDCView) WritePlots(w io.Writer, sum *FTDCSummary, width int) error {
 	s, err := v.series(sum, width-axisWidth)
 	if err != nil && !errors.Is(err, ErrDamaged) { // Summarize has reported the damage
 		return err
@@ -97,7 +97,7 @@ func (v *View) WritePlots(w io.Writer, sum *Summary, width int) error {
 }
 
 // plot draws one series in a width and height in characters, which include the caption.
-func plot(name string, values []float64, sum *Summary, width, height int) string {
+func plot(name string, values []float64, sum *FTDCSummary, width, height int) string {
 	title := report.Plain(name)
 	if !slices.ContainsFunc(values, func(v float64) bool { return v == v }) {
 		return title + "\n  nothing to draw\n"
@@ -111,7 +111,7 @@ func plot(name string, values []float64, sum *Summary, width, height int) string
 }
 
 // clock formats a time as short as the span of the view allows.
-func clock(ns int64, sum *Summary) string {
+func clock(ns int64, sum *FTDCSummary) string {
 	layout := time.TimeOnly
 	if sum.last-sum.first > int64(20*time.Hour) {
 		layout = "01-02 15:04"

@@ -1,4 +1,4 @@
-package ftdcview
+package tui
 
 import (
 	"bufio"
@@ -58,7 +58,7 @@ type row struct {
 
 // scan visits the data of the view in order. It continues after the damage of a file with
 // the next file and returns an ErrDamaged that names the place.
-func (v *View) scan(visit func(*row) error) error {
+func (v *FTDCView) scan(visit func(*row) error) error {
 	s := &scanner{view: v, index: map[string]int{}}
 	var bad []error
 	for _, f := range v.files {
@@ -82,7 +82,7 @@ func (v *View) scan(visit func(*row) error) error {
 }
 
 type scanner struct {
-	view    *View
+	view    *FTDCView
 	index   map[string]int // of a name in row.names
 	columns []column       // of the newest schema
 	row     row
@@ -235,20 +235,20 @@ func (m *metric) addValue(v float64) {
 
 func (m *metric) mean() float64 { return m.sum / float64(m.n) }
 
-// Summary is the result of one pass over a view.
-type Summary struct {
+// FTDCSummary is the result of one pass over a view.
+type FTDCSummary struct {
 	data        int
 	first, last int64 // ns since the epoch
 	metrics     []metric
 }
 
 // Metrics returns how many metrics there are.
-func (s *Summary) Metrics() int { return len(s.metrics) }
+func (s *FTDCSummary) Metrics() int { return len(s.metrics) }
 
 // Summarize reads the whole view. With an ErrDamaged it also returns what it read of
 // the data in front of the damage.
-func (v *View) Summarize() (*Summary, error) {
-	sum := &Summary{}
+func (v *FTDCView) Summarize() (*FTDCSummary, error) {
+	sum := &FTDCSummary{}
 	err := v.scan(func(r *row) error {
 		sum.data++
 		if sum.data == 1 {

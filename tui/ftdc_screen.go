@@ -1,4 +1,4 @@
-package ftdcview
+package tui
 
 import (
 	"fmt"
@@ -7,16 +7,15 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/resource-tracker/rt/report"
-	"github.com/resource-tracker/rt/tui"
 )
 
-var keyLine = tui.Help(tui.Bind("arrows", "move", "up", "down"), markKey, tui.Filter, rateKey, zoomInKey, backKey, allKey, clearKey, tui.Quit)
+var keyLine = Help(Bind("arrows", "move", "up", "down"), markKey, Filter, rateKey, zoomInKey, backKey, allKey, clearKey, Quit)
 
 // listHeight returns the lines of the list: half of the screen without the titles.
 func (m *model) listHeight() int { return max((m.height-4)/2, 1) }
 
 // View implements tea.Model.
-func (m *model) View() tea.View { return tui.Screen(m.screen()) }
+func (m *model) View() tea.View { return Screen(m.screen()) }
 
 // screen returns a title, the list, the plots and the keys.
 func (m *model) screen() string {
@@ -38,7 +37,7 @@ func (m *model) screen() string {
 	}
 	lines = append(lines[:max(m.height-1, 0)], report.Plain(last))
 	for i, l := range lines {
-		lines[i] = tui.Clip(l, m.width)
+		lines[i] = Clip(l, m.width)
 	}
 	return strings.Join(lines, "\n")
 }

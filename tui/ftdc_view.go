@@ -1,6 +1,4 @@
-// Package ftdcview shows the metrics of FTDC files: as a list, plots, CSV, JSON or on
-// a full screen.
-package ftdcview
+package tui
 
 import (
 	"cmp"
@@ -17,19 +15,19 @@ import (
 	"github.com/resource-tracker/rt/internal/errkind"
 )
 
-// Options select the files and what is shown.
-type Options struct {
+// FTDCOptions select the files and what is shown.
+type FTDCOptions struct {
 	Files    []string       // paths; - is Stdin
 	Stdin    io.Reader      // read to its end if Files names it
 	Match    *regexp.Regexp // of a metric's name; nil for all
 	From, To string         // times or durations, see ErrTimeRange; empty for no limit
 	Rate     bool           // growth per second instead of values
 	AnyTime  bool           // accept times that go backwards
-	Names    Names
+	Names    FTDCNames
 }
 
-// Names has the conventions for metric names of the program that wrote the files.
-type Names struct {
+// FTDCNames has the conventions for metric names of the program that wrote the files.
+type FTDCNames struct {
 	RestSuffix string                 // of the metric that holds what a float32 cannot
 	IsText     func(name string) bool // reports whether the name is all that a metric says
 }
@@ -40,20 +38,20 @@ var ErrDamaged = errors.New("damaged")
 // ErrTimeRange marks a From or To that cannot be read.
 var ErrTimeRange = errors.New("wrong time range")
 
-// View is a part of some FTDC files, which follow each other in time.
-type View struct {
+// FTDCView is a part of some FTDC files, which follow each other in time.
+type FTDCView struct {
 	files    []file
 	match    *regexp.Regexp
 	from, to int64 // ns since the epoch, both inclusive
 	rate     bool
 	anyTime  bool
-	names    Names
+	names    FTDCNames
 	overlap  bool // set by a scan: a file begins before the one before it ends
 }
 
-// New opens the files, sorts them by time and resolves the time range.
-func New(o Options) (*View, error) {
-	v := &View{match: o.Match, from: math.MinInt64, to: math.MaxInt64, rate: o.Rate, anyTime: o.AnyTime, names: o.Names}
+// OpenFTDC opens the files, sorts them by time and resolves the time range.
+func OpenFTDC(o FTDCOptions) (*FTDCView, error) {
+	v := &FTDCView{match: o.Match, from: math.MinInt64, to: math.MaxInt64, rate: o.Rate, anyTime: o.AnyTime, names: o.Names}
 	for _, name := range o.Files {
 		f, err := openFile(name, o.Stdin)
 		if err != nil {
@@ -67,10 +65,10 @@ func New(o Options) (*View, error) {
 
 // Overlap reports whether a file began before the end of the one before it, in any
 // scan so far.
-func (v *View) Overlap() bool { return v.overlap }
+func (v *FTDCView) Overlap() bool { return v.overlap }
 
-func (v *View) setRange(from, to string) error {
-	var whole *Summary
+func (v *FTDCView) setRange(from, to string) error {
+	var whole *FTDCSummary
 	for _, b := range []struct {
 		flag, text string
 		at         *int64
@@ -84,7 +82,7 @@ func (v *View) setRange(from, to string) error {
 		}
 		if whole == nil {
 			var err error
-			all := View{files: v.files, match: regexp.MustCompile(`^\z.`), from: math.MinInt64, to: math.MaxInt64, anyTime: v.anyTime}
+			all := FTDCView{files: v.files, match: regexp.MustCompile(`^\z.`), from: math.MinInt64, to: math.MaxInt64, anyTime: v.anyTime}
 			whole, err = all.Summarize()
 			if err != nil && !errors.Is(err, ErrDamaged) {
 				return err
@@ -102,7 +100,7 @@ func (v *View) setRange(from, to string) error {
 // momentOf parses a duration after the first reading or before the last, a local time, or a time of
 // the day. The day is the day of the first reading, or the next day if only that is within the
 // readings.
-func momentOf(text string, whole *Summary) (int64, bool) {
+func momentOf(text string, whole *FTDCSummary) (int64, bool) {
 	if d, err := time.ParseDuration(text); err == nil {
 		if strings.HasPrefix(text, "-") {
 			return whole.last + int64(d), true
@@ -131,7 +129,7 @@ func momentOf(text string, whole *Summary) (int64, bool) {
 
 // sortFiles sorts the files by the time of their first readings. A file that cannot be
 // read keeps its place.
-func (v *View) sortFiles() {
+func (v *FTDCView) sortFiles() {
 	if len(v.files) < 2 {
 		return
 	}

@@ -1,4 +1,4 @@
-package ftdcview
+package tui
 
 import (
 	"bytes"
@@ -33,8 +33,8 @@ func ftdcSample(t *testing.T) []byte {
 	return file.Bytes()
 }
 
-func sampleView(t *testing.T) *View {
-	return &View{files: []file{{name: "a.ftdc", text: ftdcSample(t)}}, from: math.MinInt64, to: math.MaxInt64, names: Names{RestSuffix: "_rest"}}
+func sampleView(t *testing.T) *FTDCView {
+	return &FTDCView{files: []file{{name: "a.ftdc", text: ftdcSample(t)}}, from: math.MinInt64, to: math.MaxInt64, names: FTDCNames{RestSuffix: "_rest"}}
 }
 
 // feed sends messages to the model, and the results of its commands.
@@ -147,11 +147,11 @@ func TestFTDCScreenOfDamage(t *testing.T) {
 // What --from and --to take.
 func TestMomentOf(t *testing.T) {
 	start := time.Date(2026, 3, 1, 20, 37, 37, 5e8, time.Local)
-	long := Summary{first: start.UnixNano(), last: start.Add(12 * time.Hour).UnixNano()}
-	short := Summary{first: start.UnixNano(), last: start.Add(time.Hour).UnixNano()}
+	long := FTDCSummary{first: start.UnixNano(), last: start.Add(12 * time.Hour).UnixNano()}
+	short := FTDCSummary{first: start.UnixNano(), last: start.Add(time.Hour).UnixNano()}
 	for _, c := range []struct {
 		text string
-		of   *Summary
+		of   *FTDCSummary
 		want string
 	}{
 		{"90s", &short, "2026-03-01T20:39:07.5"}, {"-30m", &short, "2026-03-01T21:07:37.5"}, {"20:37:37", &short, "2026-03-01T20:37:37"},

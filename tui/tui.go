@@ -1,5 +1,6 @@
-// Package tui is what the full screens of rt-spool share. It has the program on the terminal, the
-// keys and their help, the prompt and the cursor of a list.
+// Package tui shows the metrics of FTDC files: as a list, plots, CSV, JSON or on a full screen. It also
+// has what the full screens of rt-spool share: the program on the terminal, the keys and their help, the
+// prompt and the cursor of a list.
 package tui
 
 import (

@@ -12,7 +12,7 @@ import (
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/format/ftdc"
 	"github.com/resource-tracker/rt/internal/errkind"
-	"github.com/resource-tracker/rt/tui/ftdcview"
+	"github.com/resource-tracker/rt/tui"
 )
 
 func ftdcCommand() *cli.Command {
@@ -41,7 +41,7 @@ const maxPlots = 50
 func runFTDC(c *cli.Context) error {
 	v, err := ftdcView(c)
 	switch {
-	case errors.Is(err, ftdcview.ErrTimeRange):
+	case errors.Is(err, tui.ErrTimeRange):
 		return errkind.With(rtcli.ErrUsage, err)
 	case err != nil:
 		return err
@@ -53,7 +53,7 @@ func runFTDC(c *cli.Context) error {
 		return v.Interact(c.Context, os.Stdin, c.App.Writer.(*os.File))
 	}
 	sum, damage := v.Summarize()
-	if damage != nil && !errors.Is(damage, ftdcview.ErrDamaged) {
+	if damage != nil && !errors.Is(damage, tui.ErrDamaged) {
 		return damage
 	}
 	if v.Overlap() {
@@ -77,7 +77,7 @@ func runFTDC(c *cli.Context) error {
 }
 
 // ftdcView opens what the command line selects.
-func ftdcView(c *cli.Context) (*ftdcview.View, error) {
+func ftdcView(c *cli.Context) (*tui.FTDCView, error) {
 	modes := 0
 	for _, name := range []string{"plot", "csv", "json", "interactive"} {
 		if c.Bool(name) {
@@ -90,10 +90,10 @@ func ftdcView(c *cli.Context) (*ftdcview.View, error) {
 	if c.NArg() == 0 {
 		return nil, rtcli.Usage("ftdc takes the FILEs to show, or - for standard input")
 	}
-	o := ftdcview.Options{
+	o := tui.FTDCOptions{
 		Files: c.Args().Slice(), Stdin: os.Stdin, From: c.String("from"), To: c.String("to"),
 		Rate: c.Bool("rate"), AnyTime: c.Bool("any-time"),
-		Names: ftdcview.Names{RestSuffix: ftdc.RestSuffix, IsText: ftdc.IsText},
+		Names: tui.FTDCNames{RestSuffix: ftdc.RestSuffix, IsText: ftdc.IsText},
 	}
 	if re := c.String("metric"); re != "" {
 		var err error
@@ -102,5 +102,5 @@ func ftdcView(c *cli.Context) (*ftdcview.View, error) {
 			return nil, rtcli.Usage("--metric: %w", err)
 		}
 	}
-	return ftdcview.New(o)
+	return tui.OpenFTDC(o)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/tui/ftdcview"
+	"github.com/resource-tracker/rt/tui"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -57,7 +57,7 @@ func exitStatus(err error) int {
 		return exitConfig
 	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled), client.IsTemporary(err):
 		return exitTemporary
-	case errors.Is(err, runs.ErrDamaged), spool.IsDamage(err), errors.Is(err, spool.ErrRecord), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
+	case errors.Is(err, runs.ErrDamaged), spool.IsDamage(err), errors.Is(err, spool.ErrRecord), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, tui.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
 		return exitDamaged
 	}
 	return rtcli.ExitError
