@@ -19,7 +19,7 @@ skip+='|^(TestBreakerCountsHangs|TestPrologsAtOnce|TestLaterEpilogRemovesStaleSt
 skip+='|^(TestTrackerSignalMask|TestTrackerHasNoHugePages)$'
 # The emulator has no perf_event_open(2) and no sock_diag(7), cannot start the test's own
 # binary, and /proc shows its own memory as that of the program:
-skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestPause|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestNodeCacheOfProcesses|TestWhoMayRead|TestWhoMayReadARunningJob|TestWhoMayReadALostRun|TestCopyIsOfOneMoment|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
+skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestPause|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestNodeCacheOfProcesses|TestEdgesOfProcesses|TestTreeWithoutDescriptors|TestWhoMayRead|TestWhoMayReadARunningJob|TestWhoMayReadALostRun|TestCopyIsOfOneMoment|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
 # These take the emulator minutes: every disk operation fails in turn, millions of random jobs, and whole hours.
 skip+='|^(TestAdviceKeepsItsPromise|TestEveryFaultOfTheDisk|TestPowerFailureOfATrackedRun|TestPowerFailureOfALedger|TestPowerFailureWhileThinning|TestRecordOfAnHour)$'
 
