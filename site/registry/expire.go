@@ -94,23 +94,29 @@ func (r *Removals) inBatches(ctx context.Context, what string, ids []string,
 	return stored, n, nil
 }
 
-// removeRun removes a run with its objects.
-func (r *Removals) removeRun(ctx context.Context, tx transaction, run lockedRun) (stored []string, err error) {
-	rows, err := tx.QueryContext(ctx, "DELETE FROM object WHERE run_id = $1 RETURNING bytes, stored", run.id)
-	freed := run.charged
+// deleteObjects deletes the objects of a query. It returns their names in the object store, empty for those that the
+// registry held, and the bytes that they took of a quota.
+func deleteObjects(ctx context.Context, tx transaction, query string, args ...any) (stored []string, freed int64, err error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
 	stored, err = collect(rows, err, func(scan scanFunc) (at string, err error) {
 		var bytes int64
 		err = scan(&bytes, &at)
 		freed += bytes + rowBytes
 		return at, err
 	})
+	return stored, freed, err
+}
+
+// removeRun removes a run with its objects.
+func (r *Removals) removeRun(ctx context.Context, tx transaction, run lockedRun) (stored []string, err error) {
+	stored, freed, err := deleteObjects(ctx, tx, "DELETE FROM object WHERE run_id = $1 RETURNING bytes, stored", run.id)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := tx.ExecContext(ctx, "DELETE FROM run WHERE id = $1", run.id); err != nil {
 		return nil, err
 	}
-	if err := r.quotas.charge(ctx, tx, run.id, run.owner, -freed); err != nil {
+	if err := r.quotas.charge(ctx, tx, run.id, run.owner, -freed-run.charged); err != nil {
 		return nil, err
 	}
 	if err := r.jobs.refreshJob(ctx, tx, run.job); err != nil {

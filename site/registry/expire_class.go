@@ -42,15 +42,7 @@ func (r *Removals) expireClass(ctx context.Context, tx transaction, id string, c
 		return nil, 0, err
 	}
 	// A newer object may have replaced the one that was found.
-	rows, err := tx.QueryContext(ctx, deleteExpired,
-		id, string(class), micros(before))
-	var freed int64
-	left, err := collect(rows, err, func(scan scanFunc) (at string, err error) {
-		var bytes int64
-		err = scan(&bytes, &at)
-		freed += bytes + rowBytes
-		return at, err
-	})
+	left, freed, err := deleteObjects(ctx, tx, deleteExpired, id, string(class), micros(before))
 	if err != nil || len(left) == 0 {
 		return nil, 0, err
 	}

@@ -2,12 +2,12 @@ package registry
 
 import (
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"math"
 	"strings"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -16,71 +16,50 @@ const figureColumns = "core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_u
 
 var figureNames = strings.Split(figureColumns, ", ")
 
-// figureValues are the columns of site.Figures in the database.
-type figureValues struct {
-	secs  [6]sql.NullFloat64
-	marks [2]report.Mark
+// optional is a column that is NULL if its value is not known.
+type optional[T any] struct{ *rt.Opt[T] }
+
+// Scan implements sql.Scanner.
+func (o optional[T]) Scan(column any) error {
+	var n sql.Null[T]
+	err := n.Scan(column)
+	o.Clear()
+	if n.Valid {
+		o.Set(n.V)
+	}
+	return err
 }
 
-func valuesOf(f site.Figures) (v figureValues) {
-	for i, pair := range f.Pairs() {
-		for k, figure := range pair {
-			v.secs[2*i+k].Float64, v.secs[2*i+k].Valid = figure.Get()
-		}
-	}
-	v.marks = [...]report.Mark{f.CoreMark, f.MemoryMark}
-	return v
+// Value implements driver.Valuer.
+func (o optional[T]) Value() (driver.Value, error) {
+	v, isKnown := o.Get()
+	return sql.Null[T]{V: v, Valid: isKnown}.Value()
 }
 
-// arguments are the values of the columns.
-func (v *figureValues) arguments() (all []any) {
-	for _, secs := range v.secs {
-		all = append(all, secs)
+// columnsOf returns the columns of figures, for Scan and as the arguments of a query.
+func columnsOf(f *site.Figures) (columns []any) {
+	for _, pair := range f.Pairs() {
+		columns = append(columns, optional[float64]{pair[0]}, optional[float64]{pair[1]})
 	}
-	for _, mark := range v.marks {
-		all = append(all, string(mark))
-	}
-	return all
-}
-
-func (v figureValues) figures() (f site.Figures) {
-	for i, pair := range f.Pairs() {
-		for k, figure := range pair {
-			if v.secs[2*i+k].Valid {
-				figure.Set(v.secs[2*i+k].Float64)
-			}
-		}
-	}
-	f.CoreMark, f.MemoryMark = v.marks[0], v.marks[1]
-	return f
-}
-
-// targets are where Scan stores the values.
-func (v *figureValues) targets() (to []any) {
-	for i := range v.secs {
-		to = append(to, &v.secs[i])
-	}
-	return append(to, &v.marks[0], &v.marks[1])
+	return append(columns, &f.CoreMark, &f.MemoryMark)
 }
 
 // summaryColumns are the columns of a run that the summary of its finish sets.
 type summaryColumns struct {
-	figures    figureValues
+	figures    site.Figures
 	slurmState string
-	suspended  sql.NullFloat64
+	suspended  rt.Opt[float64]
 }
 
-func summaryColumnsOf(summary json.RawMessage) (s summaryColumns) {
+func summaryColumnsOf(summary json.RawMessage) summaryColumns {
 	f := site.SummaryOf(summary)
-	s.figures, s.slurmState = valuesOf(site.FiguresOf(&f)), column(f.SlurmState)
-	s.suspended.Float64, s.suspended.Valid = f.SuspendedSecs.Get()
-	return s
+	return summaryColumns{site.FiguresOf(&f), column(f.SlurmState), f.SuspendedSecs}
 }
 
 // set continues the SET clause of an UPDATE of the run.
 func (s *summaryColumns) set(c *conditions) string {
-	text := ", slurm_state = " + c.value(s.slurmState) + ", suspended = " + c.value(s.suspended)
-	for i, value := range s.figures.arguments() {
+	text := ", slurm_state = " + c.value(s.slurmState) + ", suspended = " + c.value(optional[float64]{&s.suspended})
+	for i, value := range columnsOf(&s.figures) {
 		text += ", " + figureNames[i] + " = " + c.value(value)
 	}
 	return text
@@ -111,9 +90,8 @@ const partsOfJob = `SELECT attempt, state, outcome, accounted, started, ended, s
 	ORDER BY attempt DESC`
 
 // wasteOf is the column waste of a job with these sums.
-func wasteOf(sums figureValues) int64 {
-	f := sums.figures()
-	if secs, ok := f.WasteSecs().Get(); ok {
+func wasteOf(sums *site.Figures) int64 {
+	if secs, ok := sums.WasteSecs().Get(); ok {
 		return int64(min(math.Round(secs), site.MaxID))
 	}
 	return -1

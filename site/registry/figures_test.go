@@ -78,7 +78,7 @@ func TestJobsByWaste(t *testing.T) {
 				finishWith(t, r, run.ID, allocated)
 			}
 		}
-		r.Jobs.windows = windows{first: 2, list: 4, other: 2}
+		r.Jobs.windows = windows{list: 4, other: 2}
 		hour := func(n int) time.Time { return start.Add(time.Duration(n) * time.Hour) }
 		for _, c := range []struct {
 			name   string

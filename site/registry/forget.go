@@ -70,27 +70,25 @@ func (r *Removals) Rewrite(ctx context.Context, w site.Rewrite) error {
 		if err != nil {
 			return err
 		}
-		objects, err := r.objectsOf(ctx, tx, run.id)
+		rows, err := rowsNamed(ctx, tx, run, site.RecordName, site.RecordName)
 		if err != nil {
 			return err
 		}
-		var record site.Object
-		for _, o := range objects {
-			if o.Class == site.ClassRecord {
-				record = o
-			}
+		record := rows[site.RecordName]
+		if record.class != site.ClassRecord {
+			record = objectRow{}
 		}
 		grown, err := grownTexts(run.finish, w)
 		if err != nil {
 			return err
 		}
-		if record.SHA256 != w.OldRecord.SHA256 {
+		if record.sum != w.OldRecord.SHA256 {
 			return site.ErrChanged
 		}
 		if err := r.putTexts(ctx, tx, run, w, grown); err != nil {
 			return err
 		}
-		if record.SHA256 != "" {
+		if record.sum != "" {
 			if err := r.rewriteRecord(ctx, tx, run, record, w); err != nil {
 				return err
 			}
@@ -109,12 +107,6 @@ func (r *Removals) Rewrite(ctx context.Context, w site.Rewrite) error {
 		}
 		return nil
 	})
-}
-
-// objectsOf is Objects in a transaction.
-func (r *Removals) objectsOf(ctx context.Context, tx transaction, id string) ([]site.Object, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT "+objectColumns+" FROM object WHERE run_id = $1 ORDER BY name", id)
-	return collect(rows, err, scanObject)
 }
 
 // grownTexts returns by how many bytes the registration and the finish grow. It is site.ErrChanged if the
@@ -162,17 +154,17 @@ func (r *Removals) putTexts(ctx context.Context, tx transaction, run lockedRun, 
 }
 
 // rewriteRecord replaces the bytes of the record, or removes it if there are no other bytes.
-func (r *Removals) rewriteRecord(ctx context.Context, tx transaction, run lockedRun, old site.Object, w site.Rewrite) (err error) {
-	grown := w.Record.Bytes - old.Bytes
+func (r *Removals) rewriteRecord(ctx context.Context, tx transaction, run lockedRun, old objectRow, w site.Rewrite) (err error) {
+	grown := w.Record.Bytes - old.bytes
 	if w.Record.SHA256 == "" {
-		grown = -old.Bytes - rowBytes
-		_, err = tx.ExecContext(ctx, "DELETE FROM object WHERE run_id = $1 AND name = $2", run.id, old.Name)
+		grown = -old.bytes - rowBytes
+		_, err = tx.ExecContext(ctx, "DELETE FROM object WHERE run_id = $1 AND name = $2", run.id, site.RecordName)
 		if err == nil {
 			err = markExpired(ctx, tx, run.id, site.ClassRecord, 1)
 		}
 	} else {
 		_, err = tx.ExecContext(ctx, "UPDATE object SET bytes = $1, sha256 = $2, stored = $3, body = $4 WHERE run_id = $5 AND name = $6",
-			w.Record.Bytes, w.Record.SHA256, w.Record.Stored, w.Body, run.id, old.Name)
+			w.Record.Bytes, w.Record.SHA256, w.Record.Stored, w.Body, run.id, site.RecordName)
 	}
 	if err != nil {
 		return err
@@ -180,7 +172,7 @@ func (r *Removals) rewriteRecord(ctx context.Context, tx transaction, run locked
 	if err := r.quotas.charge(ctx, tx, run.id, run.owner, grown); err != nil {
 		return err
 	}
-	replaced, err := unnamed(ctx, tx, run.id, old.Stored)
+	replaced, err := unnamed(ctx, tx, run.id, old.stored)
 	if err != nil || replaced == "" {
 		return err
 	}

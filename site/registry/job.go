@@ -98,29 +98,18 @@ func jobIDOf(record *rt.Run) sql.NullInt64 {
 	return sql.NullInt64{Int64: int64(id), Valid: ok}
 }
 
-// putJob stores what all runs of a job have in common, which only the owner of the job says. An earlier value stays if
-// the record has none. The nodes become the owner of a job that had runs of its user's token alone.
+// putJob stores what all runs of a job have in common, as addNames says.
 func (j *jobRows) putJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, isNew bool, err error) {
 	job, found, err := j.lockJob(ctx, tx, run, record)
 	if err != nil || found == nil {
 		return job, err == nil, err
 	}
-	n := namesOf(run.owner, record)
-	isOther := found.owner != run.owner
-	switch {
-	case isOther && site.IsOwnerOfUser(run.owner):
+	names := found.names
+	names.addNames(namesOf(run.owner, record), job.id)
+	if names == found.names {
 		return job, false, nil
-	case isOther:
-		return job, false, n.replace(ctx, tx, job)
 	}
-	var c conditions
-	family := c.value(n.family)
-	set := "family = CASE WHEN " + family + " = job_id THEN family ELSE " + family + " END"
-	for i, name := range textColumns {
-		set += ", " + name + " = coalesce(nullif(" + c.value(n.text[i]) + ", ''), " + name + ")" // an empty text keeps the old one
-	}
-	_, err = tx.ExecContext(ctx, "UPDATE job SET "+set+job.where(&c), c.args...)
-	return job, false, err
+	return job, false, names.replace(ctx, tx, job)
 }
 
 // where is the WHERE clause of the row of a job.
@@ -128,7 +117,7 @@ func (k jobKey) where(c *conditions) string {
 	return " WHERE cluster = " + c.value(k.cluster) + " AND job_id = " + c.value(k.id) + " AND generation = " + c.value(k.generation)
 }
 
-// jobNames is what putJob stores of a job.
+// jobNames is what all runs of a job have in common.
 type jobNames struct {
 	owner  string
 	family int64
@@ -137,6 +126,9 @@ type jobNames struct {
 
 // textColumns are the columns of jobNames.text.
 var textColumns = [...]string{"username", "account", "partition", "name", "display", "label"}
+
+// nameColumns are the columns of jobNames.
+var nameColumns = "owner, family, " + strings.Join(textColumns[:], ", ")
 
 // replace stores the names in the place of those that a job has.
 func (n *jobNames) replace(ctx context.Context, tx transaction, job jobKey) error {
@@ -160,7 +152,8 @@ func namesOf(owner string, record *rt.Run) jobNames {
 	return jobNames{owner, int64(family), [...]string{column(record.User), column(record.Account), column(record.Partition), folded(name), fit(name, nameMax), label}}
 }
 
-// addNames adds the names of a later record of the job, as putJob does.
+// addNames adds the names of a later record of the job, which only the owner of the job says. A name stays if the
+// record has none. The nodes become the owner of a job that had runs of its user's token alone.
 func (n *jobNames) addNames(later jobNames, jobID int64) {
 	if n.owner != later.owner {
 		if site.IsOwnerOfUser(n.owner) {
@@ -176,6 +169,15 @@ func (n *jobNames) addNames(later jobNames, jobID int64) {
 			n.text[i] = text
 		}
 	}
+}
+
+// columns returns what Scan sets, in the order of nameColumns.
+func (n *jobNames) columns() []any {
+	list := []any{&n.owner, &n.family}
+	for i := range n.text {
+		list = append(list, &n.text[i])
+	}
+	return list
 }
 
 // renameJob computes the owner and the names of a job from the records of its runs, in the order of
@@ -219,7 +221,7 @@ type part struct {
 	ended     sql.NullInt64
 	// From the summaries of the runs.
 	slurmState string
-	suspended  sql.NullFloat64
+	suspended  rt.Opt[float64]
 }
 
 // partOf returns the part with the run of a record alone.
@@ -244,20 +246,20 @@ func (j *jobRows) refreshJob(ctx context.Context, tx transaction, key jobKey) er
 	}
 	// The lock makes a second transaction for the same job wait, so that it sees the runs of the first.
 	var old part
-	var oldSums figureValues
+	var oldSums site.Figures
 	var owner string
 	err := tx.QueryRowContext(ctx, "SELECT owner, state, outcome, started, ended, "+figureColumns+" FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+j.lock,
-		key.cluster, key.id, key.generation).Scan(append([]any{&owner, &old.state, &old.outcome, &old.started, &old.ended}, oldSums.targets()...)...)
+		key.cluster, key.id, key.generation).Scan(append([]any{&owner, &old.state, &old.outcome, &old.started, &old.ended}, columnsOf(&oldSums)...)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	var sums figureValues
+	var sums site.Figures
 	rows, err := tx.QueryContext(ctx, partsOfJob, key.cluster, key.id, key.generation, owner)
 	parts, err := collect(rows, err, func(scan scanFunc) (p part, err error) {
-		return p, scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended, &p.slurmState, &p.suspended}, sums.targets()...)...)
+		return p, scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended, &p.slurmState, optional[float64]{&p.suspended}}, columnsOf(&sums)...)...)
 	})
 	if err != nil {
 		return err
@@ -274,10 +276,10 @@ func (j *jobRows) refreshJob(ctx context.Context, tx transaction, key jobKey) er
 		set += ", state = " + c.value(string(job.state)) + ", outcome = " + c.value(string(job.outcome)) +
 			", started = " + c.value(job.started) + ", ended = " + c.value(job.ended)
 	}
-	set += ", slurm_state = " + c.value(job.slurmState) + ", suspended = " + c.value(job.suspended)
+	set += ", slurm_state = " + c.value(job.slurmState) + ", suspended = " + c.value(optional[float64]{&job.suspended})
 	if sums != oldSums {
-		set += ", waste = " + c.value(wasteOf(sums))
-		for i, value := range sums.arguments() {
+		set += ", waste = " + c.value(wasteOf(&sums))
+		for i, value := range columnsOf(&sums) {
 			set += ", " + figureNames[i] + " = " + c.value(value)
 		}
 	}
@@ -314,7 +316,7 @@ func summarise(parts []part) part {
 		if p.ended.Int64 > job.ended.Int64 {
 			job.ended = p.ended
 		}
-		if p.suspended.Float64 > job.suspended.Float64 {
+		if p.suspended.Or(0) > job.suspended.Or(0) {
 			job.suspended = p.suspended
 		}
 		byRank := cmp.Or(cmp.Compare(p.accounted, job.accounted), cmp.Compare(p.outcome.Certainty(), job.outcome.Certainty()))

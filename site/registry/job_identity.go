@@ -12,7 +12,7 @@ import (
 // knownJob is the row of a job with the id of a record.
 type knownJob struct {
 	generation     int64
-	owner, user    string
+	names          jobNames
 	started, ended int64
 }
 
@@ -21,10 +21,10 @@ type knownJob struct {
 func (j *jobRows) lockJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, found *knownJob, err error) {
 	job = jobKey{column(record.Cluster), jobIDOf(record).Int64, 1}
 	for {
-		rows, err := tx.QueryContext(ctx, `SELECT generation, owner, username, started, coalesce(ended, updated) FROM job
+		rows, err := tx.QueryContext(ctx, "SELECT generation, started, coalesce(ended, updated), "+nameColumns+` FROM job
 			WHERE cluster = $1 AND job_id = $2 ORDER BY generation`+j.lock, job.cluster, job.id)
 		known, err := collect(rows, err, func(scan scanFunc) (k knownJob, err error) {
-			return k, scan(&k.generation, &k.owner, &k.user, &k.started, &k.ended)
+			return k, scan(append([]any{&k.generation, &k.started, &k.ended}, k.names.columns()...)...)
 		})
 		if err != nil {
 			return job, nil, err
@@ -40,14 +40,13 @@ func (j *jobRows) lockJob(ctx context.Context, tx transaction, run lockedRun, re
 		n, first := namesOf(run.owner, record), summarise([]part{partOf(record)})
 		var c conditions
 		values := []string{
-			c.value(job.cluster), c.value(job.id), c.value(job.generation), c.value(run.owner), c.value(n.family),
-			c.value(string(first.state)), c.value(string(first.outcome)), c.value(first.started), c.value(first.ended), c.value(micros(time.Now())),
+			c.value(job.cluster), c.value(job.id), c.value(job.generation), c.value(string(first.state)), c.value(string(first.outcome)), c.value(first.started), c.value(first.ended), c.value(micros(time.Now())),
 		}
-		for _, text := range n.text {
-			values = append(values, c.value(text))
+		for _, name := range n.columns() {
+			values = append(values, c.value(name))
 		}
-		result, err := tx.ExecContext(ctx, "INSERT INTO job (cluster, job_id, generation, owner, family, state, outcome, started, ended, updated, "+
-			strings.Join(textColumns[:], ", ")+") VALUES ("+strings.Join(values, ", ")+") ON CONFLICT DO NOTHING", c.args...)
+		result, err := tx.ExecContext(ctx, "INSERT INTO job (cluster, job_id, generation, state, outcome, started, ended, updated, "+
+			nameColumns+") VALUES ("+strings.Join(values, ", ")+") ON CONFLICT DO NOTHING", c.args...)
 		if err != nil {
 			return job, nil, err
 		}
@@ -63,11 +62,12 @@ func (j *jobRows) lockJob(ctx context.Context, tx transaction, run lockedRun, re
 // and the job must have the same known user, and one of the owners is this user. No two owners of
 // nodes share a job.
 func (k *knownJob) isOf(owner, user string) bool {
-	isSame := k.user == user
-	if k.owner == owner {
-		return isSame || k.user == "" || user == ""
+	known := k.names.text[0] // the user
+	isSame := known == user
+	if k.names.owner == owner {
+		return isSame || known == "" || user == ""
 	}
-	isOfUser := site.IsOwnerOfUser(k.owner) != site.IsOwnerOfUser(owner)
+	isOfUser := site.IsOwnerOfUser(k.names.owner) != site.IsOwnerOfUser(owner)
 	return isSame && user != "" && isOfUser
 }
 

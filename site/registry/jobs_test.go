@@ -140,7 +140,7 @@ func TestJobsOfOneMoment(t *testing.T) {
 func TestSearchContinues(t *testing.T) {
 	const jobs = 24_000
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		r.Jobs.windows = windows{first: 500, list: 20_000, other: 3}
+		r.Jobs.windows = windows{list: 20_000, other: 3}
 		err := r.db.change(t.Context(), "fill", func(tx transaction) error {
 			_, err := tx.ExecContext(t.Context(), fmt.Sprintf(Fill, jobs))
 			return err

@@ -32,7 +32,7 @@ func (r *Nodes) Put(ctx context.Context, owner string, n site.NodeState, at time
 	if err != nil {
 		return fmt.Errorf("store the report of node %s: %w", n.Node, err)
 	}
-	args := []any{n.Cluster, n.Node, owner, micros(at), optMicros(n.LastSuccess), optInt(n.UndeliveredRuns), state}
+	args := []any{n.Cluster, n.Node, owner, micros(at), optMicros(n.LastSuccess), optional[int64]{&n.UndeliveredRuns}, state}
 	return r.db.change(ctx, "store the report of node "+n.Node, func(tx transaction) error {
 		done, err := tx.ExecContext(ctx, `UPDATE node SET reported = $4, drained = $5, waiting = $6, state = $7
 			WHERE cluster = $1 AND node = $2 AND owner = $3`, args...)
@@ -127,14 +127,11 @@ func (r *Nodes) Ages(ctx context.Context) ([]site.NodeAge, error) {
 	rows, err := r.db.read.QueryContext(ctx, "SELECT reported, drained, waiting FROM node")
 	ages, err := collect(rows, err, func(scan scanFunc) (a site.NodeAge, err error) {
 		var reported int64
-		var drained, waiting sql.NullInt64
-		err = scan(&reported, &drained, &waiting)
+		var drained sql.NullInt64
+		err = scan(&reported, &drained, optional[int64]{&a.Undelivered})
 		a.Reported = moment(reported)
 		if drained.Valid {
 			a.LastSuccess = rt.Some(moment(drained.Int64))
-		}
-		if waiting.Valid {
-			a.Undelivered = rt.Some(waiting.Int64)
 		}
 		return a, err
 	})
@@ -147,13 +144,6 @@ func (r *Nodes) Ages(ctx context.Context) ([]site.NodeAge, error) {
 func optMicros(at rt.Opt[time.Time]) (out sql.NullInt64) {
 	if at, ok := at.Get(); ok {
 		out = sql.NullInt64{Int64: micros(at), Valid: true}
-	}
-	return out
-}
-
-func optInt(n rt.Opt[int64]) (out sql.NullInt64) {
-	if n, ok := n.Get(); ok {
-		out = sql.NullInt64{Int64: n, Valid: true}
 	}
 	return out
 }

@@ -18,12 +18,11 @@ import (
 // windows is how many jobs one call of List examines at most, so that its time has a bound whatever
 // the filter is.
 type windows struct {
-	first int // tried before the others: most filters find enough jobs in few, which costs little
 	list  int // in the index job_list, which has all columns of the filters
 	other int // in the other indexes
 }
 
-var defaultWindows = windows{first: 5_000, list: 50_000, other: 4_000}
+var defaultWindows = windows{list: 50_000, other: 4_000}
 
 // maxValues is the largest number of users or accounts that are searched one after the other, each
 // in the index.
@@ -119,19 +118,14 @@ func compare(a, b place) int {
 func scanJob(scan scanFunc) (j site.JobRow, err error) {
 	var started, waste int64
 	var ended sql.NullInt64
-	var figures figureValues
-	var suspended sql.NullFloat64
 	to := []any{
 		&started, &j.JobID, &j.Cluster, &j.Generation, &j.Owner, &j.User, &j.Account, &j.Partition, &j.Name, &j.Label,
-		&j.State, &j.Outcome, &j.SlurmState, &suspended, &ended, &waste,
+		&j.State, &j.Outcome, &j.SlurmState, optional[float64]{&j.SuspendedSecs}, &ended, &waste,
 	}
-	err = scan(append(to, figures.targets()...)...)
-	j.Start, j.Figures = moment(started), figures.figures()
+	err = scan(append(to, columnsOf(&j.Figures)...)...)
+	j.Start = moment(started)
 	if ended.Valid {
 		j.End = moment(ended.Int64)
-	}
-	if suspended.Valid {
-		j.SuspendedSecs.Set(suspended.Float64)
 	}
 	if j.Label == "" {
 		j.Label = strconv.FormatUint(j.JobID, 10)
@@ -172,7 +166,7 @@ func (r *Jobs) page(ctx context.Context, f site.Filter, after string, limit int)
 		if from != nil {
 			one.addCondition("("+orders[by].columns+") < "+orders[by].values, from.values(by)...)
 		}
-		found, last, err := r.searchTwice(ctx, one, limit)
+		found, last, err := r.search(ctx, one, limit)
 		if err != nil {
 			return nil, "", err
 		}
@@ -199,26 +193,14 @@ func (r *Jobs) page(ctx context.Context, f site.Filter, after string, limit int)
 	return jobs, end.cursor(by), nil
 }
 
-// searchTwice searches the first jobs of a range, and more of them if that does not find enough.
-func (r *Jobs) searchTwice(ctx context.Context, one indexRange, limit int) (jobs []site.JobRow, last *place, err error) {
-	for _, window := range []int{min(r.windows.first, one.window), one.window} {
-		jobs, last, err = r.search(ctx, one, window, limit)
-		isEnough := len(jobs) >= limit || last == nil
-		if isEnough || err != nil {
-			break
-		}
-	}
-	return jobs, last, err
-}
-
 // search returns at most limit jobs of a range that match the rest of its filter. last is the place
 // at which it stopped, nil at the end of the range.
-func (r *Jobs) search(ctx context.Context, one indexRange, window, limit int) (jobs []site.JobRow, last *place, err error) {
+func (r *Jobs) search(ctx context.Context, one indexRange, limit int) (jobs []site.JobRow, last *place, err error) {
 	by := one.rest.Sort
 	all := conditions{slices.Clone(one.where), slices.Clone(one.args)}
 	addOther(&all, one.rest)
 	if len(all.where) > len(one.where) {
-		last, err = r.lastOfWindow(ctx, one, window)
+		last, err = r.lastOfWindow(ctx, one)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -246,10 +228,10 @@ func (r *Jobs) search(ctx context.Context, one indexRange, window, limit int) (j
 }
 
 // lastOfWindow returns the last job that a search examines, nil if there are no more.
-func (r *Jobs) lastOfWindow(ctx context.Context, one indexRange, window int) (*place, error) {
+func (r *Jobs) lastOfWindow(ctx context.Context, one indexRange) (*place, error) {
 	by := one.rest.Sort
 	indexed := conditions{slices.Clone(one.where), slices.Clone(one.args)}
-	query := "SELECT " + orders[by].columns + " FROM job" + indexed.clause() + orders[by].clause + " LIMIT 1 OFFSET " + indexed.value(window-1)
+	query := "SELECT " + orders[by].columns + " FROM job" + indexed.clause() + orders[by].clause + " LIMIT 1 OFFSET " + indexed.value(one.window-1)
 	var p place
 	to := []any{&p.started, &p.jobID, &p.cluster}
 	if by == site.ByWaste {

@@ -53,14 +53,12 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site
 		FROM job` + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(maxTotals)
 	rows, err := r.db.read.QueryContext(ctx, query, c.args...)
 	totals, err := collect(rows, err, func(scan scanFunc) (t site.Total, err error) {
-		var figures figureValues
 		var number int64
 		name := any(&t.Name)
 		if by == site.ByWeek {
 			name = &number
 		}
-		err = scan(append(append([]any{name, &t.Jobs}, figures.targets()...), &t.Known, &t.WasteSecs)...)
-		t.Figures = figures.figures()
+		err = scan(append(append([]any{name, &t.Jobs}, columnsOf(&t.Figures)...), &t.Known, &t.WasteSecs)...)
 		if by == site.ByWeek {
 			t.Week = moment(firstMonday + number*week)
 		}

@@ -60,10 +60,18 @@ func (h heldRun) isVisible(a *site.Access) bool {
 // OfJob reads at most limit runs of a job after an id, the oldest first, without their metadata. It
 // returns those that the reader may see, and the id after which to continue, empty at the end.
 func (r *VisibleRuns) OfJob(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
-	access = r.pseudonyms.reach(access)
-	rows, err := r.db.read.QueryContext(ctx, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+` FROM run r WHERE r.id IN
+	runs, next, err = r.page(ctx, r.pseudonyms.reach(access), limit, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+` FROM run r WHERE r.id IN
 		(SELECT id FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND id > $4 ORDER BY id LIMIT $5) ORDER BY r.id`,
 		job.Cluster, int64(job.JobID), job.Generation, after, limit)
+	if err != nil {
+		return nil, "", fmt.Errorf("list the runs of job %d: %w", job.JobID, r.db.fault(err))
+	}
+	return runs, next, nil
+}
+
+// page returns the runs of a query that a reader may see. next is the id of the last one if there are as many as limit.
+func (r *VisibleRuns) page(ctx context.Context, access *site.Access, limit int, query string, args ...any) (runs []site.Run, next string, err error) {
+	rows, err := r.db.read.QueryContext(ctx, query, args...)
 	found, err := collect(rows, err, scanHeld)
 	if len(found) == limit {
 		next = found[limit-1].ID
@@ -75,10 +83,7 @@ func (r *VisibleRuns) OfJob(ctx context.Context, job site.JobRow, access *site.A
 		err = r.countRows(ctx, &h)
 		runs = append(runs, h.Run)
 	}
-	if err != nil {
-		return nil, "", fmt.Errorf("list the runs of job %d: %w", job.JobID, r.db.fault(err))
-	}
-	return runs, next, nil
+	return runs, next, err
 }
 
 // Unassigned returns at most limit runs of no job before an id, the newest first, without metadata.
@@ -86,17 +91,7 @@ func (r *VisibleRuns) OfJob(ctx context.Context, job site.JobRow, access *site.A
 // An empty id is after all others.
 func (r *VisibleRuns) Unassigned(ctx context.Context, before string, limit int) (runs []site.Run, next string, err error) {
 	query, args := unassigned(before, limit)
-	rows, err := r.db.read.QueryContext(ctx, query, args...)
-	found, err := collect(rows, err, scanHeld)
-	if len(found) == limit {
-		next = found[limit-1].ID
-	}
-	for _, h := range found {
-		if err == nil {
-			err = r.countRows(ctx, &h)
-		}
-		runs = append(runs, h.Run)
-	}
+	runs, next, err = r.page(ctx, nil, limit, query, args...)
 	if err != nil {
 		return nil, "", fmt.Errorf("list the runs of no job: %w", r.db.fault(err))
 	}

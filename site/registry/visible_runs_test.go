@@ -86,7 +86,7 @@ func TestAccess(t *testing.T) {
 // The cursor of a page that ends before a match names no job of others.
 func TestCursorHidesOthers(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		r.Jobs.windows = windows{first: 2, list: 3, other: 3}
+		r.Jobs.windows = windows{list: 3, other: 3}
 		for n := range 40 {
 			record := job(uint64(n+1), n)
 			if n%8 != 0 {
