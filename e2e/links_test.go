@@ -17,7 +17,7 @@ func TestLinks(t *testing.T) {
 	)
 	server := []string{ // only rt-site stores the runs of a site
 		"github.com/resource-tracker/rt/site/api", "github.com/resource-tracker/rt/site/registry", "github.com/resource-tracker/rt/site/objects",
-		"github.com/resource-tracker/rt/site/auth", "github.com/resource-tracker/rt/site/upkeep", "github.com/resource-tracker/rt/site/page", "github.com/resource-tracker/rt/site/metrics", "github.com/resource-tracker/rt/site/lake",
+		"github.com/resource-tracker/rt/site/auth", "github.com/resource-tracker/rt/site/upkeep", "github.com/resource-tracker/rt/site/page", "github.com/resource-tracker/rt/site/lake",
 		"github.com/parquet-go/parquet-go",
 		"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/minio/minio-go/v7",
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	rtsite "github.com/resource-tracker/rt/site"
-	"github.com/resource-tracker/rt/site/metrics"
+	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/registry"
 	"github.com/resource-tracker/rt/upload/drain"
 )
@@ -70,7 +70,7 @@ func TestMetrics(t *testing.T) {
 // siteMetrics returns the metrics of a service that has answered a request.
 func siteMetrics(t *testing.T) string {
 	t.Helper()
-	m := metrics.New()
+	m := api.NewMetrics()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	m.Counting(http.NotFoundHandler(), func(*http.Request) string { return "other" }).ServeHTTP(httptest.NewRecorder(), r)

@@ -21,7 +21,6 @@ import (
 	"github.com/resource-tracker/rt/report/html"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
-	"github.com/resource-tracker/rt/site/metrics"
 	"github.com/resource-tracker/rt/site/page"
 	sitereport "github.com/resource-tracker/rt/site/report"
 	"github.com/resource-tracker/rt/spool"
@@ -69,7 +68,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	}
 	debug.SetMemoryLimit(memoryLimit)
 	debug.SetGCPercent(garbage)
-	counts := metrics.New()
+	counts := api.NewMetrics()
 	st, err := openStores(ctx, s, counts.DatabaseFailed)
 	if err != nil {
 		return err

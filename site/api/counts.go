@@ -1,6 +1,4 @@
-// Package metrics counts what the service of a site does, for Prometheus. No metric has the name of a user, a job or
-// a node.
-package metrics
+package api
 
 import (
 	"net/http"
@@ -15,7 +13,7 @@ import (
 	"github.com/resource-tracker/rt/site/registry"
 )
 
-// Metrics are the metrics of a service.
+// Metrics counts what the service of a site does, for Prometheus. No metric has the name of a user, a job or a node.
 type Metrics struct {
 	list *prometheus.Registry
 
@@ -35,13 +33,8 @@ var (
 	operations = []string{"put", "get", "delete", "list"}
 )
 
-// outcomes are the values of rt.Outcome; a run with another one counts as unknown.
-var outcomes = []rt.Outcome{
-	rt.OutcomeFinished, rt.OutcomeFailed, rt.OutcomeCancelled, rt.OutcomeTimeout, rt.OutcomeOOM, rt.OutcomeTerminated, rt.OutcomeLost, rt.OutcomeUnknown,
-}
-
-// New returns the metrics of a service that has just started.
-func New() *Metrics {
+// NewMetrics returns the metrics of a service that has just started.
+func NewMetrics() *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rt_site_" + name, Help: help}, labels)
 	}
@@ -73,14 +66,14 @@ func New() *Metrics {
 		m.store.WithLabelValues(operation)
 	}
 	for _, outcome := range outcomes {
-		m.runs.WithLabelValues(string(outcome))
+		m.runs.WithLabelValues(outcome)
 	}
 	return m
 }
 
-// Finished counts a run that was finished for the first time.
+// Finished counts a run that was finished for the first time. One with another outcome counts as unknown.
 func (m *Metrics) Finished(outcome rt.Outcome) {
-	if !slices.Contains(outcomes, outcome) {
+	if !slices.Contains(outcomes, string(outcome)) {
 		outcome = rt.OutcomeUnknown
 	}
 	m.runs.WithLabelValues(string(outcome)).Inc()

@@ -1,4 +1,4 @@
-package metrics
+package api
 
 import (
 	"context"
@@ -33,8 +33,8 @@ func newRegistry(t *testing.T) *registry.Registry {
 	return r
 }
 
-// text returns the metrics.
-func text(t *testing.T, m *Metrics, r *registry.Registry) string {
+// textOf returns the metrics.
+func textOf(t *testing.T, m *Metrics, r *registry.Registry) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	m.Answering(r, true).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -54,9 +54,9 @@ func has(t *testing.T, text string, lines ...string) {
 }
 
 func TestRequests(t *testing.T) {
-	m, sites := New(), newRegistry(t)
+	m, sites := NewMetrics(), newRegistry(t)
 	h := m.Counting(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		has(t, text(t, m, sites), "rt_site_requests_in_progress 1")
+		has(t, textOf(t, m, sites), "rt_site_requests_in_progress 1")
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			t.Error(err)
 		}
@@ -84,35 +84,35 @@ func TestRequests(t *testing.T) {
 		}), func(*http.Request) string { return "read" })
 		broken.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	}()
-	has(t, text(t, m, sites), `rt_site_requests_total{code="cut",route="read"} 1`)
-	has(t, text(t, m, sites), `rt_site_requests_total{code="200",route="list"} 2`, `rt_site_requests_total{code="503",route="away"} 1`, "rt_site_requests_in_progress 0",
+	has(t, textOf(t, m, sites), `rt_site_requests_total{code="cut",route="read"} 1`)
+	has(t, textOf(t, m, sites), `rt_site_requests_total{code="200",route="list"} 2`, `rt_site_requests_total{code="503",route="away"} 1`, "rt_site_requests_in_progress 0",
 		`rt_site_received_bytes_total{route="list"} 8`, `rt_site_sent_bytes_total{route="list"} 12`, `rt_site_request_duration_seconds_count{route="list"} 2`)
 }
 
 func TestRunsAndErrors(t *testing.T) {
-	m, r := New(), newRegistry(t)
-	has(t, text(t, m, r), `rt_site_database_errors_total{kind="away"} 0`, `rt_site_finished_runs_total{outcome="oom"} 0`, `rt_site_store_errors_total{operation="put"} 0`)
+	m, r := NewMetrics(), newRegistry(t)
+	has(t, textOf(t, m, r), `rt_site_database_errors_total{kind="away"} 0`, `rt_site_finished_runs_total{outcome="oom"} 0`, `rt_site_store_errors_total{operation="put"} 0`)
 	m.Finished(rt.OutcomeOOM)
 	m.Finished("<an outcome of a client>")
 	m.DatabaseFailed("full")
 	m.DatabaseFailed("new")
-	got := text(t, m, r)
+	got := textOf(t, m, r)
 	has(t, got, `rt_site_database_errors_total{kind="full"} 1`, `rt_site_database_errors_total{kind="other"} 1`, `rt_site_finished_runs_total{outcome="oom"} 1`, `rt_site_finished_runs_total{outcome="unknown"} 1`)
 	if strings.Contains(got, "client") {
 		t.Error("a text of a client is in the metrics")
 	}
 }
 
-// failing is a store that has an error.
-type failing struct {
+// failingStore is a store that has an error.
+type failingStore struct {
 	site.ObjectStore // nil
 	err              error
 }
 
-func (f failing) Put(context.Context, string, int64, io.Reader) error { return f.err }
-func (f failing) Get(context.Context, string) (io.ReadCloser, error)  { return nil, f.err }
-func (f failing) Delete(context.Context, string) error                { return f.err }
-func (f failing) List(context.Context, string) iter.Seq2[site.Stored, error] {
+func (f failingStore) Put(context.Context, string, int64, io.Reader) error { return f.err }
+func (f failingStore) Get(context.Context, string) (io.ReadCloser, error)  { return nil, f.err }
+func (f failingStore) Delete(context.Context, string) error                { return f.err }
+func (f failingStore) List(context.Context, string) iter.Seq2[site.Stored, error] {
 	return func(yield func(site.Stored, error) bool) {
 		isGoing := yield(site.Stored{Name: "a"}, nil)
 		if isGoing && f.err != nil {
@@ -122,14 +122,14 @@ func (f failing) List(context.Context, string) iter.Seq2[site.Stored, error] {
 }
 
 func TestStore(t *testing.T) {
-	m, r := New(), newRegistry(t)
+	m, r := NewMetrics(), newRegistry(t)
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, c := range []struct {
 		ctx context.Context
 		err error
 	}{{t.Context(), nil}, {t.Context(), errors.New("no route")}, {t.Context(), site.ErrNotFound}, {ended, context.Canceled}} {
-		s := m.CountingStore(failing{err: c.err})
+		s := m.CountingStore(failingStore{err: c.err})
 		_, err := s.Get(c.ctx, "a")
 		listed := 0
 		var last error
@@ -147,7 +147,7 @@ func TestStore(t *testing.T) {
 		}
 	}
 	for _, operation := range operations {
-		has(t, text(t, m, r), `rt_site_store_errors_total{operation="`+operation+`"} 1`, `rt_site_store_duration_seconds_count{operation="`+operation+`"} 4`)
+		has(t, textOf(t, m, r), `rt_site_store_errors_total{operation="`+operation+`"} 1`, `rt_site_store_duration_seconds_count{operation="`+operation+`"} 4`)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestBacklog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := text(t, New(), r)
+	got := textOf(t, NewMetrics(), r)
 	has(t, got, "rt_site_database_up 1", `rt_site_nodes{last_delivery="1h"} 1`, `rt_site_nodes{last_delivery="6h"} 0`, `rt_site_nodes{last_delivery="1d"} 2`,
 		`rt_site_nodes{last_delivery="older"} 1`, `rt_site_nodes{last_delivery="gone"} 2`, `rt_site_nodes{last_delivery="never"} 1`, `rt_site_node_undelivered_runs{last_delivery="1d"} 7`,
 		`rt_site_node_undelivered_runs{last_delivery="never"} 5`, `rt_site_node_reports{last_report="1h"} 4`, `rt_site_node_reports{last_report="older"} 2`)
@@ -187,12 +187,12 @@ func TestBacklog(t *testing.T) {
 	if err := errors.Join(failed, err); err != nil {
 		t.Fatal(err)
 	}
-	has(t, text(t, New(), r), "rt_site_lake_last_success_timestamp_seconds 1.7000000005e+09", "rt_site_lake_unwritten_runs 1")
+	has(t, textOf(t, NewMetrics(), r), "rt_site_lake_last_success_timestamp_seconds 1.7000000005e+09", "rt_site_lake_unwritten_runs 1")
 	closed, err := registry.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), registry.Config{})
 	if err := errors.Join(err, closed.Close()); err != nil {
 		t.Fatal(err)
 	}
-	away := text(t, New(), closed)
+	away := textOf(t, NewMetrics(), closed)
 	has(t, away, "rt_site_database_up 0", `rt_site_requests_in_progress 0`)
 	if strings.Contains(away, "rt_site_nodes{") {
 		t.Error("nodes are counted while the database is away")
