@@ -8,8 +8,16 @@ var ErrNoReport = errors.New("there is no report")
 // MaxReportRuns is the maximum number of runs of a report.
 const MaxReportRuns = 300
 
+// The forms of a report.
+const (
+	FormHTML    = "html"
+	FormJSON    = "json"    // an array with a summary of each run
+	FormParquet = "parquet" // a ZIP file with the Parquet files of the runs
+)
+
 // Report is a request for the report of a job.
 type Report struct {
+	Form    string // FormHTML, FormJSON or FormParquet
 	Name    string // of the job, as the reader wrote it
 	Reader  string // Reader.Name
 	Runs    []Run  // with their records

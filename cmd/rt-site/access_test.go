@@ -24,6 +24,7 @@ import (
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/e2e/testsite"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 )
 
@@ -58,7 +59,7 @@ func newReadSite(t *testing.T, conf config.Serve, users [3]string) *readSite {
 		t.Fatal(err)
 	}
 	server, err := api.New(t.Context(), api.Config{
-		Registry: st.registry, Objects: st.objects, Temp: st.temp, Tokens: []api.Token{{Hash: api.HashToken(testToken)}}, Readers: a.readers,
+		Registry: st.registry, Objects: st.objects, Temp: st.temp, Tokens: []api.Token{{Hash: site.HashToken(testToken)}}, Readers: a.readers,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -311,30 +311,20 @@ func export(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 // runsOf returns the runs of the jobs that a filter selects.
 func runsOf(ctx context.Context, r *registry.Registry, f site.Filter) (list []site.Changed, err error) {
 	const limit = 1000
-	for after, isEnd := "", false; !isEnd; {
-		jobs, next, err := r.Jobs.List(ctx, f, after, limit)
+	jobs := site.AllPages(func(cursor string) ([]site.JobRow, string, error) { return r.Jobs.List(ctx, f, cursor, limit) })
+	for job, err := range jobs {
 		if err != nil {
 			return nil, err
 		}
-		for _, job := range jobs {
-			for from, isLast := "", false; !isLast; {
-				runs, more, err := r.Visible.OfJob(ctx, job, nil, from, limit)
-				if err != nil {
-					return nil, err
-				}
-				for _, run := range runs {
-					list = append(list, changedOf(run))
-				}
-				from, isLast = more, more == ""
+		runs := site.AllPages(func(cursor string) ([]site.Run, string, error) { return r.Visible.OfJob(ctx, job, nil, cursor, limit) })
+		for run, err := range runs {
+			if err != nil {
+				return nil, err
 			}
+			list = append(list, changedRun(run.ID, run.Record))
 		}
-		after, isEnd = next, next == ""
 	}
 	return list, nil
-}
-
-func changedOf(run site.Run) site.Changed {
-	return changedRun(run.ID, run.Record)
 }
 
 func changedRun(id string, r *rt.Run) site.Changed {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 )
 
@@ -23,7 +24,7 @@ func open(t *testing.T, conf config.Serve) (s *api.Server, closeAll func()) {
 		t.Fatal(err)
 	}
 	s, err = api.New(t.Context(), api.Config{
-		Registry: st.registry, Objects: heldObjects{st.objects, st.registry.Settings}, Temp: st.temp, Tokens: []api.Token{{Hash: api.HashToken(testToken)}, {Hash: api.HashToken("another")}},
+		Registry: st.registry, Objects: heldObjects{st.objects, st.registry.Settings}, Temp: st.temp, Tokens: []api.Token{{Hash: site.HashToken(testToken)}, {Hash: site.HashToken("another")}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -68,14 +68,14 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 	if err != nil {
 		return err
 	}
-	if form == sitereport.FormParquet {
+	if form == site.FormParquet {
 		return renderParquet(ctx, dir, records, figuresOfOthers(cfg.Energy), stdout)
 	}
 	job, err := sitereport.Load(ctx, dir, figuresOfOthers(cfg.Energy))
 	if err != nil {
 		return err
 	}
-	if job.Form == sitereport.FormJSON {
+	if job.Form == site.FormJSON {
 		return cli.PrintJSON(stdout, job.Summaries())
 	}
 	page := html.Job{Name: job.Name, Jobs: job.Jobs, Array: job.Array, Zone: time.UTC}

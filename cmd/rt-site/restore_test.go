@@ -13,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/e2e/runtest"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
@@ -52,7 +53,7 @@ func (r *restorable) serve(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	s, err := api.New(t.Context(), api.Config{
-		Registry: st.registry, Objects: heldObjects{st.objects, st.registry.Settings}, Temp: st.temp, Tokens: []api.Token{{Hash: api.HashToken(testToken)}}, RunOf: runOf,
+		Registry: st.registry, Objects: heldObjects{st.objects, st.registry.Settings}, Temp: st.temp, Tokens: []api.Token{{Hash: site.HashToken(testToken)}}, RunOf: runOf,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -78,10 +78,10 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		Open: func(ctx context.Context, runID string) (io.ReadCloser, error) {
 			return files.server.OpenRecord(ctx, runID)
 		},
-		Command: renderCommand(o.config), Temp: st.temp, Policy: html.Policy,
+		Command: renderCommand(o.config), Temp: st.temp,
 	})
 	files.server, err = api.New(ctx, api.Config{
-		Pages:    page.New(page.Config{Registry: st.registry, Reports: reports, Fault: func(err error) { logger.Print(err) }}),
+		Pages:    page.New(page.Config{Registry: st.registry, Report: reports.Write, ReportPolicy: html.Policy, Fault: func(err error) { logger.Print(err) }}),
 		Registry: st.registry, Objects: heldObjects{counts.CountingStore(st.objects), st.registry.Settings}, Temp: st.temp,
 		Metrics: counts.Answering(st.registry, s.Lake != ""), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,

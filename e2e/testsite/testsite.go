@@ -33,7 +33,7 @@ func OpenWith(ctx context.Context, dir, token string, c Config, o registry.Confi
 		return nil, nil, err
 	}
 	c.Registry, c.Objects, c.Temp = r, &memory{objects: map[string][]byte{}}, dir
-	c.Tokens = []api.Token{{Hash: api.HashToken(token)}}
+	c.Tokens = []api.Token{{Hash: site.HashToken(token)}}
 	s, err = api.New(ctx, c)
 	if err != nil {
 		return nil, nil, errors.Join(err, r.Close())

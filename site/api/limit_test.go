@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/resource-tracker/rt/site"
 )
 
 func TestAClientWithTooManyRequestsIsRefused(t *testing.T) {
@@ -78,7 +80,7 @@ func TestViewsTakeTurns(t *testing.T) {
 		if status, answer := finishInline(t, s, id, "a\n1\n"); status != http.StatusOK {
 			t.Fatal(status, answer)
 		}
-		owner := s.owners.keys.owner(Token{Hash: HashToken(token)})
+		owner := s.owners.keys.owner(Token{Hash: site.HashToken(token)})
 		for _, path := range []string{"/runs", "/runs/" + id, "/runs/" + id + "/data"} {
 			give := s.limits.cpu.TakeUnits(t.Context(), owner, 1<<20) // the share of this client
 			answered := make(chan int, 1)

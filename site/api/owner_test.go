@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/resource-tracker/rt/site"
 )
 
 // as sends one request with a token.
@@ -65,9 +67,9 @@ func TestRunsOfOtherOwners(t *testing.T) {
 func TestTokensThatReplaceOthers(t *testing.T) {
 	for name, ofOld := range map[string]string{"named": "node-7", "without a name": ""} {
 		s := newServer(t, Config{})
-		s.SetTokens([]Token{{Hash: HashToken(token), Name: ofOld}})
+		s.SetTokens([]Token{{Hash: site.HashToken(token), Name: ofOld}})
 		g := register(t, s)
-		s.SetTokens([]Token{{Hash: HashToken("new"), Name: "other"}})
+		s.SetTokens([]Token{{Hash: site.HashToken("new"), Name: "other"}})
 		refresh := "/runs/" + g.RunID + "/refresh-credentials"
 		status, refusal := as(t, s, "new", refresh, "")
 		_, rest, _ := strings.Cut(refusal, "write the name ")

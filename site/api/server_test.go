@@ -45,7 +45,7 @@ func newServer(t testing.TB, c Config) *Server {
 // tokensOf returns tokens without names.
 func tokensOf(texts ...string) (tokens []Token) {
 	for _, text := range texts {
-		tokens = append(tokens, Token{Hash: HashToken(text)})
+		tokens = append(tokens, Token{Hash: site.HashToken(text)})
 	}
 	return tokens
 }
@@ -296,9 +296,9 @@ func TestConcurrentUploadsAndFinishes(t *testing.T) {
 }
 
 func TestParseTokens(t *testing.T) {
-	h := HashToken(token)
+	h := site.HashToken(token)
 	got, err := ParseTokens([]byte("# ours\n\n  sha256:" + hex.EncodeToString(h[:]) + "  node-1.b_C\r\nanother\n#x y\nthird\tnode-1.b_C\nfourth user=a.b@c\n"))
-	want := []Token{{Hash: h, Name: "node-1.b_C"}, {Hash: HashToken("another")}, {Hash: HashToken("third"), Name: "node-1.b_C"}, {Hash: HashToken("fourth"), User: "a.b@c"}}
+	want := []Token{{Hash: h, Name: "node-1.b_C"}, {Hash: site.HashToken("another")}, {Hash: site.HashToken("third"), Name: "node-1.b_C"}, {Hash: site.HashToken("fourth"), User: "a.b@c"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -17,15 +17,9 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// TokenHash is the SHA-256 of a token.
-type TokenHash = site.TokenHash
-
-// HashToken returns the hash of a token.
-func HashToken(token string) TokenHash { return site.HashToken(token) }
-
 // Token permits to register runs, and to read and finish the runs of its owner.
 type Token struct {
-	Hash TokenHash
+	Hash site.TokenHash
 	// Name is the owner of what is sent with the token, so that a run outlives the change of a
 	// token. Tokens with the same name have the same owner. A token without a name is an owner of
 	// its own.
@@ -46,7 +40,7 @@ var nameOfUser = regexp.MustCompile(`^[A-Za-z0-9._@+$-]{1,64}$`)
 // the number of the line and never quote it.
 func ParseTokens(file []byte) ([]Token, error) {
 	var tokens []Token
-	lines := map[TokenHash]int{}
+	lines := map[site.TokenHash]int{}
 	for n, line := range strings.Split(string(file), "\n") {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0][0] == '#' {
@@ -93,7 +87,7 @@ func parseToken(fields []string) (t Token, err error) {
 
 // knownToken is a token that is accepted, and the owner of what is sent with it.
 type knownToken struct {
-	hash  TokenHash
+	hash  site.TokenHash
 	owner string
 	user  string // to whose runs the owner is limited; empty for nodes
 }
@@ -105,7 +99,7 @@ func authorised(r *http.Request, known []knownToken) (owner string, ok bool) {
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return "", false
 	}
-	got := HashToken(strings.TrimSpace(token))
+	got := site.HashToken(strings.TrimSpace(token))
 	match := -1
 	for i := range known {
 		match = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(got[:], known[i].hash[:]), i, match)

@@ -14,7 +14,7 @@ import (
 // The token of a user is for runs of this user: of steps, or outside a scheduler.
 func TestTokensOfUsers(t *testing.T) {
 	s := newServer(t, Config{})
-	s.SetTokens([]Token{{Hash: HashToken(token), User: "alice"}, {Hash: HashToken("nodes")}})
+	s.SetTokens([]Token{{Hash: site.HashToken(token), User: "alice"}, {Hash: site.HashToken("nodes")}})
 	status, registered := as(t, s, token, "/runs", "{}")
 	if status != http.StatusCreated || strings.Contains(registered, "rt.node") || !strings.Contains(registered, "rt.record") {
 		t.Fatal(status, registered)
@@ -57,7 +57,7 @@ func TestTokensOfUsers(t *testing.T) {
 func TestOwnersOfUsers(t *testing.T) {
 	s := newServer(t, Config{})
 	owners := map[string]string{}
-	for _, token := range []Token{{Hash: HashToken("1"), User: "alice"}, {Hash: HashToken("2"), User: "alice"}, {Hash: HashToken("3"), User: "bob"}, {Hash: HashToken("4"), Name: "alice"}, {Hash: HashToken("1")}} {
+	for _, token := range []Token{{Hash: site.HashToken("1"), User: "alice"}, {Hash: site.HashToken("2"), User: "alice"}, {Hash: site.HashToken("3"), User: "bob"}, {Hash: site.HashToken("4"), Name: "alice"}, {Hash: site.HashToken("1")}} {
 		owners[fmt.Sprintf("%s %s %x", token.User, token.Name, token.Hash[0])] = s.owners.keys.owner(token)
 	}
 	different := map[string]bool{}

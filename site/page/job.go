@@ -3,10 +3,8 @@ package page
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -16,17 +14,6 @@ import (
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 )
-
-// Reports makes the report of a job from the complete records of its runs. An error that wraps site.ErrNoReport
-// is shown to the reader, and so is site.ErrBusy.
-type Reports interface {
-	// HTML writes a page, with a Content-Security-Policy of its own.
-	HTML(ctx context.Context, w io.Writer, r site.Report) (policy string, err error)
-	// JSON writes an array with a summary of each run.
-	JSON(ctx context.Context, w io.Writer, r site.Report) error
-	// Parquet writes a ZIP file with the Parquet files of the runs.
-	Parquet(ctx context.Context, w io.Writer, r site.Report) error
-}
 
 const (
 	mostRuns    = site.MaxReportRuns // on one page
@@ -104,22 +91,20 @@ func (p *Pages) find(r request) (f wanted, err error) {
 // rowsWithID returns the rows of the jobs with the id, and of arrays and heterogeneous jobs with it, the newest first.
 func (p *Pages) rowsWithID(r request, f *wanted) (rows []site.JobRow, err error) {
 	filter := site.Filter{Cluster: f.cluster, JobID: rt.Some(f.id), Access: r.access}
-	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
-		var jobs []site.JobRow
-		jobs, next, err = p.conf.Registry.Jobs.List(r.Context(), filter, next, mostRuns)
-		if err != nil {
+	all := site.AllPages(func(cursor string) ([]site.JobRow, string, error) {
+		return p.conf.Registry.Jobs.List(r.Context(), filter, cursor, mostRuns)
+	})
+	for j, err := range all {
+		switch {
+		case err != nil:
 			return nil, err
+		case j.Cluster != f.cluster:
+			continue
+		case len(rows) == mostRuns:
+			f.isPartial = true
+			return rows, nil
 		}
-		for _, j := range jobs {
-			if j.Cluster != f.cluster {
-				continue
-			}
-			if len(rows) == mostRuns {
-				f.isPartial = true
-				return rows, nil
-			}
-			rows = append(rows, j)
-		}
+		rows = append(rows, j)
 	}
 	return rows, nil
 }
@@ -158,19 +143,18 @@ func isOfOneJob(job []site.JobRow, row *site.JobRow) bool {
 
 // addRuns adds the runs of a job.
 func (p *Pages) addRuns(r request, f *wanted, j site.JobRow) error {
-	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
-		runs, after, err := p.conf.Registry.Visible.OfJob(r.Context(), j, r.access, next, batchRuns)
+	all := site.AllPages(func(cursor string) ([]site.Run, string, error) {
+		return p.conf.Registry.Visible.OfJob(r.Context(), j, r.access, cursor, batchRuns)
+	})
+	for run, err := range all {
 		if err != nil {
 			return err
 		}
-		for _, run := range runs {
-			if len(f.runs) == mostRuns {
-				f.isPartial = true
-				return nil
-			}
-			f.runs = append(f.runs, run)
+		if len(f.runs) == mostRuns {
+			f.isPartial = true
+			return nil
 		}
-		next = after
+		f.runs = append(f.runs, run)
 	}
 	return nil
 }
@@ -217,7 +201,7 @@ func bestCopies(runs []site.Run) (list []site.Run) {
 func (p *Pages) report(r request, f *wanted) (out site.Report, err error) {
 	out = site.Report{Name: strconv.FormatUint(f.id, 10), Reader: r.reader.Name, Runs: f.reported()}
 	switch {
-	case p.conf.Reports == nil:
+	case p.conf.Report == nil:
 		return out, fmt.Errorf("%w: this service makes none", site.ErrNoReport)
 	case f.isPartial:
 		return out, fmt.Errorf("%w: the job has more than %d runs; rt-spool report has no such limit, and with --array it summarizes the tasks of an array", site.ErrNoReport, mostRuns)
@@ -261,15 +245,14 @@ func (p *Pages) job(w http.ResponseWriter, r request) error {
 	}
 	report, err := p.report(r, &f)
 	var b bytes.Buffer
-	policy := ""
 	if err == nil {
-		report.Links = p.links(r, &f, true)
-		policy, err = p.conf.Reports.HTML(r.Context(), &b, report)
+		report.Form, report.Links = site.FormHTML, p.links(r, &f, true)
+		err = p.conf.Report(r.Context(), &b, report)
 	}
 	if err != nil {
 		return p.jobWithout(w, r, &f, err)
 	}
-	w.Header().Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy", p.conf.ReportPolicy+"; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = b.WriteTo(w) // the client has closed the connection
 	return nil
@@ -356,24 +339,21 @@ func (p *Pages) reportFile(w http.ResponseWriter, r request) error {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	var kind string
-	end := path.Ext(r.URL.Path)
+	kind, end := "application/zip", path.Ext(r.URL.Path)
 	switch end {
 	case ".html":
-		kind = "text/html; charset=utf-8"
-		var policy string
-		policy, err = p.conf.Reports.HTML(r.Context(), &b, report)
-		w.Header().Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
+		report.Form, kind = site.FormHTML, "text/html; charset=utf-8"
 	case ".json":
-		kind = "application/json"
-		err = p.conf.Reports.JSON(r.Context(), &b, report)
+		report.Form, kind = site.FormJSON, "application/json"
 	default:
-		kind, end = "application/zip", "-"+path.Base(r.URL.Path)
-		err = p.conf.Reports.Parquet(r.Context(), &b, report)
+		report.Form, end = site.FormParquet, "-"+path.Base(r.URL.Path)
 	}
-	if err != nil {
+	var b bytes.Buffer
+	if err := p.conf.Report(r.Context(), &b, report); err != nil {
 		return err
+	}
+	if report.Form == site.FormHTML {
+		w.Header().Set("Content-Security-Policy", p.conf.ReportPolicy+"; frame-ancestors 'none'")
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d%s"`, f.id, end))

@@ -94,7 +94,8 @@ func filterOf(r request) (f site.Filter, values map[string]string, err error) {
 		name string
 		of   []choice
 	}{{"sort", sorts}, {"state", states}, {"outcome", outcomes}} {
-		if !has(one.of, values[one.name]) {
+		isPossible := slices.ContainsFunc(one.of, func(c choice) bool { return c.Value == values[one.name] })
+		if !isPossible {
 			return f, nil, badRequest("The field %s has a value that is not possible.", one.name)
 		}
 	}
@@ -122,15 +123,6 @@ func day(text string, later int) (time.Time, error) {
 		return at, badRequest("A date must have the form 2026-01-31.")
 	}
 	return at.AddDate(0, 0, later), nil
-}
-
-func has(of []choice, value string) bool {
-	for _, c := range of {
-		if c.Value == value {
-			return true
-		}
-	}
-	return false
 }
 
 func some(value string) []string {

@@ -54,26 +54,25 @@ func (p *Pages) nodes(w http.ResponseWriter, r request) error {
 	}
 	page := nodesPage{OnlyBad: r.URL.Query().Get("show") == "problems", LinkAll: "nodes", LinkBad: "nodes?show=problems"}
 	now := time.Now()
-	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
-		nodes, after, err := p.conf.Registry.Nodes.List(r.Context(), site.NodeFilter{}, next, batchNodes)
+	all := site.AllPages(func(cursor string) ([]site.Node, string, error) {
+		return p.conf.Registry.Nodes.List(r.Context(), site.NodeFilter{}, cursor, batchNodes)
+	})
+	for n, err := range all {
 		if err != nil {
 			return err
 		}
-		for _, n := range nodes {
-			row := nodeRowOf(n, now)
-			page.All++
-			if len(row.Problems) > 0 {
-				page.Problems++
-			} else if page.OnlyBad {
-				continue
-			}
-			page.Nodes = append(page.Nodes, row)
-		}
-		next = after
-		if page.All >= mostNodes && next != "" {
+		if page.All == mostNodes {
 			page.IsPartial = true
 			break
 		}
+		row := nodeRowOf(n, now)
+		page.All++
+		if len(row.Problems) > 0 {
+			page.Problems++
+		} else if page.OnlyBad {
+			continue
+		}
+		page.Nodes = append(page.Nodes, row)
 	}
 	slices.SortStableFunc(page.Nodes, func(a, b nodeRow) int { return cmp.Compare(b.urgency, a.urgency) })
 	return r.show(w, "nodes.html.tmpl", "Nodes", page)

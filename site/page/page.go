@@ -5,10 +5,12 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"strings"
 
@@ -19,8 +21,11 @@ import (
 // Config of Pages.
 type Config struct {
 	Registry *registry.Registry
-	Reports  Reports     // nil: the pages of the jobs have no reports
-	Fault    func(error) // receives the errors of the registry and of the reports
+	// Report writes the report of a job, from the complete records of its runs; nil: there are none. An error that wraps
+	// site.ErrNoReport or site.ErrBusy is shown to the reader.
+	Report       func(ctx context.Context, w io.Writer, r site.Report) error
+	ReportPolicy string      // the Content-Security-Policy of an HTML report
+	Fault        func(error) // receives the errors of the registry and of the reports
 }
 
 // Pages serves the pages.

@@ -78,21 +78,18 @@ func (f *fake) query(t *testing.T, query string) {
 	}
 }
 
-func (f *fake) HTML(_ context.Context, w io.Writer, r site.Report) (string, error) {
+// writeReport is a Config.Report.
+func (f *fake) writeReport(_ context.Context, w io.Writer, r site.Report) error {
 	for _, run := range r.Runs {
 		fmt.Fprintln(w, run.ID)
 	}
-	return "default-src 'none'", f.report
+	return f.report
 }
-
-func (f *fake) JSON(context.Context, io.Writer, site.Report) error { return f.report }
-
-func (f *fake) Parquet(context.Context, io.Writer, site.Report) error { return f.report }
 
 // get returns a page of an operator, and what was logged.
 func (f *fake) get(t *testing.T, path string) (status int, body, log string) {
 	t.Helper()
-	p := New(Config{Registry: f.Registry, Reports: f, Fault: func(err error) { log += err.Error() }})
+	p := New(Config{Registry: f.Registry, Report: f.writeReport, ReportPolicy: "default-src 'none'", Fault: func(err error) { log += err.Error() }})
 	w := httptest.NewRecorder()
 	p.ServePage(w, httptest.NewRequest(http.MethodGet, path, nil), site.Reader{Operator: true})
 	return w.Code, w.Body.String(), log

@@ -24,14 +24,14 @@ func loaded(t *testing.T, add Add, records ...[]byte) (*LoadedJob, error) {
 		}
 		return io.NopCloser(bytes.NewReader(record)), nil
 	}})
-	r := site.Report{Name: "1"}
+	r := site.Report{Form: site.FormJSON, Name: "1"}
 	for i := range records {
 		run := rt.Run{}
 		run.Node = string(rune('a' + i))
 		r.Runs = append(r.Runs, site.Run{ID: string(rune('0' + i)), Record: &run})
 	}
 	dir := t.TempDir()
-	if err := m.prepare(t.Context(), dir, FormJSON, r); err != nil {
+	if err := m.prepare(t.Context(), dir, r); err != nil {
 		t.Fatal(err)
 	}
 	return Load(t.Context(), dir, add)

@@ -35,13 +35,6 @@ const (
 // ExitUnreadable is the exit status of the process if it can read no record of the job.
 const ExitUnreadable = 65
 
-// The forms of a report.
-const (
-	FormHTML    = "html"
-	FormJSON    = "json"
-	FormParquet = "parquet" // the process does not call Load: a ZIP file with the Parquet files of the runs
-)
-
 // dirs matches the directories of the records.
 const dirs = "rt-report-*"
 
@@ -49,10 +42,9 @@ const dirs = "rt-report-*"
 type Maker struct {
 	// Open opens the complete record of a run.
 	Open func(ctx context.Context, runID string) (io.ReadCloser, error)
-	// Command returns the process that calls Load with the directory dir and writes the report to its standard output.
+	// Command returns the process that calls Load, but for FormParquet, with the directory dir and writes the report to its standard output.
 	Command func(ctx context.Context, dir string) *exec.Cmd
 	Temp    string // directory of temporary files; empty: the system's
-	Policy  string // the Content-Security-Policy of the pages
 
 	front *site.Slots // one place for each reader, whose other requests wait before it
 	turn  *site.Slots // the one report that is made
@@ -75,21 +67,6 @@ func New(m Maker) *Maker {
 	return &m
 }
 
-// HTML implements page.Reports.
-func (m *Maker) HTML(ctx context.Context, w io.Writer, r site.Report) (policy string, err error) {
-	return m.Policy, m.write(ctx, w, FormHTML, r)
-}
-
-// JSON implements page.Reports.
-func (m *Maker) JSON(ctx context.Context, w io.Writer, r site.Report) error {
-	return m.write(ctx, w, FormJSON, r)
-}
-
-// Parquet implements page.Reports.
-func (m *Maker) Parquet(ctx context.Context, w io.Writer, r site.Report) error {
-	return m.write(ctx, w, FormParquet, r)
-}
-
 // manifest is what Load reads.
 type manifest struct {
 	Form    string            `json:"form"`
@@ -109,7 +86,8 @@ type recordFile struct {
 
 const manifestName = "manifest.json"
 
-func (m *Maker) write(ctx context.Context, w io.Writer, form string, r site.Report) (err error) {
+// Write writes a report. Its errors of the kinds site.ErrNoReport and site.ErrBusy are for the reader.
+func (m *Maker) Write(ctx context.Context, w io.Writer, r site.Report) (err error) {
 	if len(r.Runs) > site.MaxReportRuns {
 		return fmt.Errorf("%w: the job has %d runs with records, and a report has at most %d", site.ErrNoReport, len(r.Runs), site.MaxReportRuns)
 	}
@@ -132,7 +110,7 @@ func (m *Maker) write(ctx context.Context, w io.Writer, form string, r site.Repo
 		return fmt.Errorf("make a directory for the records of job %s: %w", r.Name, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := m.prepare(ctx, dir, form, r); err != nil {
+	if err := m.prepare(ctx, dir, r); err != nil {
 		return fmt.Errorf("get the records of job %s: %w", r.Name, err)
 	}
 	return m.run(ctx, w, dir)
@@ -159,8 +137,8 @@ func (m *Maker) takeTurn(ctx context.Context, r site.Report) (end func(), err er
 }
 
 // prepare puts what Load reads into a directory.
-func (m *Maker) prepare(ctx context.Context, dir, form string, r site.Report) error {
-	list := manifest{Form: form, Name: r.Name, Links: r.Links}
+func (m *Maker) prepare(ctx context.Context, dir string, r site.Report) error {
+	list := manifest{Form: r.Form, Name: r.Name, Links: r.Links}
 	left := int64(maxRecords)
 	for i, run := range r.Runs {
 		file := recordFile{Name: strconv.Itoa(i) + ".rtrec", Run: run.Record}

@@ -29,7 +29,7 @@ func newMaker(t *testing.T, script string) *Maker {
 		Command: func(ctx context.Context, dir string) *exec.Cmd {
 			return exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", dir)
 		},
-		Temp: t.TempDir(), Policy: "the policy",
+		Temp: t.TempDir(),
 	})
 }
 
@@ -60,15 +60,15 @@ func TestMaker(t *testing.T) {
 	} {
 		m := newMaker(t, c.script)
 		var out bytes.Buffer
-		policy, err := m.HTML(t.Context(), &out, site.Report{Name: "1", Runs: c.runs})
+		err := m.Write(t.Context(), &out, site.Report{Form: site.FormHTML, Name: "1", Runs: c.runs})
 		isWrong := c.err != nil && !errors.Is(err, c.err)
 		isSilent := c.message != "" && !strings.Contains(fmt.Sprint(err), c.message)
 		isFailed := c.message == "" && err != nil
 		if isWrong || isSilent || isFailed {
 			t.Errorf("%s: error %v, want %v %s", c.name, err, c.err, c.message)
 		}
-		if c.message == "" && (out.String() != c.want || policy != "the policy") {
-			t.Errorf("%s: %q with the policy %q: want %q", c.name, out.String(), policy, c.want)
+		if c.message == "" && out.String() != c.want {
+			t.Errorf("%s: %q, want %q", c.name, out.String(), c.want)
 		}
 		if left, err := os.ReadDir(m.Temp); err != nil || len(left) > 0 {
 			t.Errorf("%s: %v is left, %v", c.name, left, err)
@@ -83,7 +83,7 @@ func TestMakerEndsWithItsReader(t *testing.T) {
 	out, to := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := m.HTML(ctx, to, site.Report{Name: "1", Runs: runsOf("a")})
+		err := m.Write(ctx, to, site.Report{Name: "1", Runs: runsOf("a")})
 		ended <- err
 	}()
 	if _, err := io.ReadFull(out, make([]byte, len("begun\n"))); err != nil {
@@ -91,7 +91,7 @@ func TestMakerEndsWithItsReader(t *testing.T) {
 	}
 	waiting, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := m.HTML(waiting, io.Discard, site.Report{Name: "2", Runs: runsOf("a")}); !errors.Is(err, context.Canceled) {
+	if err := m.Write(waiting, io.Discard, site.Report{Name: "2", Runs: runsOf("a")}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a second report at the same time: %v", err)
 	}
 	cancel()
@@ -100,7 +100,7 @@ func TestMakerEndsWithItsReader(t *testing.T) {
 	}
 	m.Command = func(ctx context.Context, _ string) *exec.Cmd { return exec.CommandContext(ctx, "/bin/echo", "next") }
 	var next bytes.Buffer
-	if err := m.JSON(t.Context(), &next, site.Report{Name: "3"}); err != nil || next.String() != "next\n" {
+	if err := m.Write(t.Context(), &next, site.Report{Name: "3"}); err != nil || next.String() != "next\n" {
 		t.Errorf("the next report is %q, %v", next.String(), err)
 	}
 }
