@@ -59,7 +59,7 @@ func (r *readings) carryJob() {
 	r.last, r.earlier = rt.JobReading{}, earlier{}
 }
 
-// ReadJob reads the job's cgroup into s.last. It implements tasks.Host.
+// ReadJob reads the job's cgroup into s.last.
 func (s *state) ReadJob() {
 	if s.toReopen > 0 {
 		s.toReopen--
@@ -87,8 +87,8 @@ func (s *state) ReadJob() {
 	}
 }
 
-// SleeperCPU implements tasks.Host.
-func (s *state) SleeperCPU() (t counters.CPUTime) {
+// sleeperCPU is the CPU time in the extern step that is not the job's.
+func (s *state) sleeperCPU() (t counters.CPUTime) {
 	if s.files != nil {
 		t = s.files.SleeperCPU()
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup/counters"
-	"github.com/resource-tracker/rt/collect/cgroup/tasks"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
@@ -112,7 +111,7 @@ func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job,
 	s.watch, s.epoll, s.callbacks, s.phase = w, newEpoll(), &j.callbacks, rt.JobPending
 	s.settle = cmp.Or(opts.Settle, 50*time.Millisecond)
 	s.newFiles = func(version int) *counters.Files { return counters.NewJobFiles(version, stacked, procRoot) }
-	s.tasks = tasks.NewSet(s, &s.ledger, s.epoll, stacked, &s.buf)
+	s.tasks = newTaskSet(s, stacked)
 	s.pressure = newMemoryMonitor(s.epoll, opts.NoNearLimit, &s.buf)
 	j.requests.bind(j)
 	w.Look()
@@ -192,7 +191,7 @@ func (j *Job) readSteps(s *rt.Snapshot) {
 	j.state.tasks.AppendEnded(s, first)
 }
 
-func (j *Job) readGroup(g *tasks.Group, s *rt.Snapshot) {
+func (j *Job) readGroup(g *group, s *rt.Snapshot) {
 	j.mu.Lock()
 	defer j.mu.Unlock() // also after a panic, see recoverWatcher
 	j.state.tasks.ReadGroup(g, s)

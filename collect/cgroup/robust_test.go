@@ -15,7 +15,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/collect/cgroup/tasks"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
@@ -192,7 +191,7 @@ func TestPanicInAGroupReading(t *testing.T) {
 			done <- j.Err()
 		}()
 		var s rt.Snapshot
-		j.request(func() { j.readGroup(new(tasks.Group), &s) }) // it has no files
+		j.request(func() { j.readGroup(new(group), &s) }) // it has no files
 	}()
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "panicked") {
 		t.Errorf("error %v", err)

@@ -125,7 +125,7 @@ func (w *watcher) Exists(path string) bool {
 	d := w.dirs[path]
 	switch {
 	case d == nil:
-		_, ok := directory(path)
+		_, ok := existingDir(path)
 		return ok
 	case d.wd == 0:
 		return d.isAt(path)

@@ -173,7 +173,7 @@ func newLook() *look {
 	}
 }
 
-// directory is the function directory for name in dir.
+// directory is existingDir for name in dir.
 func (l *look) directory(dir, name string) (string, bool) {
 	name = filepath.Join(dir, name)
 	if l.missing[name] {
@@ -182,7 +182,7 @@ func (l *look) directory(dir, name string) (string, bool) {
 	if at, ok := l.dirs[name]; ok {
 		return at, true
 	}
-	at, ok := directory(name)
+	at, ok := existingDir(name)
 	if ok {
 		l.dirs[name] = at
 	} else if l.guarded[dir] {
@@ -255,9 +255,9 @@ func (w *watcher) guard(dir string, l *look) bool {
 	return true
 }
 
-// directory returns the path of an existing directory without symbolic links: v1
+// existingDir returns the path of an existing directory without symbolic links: v1
 // controllers that are mounted together are often links to one place.
-func directory(name string) (string, bool) {
+func existingDir(name string) (string, bool) {
 	info, err := os.Lstat(name)
 	if err == nil && info.Mode()&os.ModeSymlink != 0 {
 		name, err = filepath.EvalSymlinks(name)

@@ -12,16 +12,15 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup/counters"
-	"github.com/resource-tracker/rt/collect/cgroup/tasks"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// state holds what the lock of a Job protects. It implements tasks.Host.
+// state holds what the lock of a Job protects.
 type state struct {
 	watch     *watcher
 	epoll     *epoll // the ends of processes, and the kernel's eventfds
-	tasks     *tasks.Set
+	tasks     *taskSet
 	pressure  *memoryMonitor
 	callbacks *callbacks
 	ledger
@@ -73,7 +72,7 @@ func (l *ledger) Note(e rt.Event) {
 func (l *ledger) noteMissedStep(step string) {
 	if step != l.missedStep {
 		l.missedStep = step
-		l.Note(tasks.MissedEnd(step))
+		l.Note(missedEnd(step))
 	}
 }
 
@@ -152,7 +151,7 @@ func (s *state) locate(root, path string) cgroupfs.Dir {
 	return d
 }
 
-// WatchFile implements tasks.Host.
+// WatchFile reports writes to a file.
 func (s *state) WatchFile(path string) { s.watchFailed(s.watch.WatchFile(path), true) }
 
 // poll is the time between two comparisons of directories that cannot be watched or listed,

@@ -1,4 +1,4 @@
-package tasks
+package cgroup
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 // addMissedUsage corrects the tasks of an ended step that were not read at their end. If there is
 // one such task, it gets the CPU time of the step that no other task used. If there are several,
 // their shares are unknown, which is logged.
-func (s *Set) addMissedUsage(step *Group) {
-	var missed []*Group
+func (s *taskSet) addMissedUsage(step *group) {
+	var missed []*group
 	var names []string
 	tasks, rest := step.all.endedTasks, usageOf(&step.r).Minus(step.all.endedUsage)
 	for _, g := range s.groups {
@@ -33,7 +33,7 @@ func (s *Set) addMissedUsage(step *Group) {
 	isKnown := step.isFinal && !step.all.isMixed && step.r.CPUUsage.Valid()
 	isRounding := isKnown && rest.Usage <= int64(tasks) // microseconds were rounded
 	if !step.isFinal {
-		s.log.Note(MissedEnd(step.r.Step))
+		s.state.Note(missedEnd(step.r.Step))
 	}
 	if !step.isFinal && !step.isExtern {
 		s.IsEndMissed = true
@@ -51,11 +51,11 @@ func (s *Set) addMissedUsage(step *Group) {
 	default:
 		detail += "its figures are"
 	}
-	s.log.Note(rt.Event{Kind: "job", Name: "tasks", Status: "estimated", Detail: detail + " of the last reading before"})
+	s.state.Note(rt.Event{Kind: "job", Name: "tasks", Status: "estimated", Detail: detail + " of the last reading before"})
 }
 
-// MissedEnd is the event of a step that was not read at its end.
-func MissedEnd(step string) rt.Event {
+// missedEnd is the event of a step that was not read at its end.
+func missedEnd(step string) rt.Event {
 	return rt.Event{Kind: "job", Name: "tasks", Status: "estimated",
 		Detail: fmt.Sprintf("the end of step %s was not read; its figures are of the last reading before, or absent", step)}
 }
@@ -73,12 +73,12 @@ func usageOf(r *rt.StepReading) counters.CPUTime {
 }
 
 // cpu returns the figures of CPU time in the last reading.
-func (g *Group) cpu() counters.CPUFigures {
+func (g *group) cpu() counters.CPUFigures {
 	return counters.CPUFigures{Usage: &g.r.CPUUsage, User: &g.r.CPUUser, System: &g.r.CPUSystem}
 }
 
 // addUsage adds CPU time to the last reading. User and system time keep their ratio.
-func (g *Group) addUsage(t counters.CPUTime) {
+func (g *group) addUsage(t counters.CPUTime) {
 	last := usageOf(&g.r)
 	g.r.CPUUsage.Set(uint64(last.Usage + t.Usage))
 	g.cpu().Balance(last)

@@ -1,4 +1,4 @@
-package tasks
+package cgroup
 
 import (
 	"github.com/resource-tracker/rt"
@@ -6,10 +6,10 @@ import (
 )
 
 // isUnused reports whether only an earlier attempt of the job has used the group.
-func (g *Group) isUnused() bool { return g.earlier != nil && !g.isUsed }
+func (g *group) isUnused() bool { return g.earlier != nil && !g.isUsed }
 
 // LeaveOutEarlier leaves out what g has counted so far, before the job began.
-func (g *Group) LeaveOutEarlier(buf *procfile.Buffer) {
+func (g *group) LeaveOutEarlier(buf *procfile.Buffer) {
 	g.earlier = &rt.JobReading{}
 	g.files.Read(g.earlier, buf)
 	if !g.earlier.EventsOOMKill.Valid() {
@@ -19,7 +19,7 @@ func (g *Group) LeaveOutEarlier(buf *procfile.Buffer) {
 
 // leaveUnused is called when g loses its directory in one hierarchy of v1. If this attempt has not used g yet,
 // the directory can be made again, and then counts from zero. The kills stay in endedKills.
-func (g *Group) leaveUnused(h *hierarchy) {
+func (g *group) leaveUnused(h *hierarchy) {
 	if !g.isUnused() {
 		return
 	}

@@ -1,4 +1,4 @@
-package tasks
+package cgroup
 
 import (
 	"fmt"
@@ -13,37 +13,40 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
-	"github.com/resource-tracker/rt/internal/procfile"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
-
-// absent is above the numbers that processes can have: the kernel gives none over 4194304.
-const absent = 5_000_000
 
 // fixture is a job of v1 in directories that the test makes.
 type fixture struct {
 	t    *testing.T
 	root string
-	set  *Set
+	set  *taskSet
 }
 
-func (*fixture) WatchFile(string)                 {}
-func (*fixture) ReadJob()                         {}
-func (*fixture) SleeperCPU() (t counters.CPUTime) { return t }
-func (*fixture) Note(rt.Event)                    {}
-func (*fixture) Add(int) error                    { return nil }
-func (f *fixture) Failed(e error)                 { f.failed(e) }
 func (f *fixture) failed(e error) {
 	if e != nil {
 		f.t.Error(e)
 	}
 }
 
+// newTaskFixture returns a fixture of a job without directories.
+func newTaskFixture(t *testing.T) *fixture {
+	f := &fixture{t: t, root: t.TempDir()}
+	j, err := newJob([]cgroupfs.Candidate{v1Candidate(filepath.Join(f.root, "none"), "cpuacct")}, layout.Slurm{}, Options{})
+	f.failed(err)
+	s := &j.state
+	s.files, f.set = counters.NewJobFiles(1, nil, ""), s.tasks
+	f.set.Settle = 0
+	t.Cleanup(func() {
+		f.failed(s.err)
+		f.failed(s.close())
+	})
+	return f
+}
+
 // newFixture makes the step 0 of a job with two tasks in these hierarchies.
 func newFixture(t *testing.T, controllers ...string) *fixture {
-	f := &fixture{t: t, root: t.TempDir()}
-	f.set = NewSet(f, f, f, nil, &procfile.Buffer{})
-	f.set.Settle = 0
-	t.Cleanup(f.set.Close)
+	f := newTaskFixture(t)
 	for _, c := range controllers {
 		root := filepath.Join(f.root, c)
 		f.set.AddHierarchy(root)
@@ -80,8 +83,8 @@ func (f *fixture) join(controller string, task int, pids ...int) {
 	f.set.ProcessJoined(f.procs(controller, task, pids...))
 }
 
-func (f *fixture) task(number uint64) *Group {
-	i := slices.IndexFunc(f.set.groups, func(g *Group) bool { return g.r.Task == rt.Some(number) })
+func (f *fixture) task(number uint64) *group {
+	i := slices.IndexFunc(f.set.groups, func(g *group) bool { return g.r.Task == rt.Some(number) })
 	if i < 0 {
 		f.t.Fatalf("no task %d", number)
 	}
@@ -196,9 +199,7 @@ func TestTasksSettle(t *testing.T) {
 // its end while it has a process in any directory, even if its task was read at an end
 // before.
 func TestFirstProcessOfStepV2(t *testing.T) {
-	f := &fixture{t: t, root: t.TempDir()}
-	f.set = NewSet(f, f, f, nil, &procfile.Buffer{})
-	t.Cleanup(f.set.Close)
+	f := newTaskFixture(t)
 	f.set.AddHierarchy(f.root)
 	file := func(name, text string) { f.failed(os.WriteFile(filepath.Join(f.root, name), []byte(text), 0o600)) }
 	const user, task, special = "step_0/user", "step_0/user/task_0", "step_0/user/task_special"

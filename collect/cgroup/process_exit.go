@@ -1,4 +1,4 @@
-package tasks
+package cgroup
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ const maxLooks = 16
 // later.
 
 // unwatch no longer waits for the end of a process.
-func (g *Group) unwatch() {
+func (g *group) unwatch() {
 	if g.task.pidfd >= 0 {
 		_ = unix.Close(g.task.pidfd)
 	}
@@ -27,8 +27,8 @@ func (g *Group) unwatch() {
 
 // pidfds opens descriptors of processes.
 type pidfds struct {
-	poller Poller
-	off    bool // no process can be waited for
+	epoll *epoll
+	off   bool // no process can be waited for
 }
 
 // open waits for the end of a process from now on. The descriptor is -1 if the process has
@@ -42,7 +42,7 @@ func (p *pidfds) open(pid int) (pidfd int) {
 		p.off = !isOfNoProcess(err)
 		return -1
 	}
-	if err := p.poller.Add(pidfd); err != nil {
+	if err := p.epoll.Add(pidfd); err != nil {
 		p.off = true
 		_ = unix.Close(pidfd)
 		return -1
@@ -57,7 +57,7 @@ func isOfNoProcess(err error) bool {
 }
 
 // processJoined records that a process was moved to a task.
-func (s *Set) processJoined(g *Group) {
+func (s *taskSet) processJoined(g *group) {
 	if step := g.step; step != nil {
 		if !g.task.hadProcess && s.members(step) && len(s.pids) > 0 {
 			step.all.isMixed = true
@@ -70,7 +70,7 @@ func (s *Set) processJoined(g *Group) {
 
 // watchExit waits for the end of one of a task's processes, if it does not wait for one
 // yet. The task is read if all of them have ended.
-func (s *Set) watchExit(g *Group) {
+func (s *taskSet) watchExit(g *group) {
 	t := &g.task
 	for before := 0; t.looks > 0 && t.pidfd < 0 && !g.isFinal && g.isTask(); {
 		t.looks--
@@ -99,7 +99,7 @@ func (s *Set) watchExit(g *Group) {
 }
 
 // taskExited reads a task without a process, in all hierarchies.
-func (s *Set) taskExited(g *Group) {
+func (s *taskSet) taskExited(g *group) {
 	if !g.task.hadProcess { // slurmstepd has made the directory and put no process there yet
 		g.task.in = nil // it may be in another hierarchy
 		return
@@ -110,26 +110,26 @@ func (s *Set) taskExited(g *Group) {
 
 // finishStep reads a step if all of its tasks have ended, and the job. With v2 a step can have a process that
 // was seen in no task yet.
-func (s *Set) finishStep(step *Group) {
+func (s *taskSet) finishStep(step *group) {
 	if step == nil || step.isFinal {
 		return
 	}
-	if slices.ContainsFunc(s.groups, func(g *Group) bool {
+	if slices.ContainsFunc(s.groups, func(g *group) bool {
 		return g.step == step && g.task.hadProcess && !g.isFinal && !g.task.isGone
 	}) {
 		return
 	}
-	haveTasksEnded := slices.ContainsFunc(s.groups, func(g *Group) bool { return g.step == step && g.task.hadProcess })
+	haveTasksEnded := slices.ContainsFunc(s.groups, func(g *group) bool { return g.step == step && g.task.hadProcess })
 	isEmpty := !s.hasProcess(step, haveTasksEnded)
 	isRead := s.read(step)
 	step.isFinal = isRead && isEmpty
-	s.host.ReadJob()
+	s.state.ReadJob()
 }
 
 // ProcessExited reads the task to which the ended process with this descriptor belongs. It
 // returns false if the descriptor belongs to no process of a task.
-func (s *Set) ProcessExited(pidfd int) bool {
-	g := first(s.groups, func(g *Group) bool { return g.task.pidfd == pidfd })
+func (s *taskSet) ProcessExited(pidfd int) bool {
+	g := first(s.groups, func(g *group) bool { return g.task.pidfd == pidfd })
 	if g == nil {
 		return false
 	}
@@ -146,8 +146,8 @@ func (s *Set) ProcessExited(pidfd int) bool {
 // first, and only once, because there can be many. The step itself can be read a little
 // longer. With v2 the events of the first and the last process are the same: a directory
 // with a process is not at its end.
-func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
-	var own *Group
+func (s *taskSet) ReadEnding(root, path, step string, isRemoved bool) {
+	var own *group
 	if n := s.find(root).find(path); n != nil {
 		own = n.own
 	}
@@ -179,7 +179,7 @@ func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
 	}
 }
 
-func (s *Set) readEndingTask(g *Group, isRemoved bool) {
+func (s *taskSet) readEndingTask(g *group, isRemoved bool) {
 	g.task.isLastRead = isRemoved
 	g.unwatch() // the process may have gone elsewhere
 	g.task.looks = max(g.task.looks, 1)

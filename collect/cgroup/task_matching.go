@@ -1,4 +1,4 @@
-package tasks
+package cgroup
 
 import (
 	"path/filepath"
@@ -26,19 +26,19 @@ const settleTime = 250 * time.Millisecond
 const maxSeen = 4
 
 // enterTaskV1 adds the directory of a task, and waits for its processes.
-func (s *Set) enterTaskV1(h *hierarchy, n *directory) {
+func (s *taskSet) enterTaskV1(h *hierarchy, n *directory) {
 	if n.step != nil {
 		all := &n.step.all
 		all.tasksIn = with(all.tasksIn, h.dir)
 		all.lastTaskMade = time.Now()
 	}
 	// slurmstepd writes to it; the kernel reports nothing by itself
-	s.host.WatchFile(filepath.Join(n.path, "cgroup.procs"))
+	s.state.WatchFile(filepath.Join(n.path, "cgroup.procs"))
 	s.matchListed(h, n)
 }
 
 // matchListed matches the directory of a task if it already has a process.
-func (s *Set) matchListed(h *hierarchy, n *directory) {
+func (s *taskSet) matchListed(h *hierarchy, n *directory) {
 	s.list(h, n)
 	if len(s.pids) > 0 {
 		s.ProcessJoined(n.path)
@@ -46,7 +46,7 @@ func (s *Set) matchListed(h *hierarchy, n *directory) {
 }
 
 // MatchAgain matches the v1 directories without a task, after inotify events were lost.
-func (s *Set) MatchAgain() {
+func (s *taskSet) MatchAgain() {
 	if s.version != 1 {
 		return
 	}
@@ -69,7 +69,7 @@ func with(names []string, name string) []string {
 }
 
 // ProcessJoined assigns the v1 directory of a task after a process was moved into it.
-func (s *Set) ProcessJoined(path string) {
+func (s *taskSet) ProcessJoined(path string) {
 	for _, h := range s.all {
 		n := h.find(path)
 		for i := 0; n != nil && i < maxSeen; i++ { // the task may have left a directory that now belongs to another task
@@ -80,7 +80,7 @@ func (s *Set) ProcessJoined(path string) {
 
 // match assigns a directory to the task that has a process in it. It returns the directory
 // of the same hierarchy that the task left, nil for none.
-func (s *Set) match(h *hierarchy, n *directory) (left *directory) {
+func (s *taskSet) match(h *hierarchy, n *directory) (left *directory) {
 	s.list(h, n)
 	seen := s.pids[:min(len(s.pids), maxSeen)]
 	isCertain := len(seen) > 0 || s.Len() == 1 // else its processes have ended, or are seen in another directory
@@ -100,7 +100,7 @@ func (s *Set) match(h *hierarchy, n *directory) (left *directory) {
 // task than the directory. This happens if a process of the task passed through the directory,
 // and ended before it was seen in another one. In the leading hierarchy a process stays in its
 // directory.
-func (s *Set) isLeft(h *hierarchy, n *directory) bool {
+func (s *taskSet) isLeft(h *hierarchy, n *directory) bool {
 	isTransient := n.own != nil && n.own.dirs > 1 && h != s.lead()
 	if !isTransient || len(s.pids) == 0 {
 		return false
@@ -110,8 +110,8 @@ func (s *Set) isLeft(h *hierarchy, n *directory) bool {
 
 // assignSeen assigns a directory to the task of these processes, and creates the task if there
 // is none. It returns the directory that the task left.
-func (s *Set) assignSeen(h *hierarchy, n *directory, seen []int) (left *directory) {
-	g := first(s.groups, func(g *Group) bool {
+func (s *taskSet) assignSeen(h *hierarchy, n *directory, seen []int) (left *directory) {
+	g := first(s.groups, func(g *group) bool {
 		return g.isTask() && g.r.Step == n.at.Step && slices.ContainsFunc(seen, func(pid int) bool { return slices.Contains(g.task.seen, pid) })
 	})
 	if g == nil {
@@ -147,12 +147,12 @@ type taskNumber struct {
 	task uint64
 }
 
-func (g *Group) number() taskNumber { return taskNumber{g.r.Step, g.r.Task.Or(0)} }
+func (g *group) number() taskNumber { return taskNumber{g.r.Step, g.r.Task.Or(0)} }
 
 // isReportable reports whether g is reported separately: all of its directories are known, and
 // no other task of its step was reported under its number. A group that was reported once is
 // always reported.
-func (t *taskNumbers) isReportable(g *Group) bool {
+func (t *taskNumbers) isReportable(g *group) bool {
 	if t.version == 2 || !g.isTask() || g.isReported {
 		return true
 	}
@@ -162,7 +162,7 @@ func (t *taskNumbers) isReportable(g *Group) bool {
 
 // isSettled reports whether g, a group of a job with this number of hierarchies, may be
 // reported under its number.
-func (t *taskNumbers) isSettled(g *Group, hierarchies int) bool {
+func (t *taskNumbers) isSettled(g *group, hierarchies int) bool {
 	if g.isReported || !g.isTask() {
 		return true
 	}
@@ -171,7 +171,7 @@ func (t *taskNumbers) isSettled(g *Group, hierarchies int) bool {
 }
 
 // setReported records that g is reported, and its number, which never changes.
-func (t *taskNumbers) setReported(g *Group) {
+func (t *taskNumbers) setReported(g *group) {
 	isNewTask := t.version == 1 && g.isTask() && !g.isReported
 	if isNewTask {
 		t.reported = append(t.reported, g.number())
@@ -181,8 +181,8 @@ func (t *taskNumbers) setReported(g *Group) {
 
 // forgetNumbers forgets the numbers of the steps without a group: the step and all of its tasks
 // have ended.
-func (t *taskNumbers) forgetNumbers(groups []*Group) {
+func (t *taskNumbers) forgetNumbers(groups []*group) {
 	t.reported = slices.DeleteFunc(t.reported, func(n taskNumber) bool {
-		return !slices.ContainsFunc(groups, func(g *Group) bool { return g.r.Step == n.step })
+		return !slices.ContainsFunc(groups, func(g *group) bool { return g.r.Step == n.step })
 	})
 }

@@ -1,6 +1,4 @@
-// Package tasks reads the cgroups of a job's steps and tasks, lists their processes, and
-// reads what they used before their directories are removed.
-package tasks
+package cgroup
 
 import (
 	"fmt"
@@ -11,15 +9,14 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
-	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // maxGroups is the maximum number of steps and tasks in a reading. Each has up to nine open
 // files. Further ones are not read, which is logged once.
 const maxGroups = 256
 
-// Group is the cgroup of a step of the job, or of a task: a directory in each hierarchy.
-type Group struct {
+// group is the cgroup of a step of the job, or of a task: a directory in each hierarchy.
+type group struct {
 	r     rt.StepReading // as last read
 	files *counters.Files
 	dirs  int // its directories that exist
@@ -38,7 +35,7 @@ type Group struct {
 	earlier *rt.JobReading
 	isUsed  bool
 
-	step *Group // of a task: its step, if that has a group
+	step *group // of a task: its step, if that has a group
 	task taskState
 	all  stepState
 }
@@ -64,40 +61,18 @@ type stepState struct {
 	lastTaskMade time.Time // v1: when the last directory of a task was made
 }
 
-func (g *Group) isTask() bool { return g.r.Task.Valid() }
+func (g *group) isTask() bool { return g.r.Task.Valid() }
 
-// Host has the methods of the owner of a Set.
-type Host interface {
-	// WatchFile reports writes to a file.
-	WatchFile(path string)
-	// ReadJob reads the job, because its last process may have ended.
-	ReadJob()
-	// SleeperCPU is the CPU time in the extern step that is not the job's.
-	SleeperCPU() counters.CPUTime
-}
-
-// Log records what cannot be read and what happened.
-type Log interface {
-	Failed(error)
-	Note(rt.Event)
-}
-
-// Poller waits for the descriptors of processes.
-type Poller interface {
-	Add(fd int) error
-}
-
-// Set has the steps and tasks of a job.
-type Set struct {
-	Hierarchies
+// taskSet has the steps and tasks of a job.
+type taskSet struct {
+	hierarchies
 	taskNumbers
-	host    Host
-	log     Log
+	state   *state // the owner
 	pidfds  pidfds
 	stacked counters.Majors
 
-	groups []*Group // those that exist
-	listed []*Group // the groups of one reading
+	groups []*group // those that exist
+	listed []*group // the groups of one reading
 	ended  []rt.StepReading
 	skip   bool // leave the steps and tasks out
 
@@ -109,13 +84,15 @@ type Set struct {
 	part        rt.JobReading // scratch of a group's reading
 }
 
-// NewSet returns the Set of a job without directories. Files are read into buf.
-func NewSet(host Host, log Log, poller Poller, stacked counters.Majors, buf *procfile.Buffer) *Set {
-	return &Set{Hierarchies: Hierarchies{buf: buf}, host: host, log: log, pidfds: pidfds{poller: poller}, stacked: stacked, taskNumbers: taskNumbers{Settle: settleTime}}
+// newTaskSet returns the taskSet of a job without directories. Files are read into buf.
+func newTaskSet(owner *state, stacked counters.Majors) *taskSet {
+	return &taskSet{
+		hierarchies: hierarchies{buf: &owner.buf}, state: owner, pidfds: pidfds{epoll: owner.epoll}, stacked: stacked, taskNumbers: taskNumbers{Settle: settleTime},
+	}
 }
 
 // Close closes all files.
-func (s *Set) Close() {
+func (s *taskSet) Close() {
 	for _, h := range s.all {
 		h.remove(h.dir)
 	}
@@ -128,27 +105,27 @@ func (s *Set) Close() {
 }
 
 // AddController records that a hierarchy has a controller, after its directories were entered.
-func (s *Set) AddController(root, controller string) {
+func (s *taskSet) AddController(root, controller string) {
 	h := s.find(root)
 	h.controllers = append(h.controllers, controller)
 	slices.SortFunc(h.controllers, func(a, b string) int { return cgroupfs.Rank(a) - cgroupfs.Rank(b) })
 	for _, n := range h.dirs { // some of their files are this controller's
-		s.log.Failed(n.Open(n.path, h.has("memory")))
-		s.log.Failed(h.openFreezer(n))
+		s.state.Failed(n.Open(n.path, h.has("memory")))
+		s.state.Failed(h.openFreezer(n))
 		if n.own != nil {
-			s.log.Failed(n.own.files.Open(controller, n.path))
+			s.state.Failed(n.own.files.Open(controller, n.path))
 		}
 	}
 	s.byProc = slices.SortedStableFunc(slices.Values(s.all), func(a, b *hierarchy) int { return a.procRank() - b.procRank() })
 }
 
 // Enter adds a directory below root, or root itself, and returns its files.
-func (s *Set) Enter(version int, root, path string, at cgroupfs.Dir) *counters.Directory {
+func (s *taskSet) Enter(version int, root, path string, at cgroupfs.Dir) *counters.Directory {
 	s.version = version
 	h := s.find(root)
 	n := &directory{path: path, at: at}
-	s.log.Failed(n.Open(path, h.has("memory")))
-	s.log.Failed(h.openFreezer(n))
+	s.state.Failed(n.Open(path, h.has("memory")))
+	s.state.Failed(h.openFreezer(n))
 	h.dirs = append(h.dirs, n)
 	if parent := h.find(filepath.Dir(path)); parent != nil {
 		n.step, n.task = parent.step, parent.task
@@ -164,7 +141,7 @@ func (s *Set) Enter(version int, root, path string, at cgroupfs.Dir) *counters.D
 	default:
 		s.assignNew(h, n)
 		if n.own != nil {
-			s.host.WatchFile(filepath.Join(path, "cgroup.events"))
+			s.state.WatchFile(filepath.Join(path, "cgroup.events"))
 		}
 	}
 	return &n.Directory
@@ -178,12 +155,12 @@ func (n *directory) markMixed() {
 }
 
 // assignNew assigns a directory to its step or task, and creates the group if necessary.
-func (s *Set) assignNew(h *hierarchy, n *directory) {
+func (s *taskSet) assignNew(h *hierarchy, n *directory) {
 	n.hadGroup = true
 	if parent := h.find(filepath.Dir(n.path)); parent != nil {
 		parent.hadGroup = true
 	}
-	g := first(s.groups, func(g *Group) bool { return g.r.Step == n.at.Step && g.r.Task == n.at.Task })
+	g := first(s.groups, func(g *group) bool { return g.r.Step == n.at.Step && g.r.Task == n.at.Task })
 	if g == nil {
 		g = s.newGroup(n)
 	}
@@ -193,17 +170,17 @@ func (s *Set) assignNew(h *hierarchy, n *directory) {
 }
 
 // newGroup creates the group of a directory. It returns nil if there are too many.
-func (s *Set) newGroup(n *directory) *Group {
+func (s *taskSet) newGroup(n *directory) *group {
 	if len(s.groups) >= maxGroups {
 		n.markMixed()
 		if !s.limitLogged {
 			s.limitLogged = true
-			s.log.Note(rt.Event{Kind: "sensor", Name: "steps", Status: "failed",
+			s.state.Note(rt.Event{Kind: "sensor", Name: "steps", Status: "failed",
 				Detail: fmt.Sprintf("more than %d steps and tasks at once: some of them are not read one by one", maxGroups)})
 		}
 		return nil
 	}
-	g := &Group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: counters.NewStepFiles(s.version, s.stacked)}
+	g := &group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: counters.NewStepFiles(s.version, s.stacked)}
 	g.isExtern = n.at.Extern && n.at.Task.Or(0) == 0
 	g.task = taskState{pidfd: -1, looks: maxLooks}
 	s.groups = append(s.groups, g)
@@ -211,7 +188,7 @@ func (s *Set) newGroup(n *directory) *Group {
 }
 
 // assign makes n a directory of g.
-func (s *Set) assign(h *hierarchy, n *directory, g *Group) {
+func (s *taskSet) assign(h *hierarchy, n *directory, g *group) {
 	g.dirs++
 	n.own = g
 	if g.isTask() {
@@ -225,12 +202,12 @@ func (s *Set) assign(h *hierarchy, n *directory, g *Group) {
 		n.step = g
 	}
 	for _, c := range h.controllers {
-		s.log.Failed(g.files.Open(c, n.path))
+		s.state.Failed(g.files.Open(c, n.path))
 	}
 }
 
 // setTask records that the processes in n and below belong to a task.
-func (h *hierarchy) setTask(n *directory, g *Group) {
+func (h *hierarchy) setTask(n *directory, g *group) {
 	for _, o := range h.dirs {
 		if cgroupfs.IsBelow(o.path, n.path) {
 			o.task = g
@@ -241,7 +218,7 @@ func (h *hierarchy) setTask(n *directory, g *Group) {
 // Leave drops a directory below root, or root itself, and all directories below it. It
 // reports whether the directory or one in it was the cgroup of a step or task. A very short
 // step can be gone before its cgroup is entered.
-func (s *Set) Leave(root, path string) (hadGroup bool) {
+func (s *taskSet) Leave(root, path string) (hadGroup bool) {
 	h := s.find(root)
 	left := h.find(path)
 	hadGroup = left != nil && left.hadGroup
@@ -263,10 +240,10 @@ func (s *Set) Leave(root, path string) (hadGroup bool) {
 
 // read reads g. The counters and peaks of removed files keep their values. If nothing can
 // be read, all values are kept. It returns false if the CPU time cannot be read.
-func (s *Set) read(g *Group) bool {
+func (s *taskSet) read(g *group) bool {
 	s.part = rt.JobReading{}
 	g.files.Read(&s.part, s.buf)
-	return g.take(&s.part, s.host)
+	return g.take(&s.part, s.state)
 }
 
 // keep sets a figure to its value now, if it was read.
@@ -277,7 +254,7 @@ func keep(was *rt.Opt[uint64], now rt.Opt[uint64]) {
 }
 
 // take adds what was read now to the figures. It returns false if the CPU time was not read.
-func (g *Group) take(now *rt.JobReading, host Host) (isRead bool) {
+func (g *group) take(now *rt.JobReading, owner *state) (isRead bool) {
 	r, last := &g.r, usageOf(&g.r)
 	if !now.EventsOOMKill.Valid() {
 		now.EventsOOMKill = g.oomKill
@@ -287,7 +264,7 @@ func (g *Group) take(now *rt.JobReading, host Host) (isRead bool) {
 		g.isUsed = g.isUsed || g.pids.Or(0) > 0 || now.CPUUsage.Or(0) > 0
 	}
 	if g.isExtern && now.CPUUsage.Valid() {
-		counters.LeaveOut(now, host.SleeperCPU(), last) // as in the job's figures
+		counters.LeaveOut(now, owner.sleeperCPU(), last) // as in the job's figures
 	}
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
 		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem
@@ -306,19 +283,19 @@ func (g *Group) take(now *rt.JobReading, host Host) (isRead bool) {
 
 // EndGroups marks the steps and tasks without a directory as ended. A task that was not
 // read at its end is kept until the end of its step.
-func (s *Set) EndGroups() {
+func (s *taskSet) EndGroups() {
 	for _, g := range s.groups {
 		isEnded := g.dirs == 0 && !g.isTask()
 		switch {
 		case isEnded && !g.isUnused():
 			s.addMissedUsage(g)
 		case isEnded && !g.isFinal: // this attempt may have used it since the last reading
-			s.log.Note(missedEarlier(g.r.Step))
+			s.state.Note(missedEarlier(g.r.Step))
 			s.IsEndMissed = s.IsEndMissed || !g.isExtern
 		}
 	}
 	before := len(s.groups)
-	s.groups = slices.DeleteFunc(s.groups, func(g *Group) bool {
+	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
 		isWaiting := !g.isFinal && g.step != nil && g.step.dirs > 0
 		if g.dirs > 0 || isWaiting {
 			return false
@@ -343,13 +320,13 @@ func (s *Set) EndGroups() {
 }
 
 // List returns the steps and tasks to be read, until the next call.
-func (s *Set) List() []*Group {
+func (s *taskSet) List() []*group {
 	s.listed = append(s.listed[:0], s.groups...)
 	return s.listed
 }
 
 // ReadGroup appends the reading of a step or task of List to snap.
-func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
+func (s *taskSet) ReadGroup(g *group, snap *rt.Snapshot) {
 	if g.r.Ended || s.skip || !s.isSettled(g, s.Len()) {
 		return
 	}
@@ -367,7 +344,7 @@ func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
 
 // AppendEnded appends the steps and tasks that have ended and are not stored yet to snap.
 // The steps of snap from index first on are the readings of List.
-func (s *Set) AppendEnded(snap *rt.Snapshot, first int) {
+func (s *taskSet) AppendEnded(snap *rt.Snapshot, first int) {
 	clear(s.listed)
 	for _, e := range s.ended {
 		i := slices.IndexFunc(snap.Steps[first:], func(r rt.StepReading) bool {
@@ -383,7 +360,7 @@ func (s *Set) AppendEnded(snap *rt.Snapshot, first int) {
 
 // Written reports that a snapshot is stored. The ended steps and tasks in it are then not
 // reported again.
-func (s *Set) Written(snap *rt.Snapshot) {
+func (s *taskSet) Written(snap *rt.Snapshot) {
 	for _, r := range snap.Steps {
 		if i := slices.Index(s.ended, r); r.Ended && i >= 0 {
 			s.ended = slices.Delete(s.ended, i, i+1)
@@ -393,11 +370,11 @@ func (s *Set) Written(snap *rt.Snapshot) {
 
 // SkipSteps sets whether the following readings omit steps and tasks. Those that end are
 // read in any case.
-func (s *Set) SkipSteps(on bool) { s.skip = on }
+func (s *taskSet) SkipSteps(on bool) { s.skip = on }
 
 // NewKills reads the reported steps and tasks. It returns the OOM kills in them since the
 // last call, such as "2 in step 0 task 1".
-func (s *Set) NewKills() (where []string) {
+func (s *taskSet) NewKills() (where []string) {
 	for _, g := range s.groups {
 		if !s.isReportable(g) {
 			continue

@@ -1,4 +1,4 @@
-package tasks
+package cgroup
 
 import (
 	"bytes"
@@ -20,13 +20,13 @@ type directory struct {
 
 	freezer procfile.File // v1: freezer.state of a step
 
-	own        *Group // the step or task whose cgroup it is, nil for most
-	step, task *Group // the step and task of its processes
+	own        *group // the step or task whose cgroup it is, nil for most
+	step, task *group // the step and task of its processes
 	hadGroup   bool   // it, or a directory in it, was the cgroup of a step or task
 }
 
 // groups yields the step and the task of a directory, if it is of one.
-func (n *directory) groups(yield func(*Group) bool) {
+func (n *directory) groups(yield func(*group) bool) {
 	if n.step != nil && !yield(n.step) {
 		return
 	}
@@ -118,7 +118,7 @@ func (h *hierarchy) openFreezer(n *directory) error {
 
 // IsFrozen reports whether the resource manager has frozen a step, which it does with all steps of a suspended job
 // (v1). isRead is not set if no step shows it.
-func (s *Hierarchies) IsFrozen() (isFrozen, isRead bool) {
+func (s *hierarchies) IsFrozen() (isFrozen, isRead bool) {
 	for _, h := range s.all {
 		for _, n := range h.dirs {
 			if !n.freezer.IsOpen() {
@@ -205,8 +205,8 @@ func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int, isCounting bool) (to
 	return total, ok
 }
 
-// Hierarchies are the job's directories in all hierarchies.
-type Hierarchies struct {
+// hierarchies are the job's directories in all hierarchies.
+type hierarchies struct {
 	buf    *procfile.Buffer
 	all    []*hierarchy // in the order in which they were found
 	byProc []*hierarchy // the best for listing processes first
@@ -216,19 +216,19 @@ type Hierarchies struct {
 	Listed []int
 }
 
-func (s *Hierarchies) find(root string) *hierarchy {
+func (s *hierarchies) find(root string) *hierarchy {
 	return first(s.all, func(h *hierarchy) bool { return h.dir == root })
 }
 
 // list lists the processes of one directory in s.pids.
-func (s *Hierarchies) list(h *hierarchy, n *directory) {
+func (s *hierarchies) list(h *hierarchy, n *directory) {
 	s.pids = s.pids[:0]
 	n.ListProcs(h.version(), s.buf, &s.pids)
 }
 
 // members lists the processes of a task, or those in a step's directory itself, in
 // s.pids. It is false if they cannot be listed.
-func (s *Hierarchies) members(g *Group) (ok bool) {
+func (s *hierarchies) members(g *group) (ok bool) {
 	if g.task.in == nil {
 		for _, h := range s.all {
 			isOwn := slices.ContainsFunc(h.dirs, func(n *directory) bool { return n.own == g })
@@ -257,7 +257,7 @@ func (s *Hierarchies) members(g *Group) (ok bool) {
 
 // hasProcess reports whether a step of v2 has a process. If its tasks have ended, only a process outside of
 // them counts: Linux 7.2 counts one that has ended for a moment more.
-func (s *Hierarchies) hasProcess(step *Group, haveTasksEnded bool) bool {
+func (s *hierarchies) hasProcess(step *group, haveTasksEnded bool) bool {
 	for _, h := range s.all {
 		for i, n := range h.dirs {
 			isOfStep := n.step == step && h.version() == 2
@@ -281,20 +281,20 @@ func (s *Hierarchies) hasProcess(step *Group, haveTasksEnded bool) bool {
 
 // AddHierarchy adds the job's directory in a hierarchy, before its directories are
 // entered. It may be there already: controllers can share a hierarchy.
-func (s *Hierarchies) AddHierarchy(root string) {
+func (s *hierarchies) AddHierarchy(root string) {
 	if s.find(root) == nil {
 		s.all = append(s.all, &hierarchy{dir: root})
 	}
 }
 
 // Len returns the number of hierarchies.
-func (s *Hierarchies) Len() int { return len(s.all) }
+func (s *hierarchies) Len() int { return len(s.all) }
 
 // Controllers returns the controllers of a hierarchy.
-func (s *Hierarchies) Controllers(root string) []string { return s.find(root).controllers }
+func (s *hierarchies) Controllers(root string) []string { return s.find(root).controllers }
 
 // DirOf returns the job's directory of a controller, "" if there is none.
-func (s *Hierarchies) DirOf(controller string) string {
+func (s *hierarchies) DirOf(controller string) string {
 	h := first(s.all, func(h *hierarchy) bool { return h.has(controller) })
 	if h == nil {
 		return ""
@@ -304,21 +304,21 @@ func (s *Hierarchies) DirOf(controller string) string {
 
 // Lead returns the hierarchy in which removals are reported: all hierarchies of v1 lose the same
 // directories.
-func (s *Hierarchies) Lead() string { return s.lead().dir }
+func (s *hierarchies) Lead() string { return s.lead().dir }
 
-func (s *Hierarchies) lead() *hierarchy {
+func (s *hierarchies) lead() *hierarchy {
 	return slices.MinFunc(s.all, func(a, b *hierarchy) int { return a.rank() - b.rank() })
 }
 
 // EachDirectory calls f for all directories of a hierarchy.
-func (s *Hierarchies) EachDirectory(root string, f func(path string, d *counters.Directory)) {
+func (s *hierarchies) EachDirectory(root string, f func(path string, d *counters.Directory)) {
 	for _, n := range s.find(root).dirs {
 		f(n.path, &n.Directory)
 	}
 }
 
 // Read sets the number of processes and, of v1, the memory events of the job in r.
-func (s *Hierarchies) Read(r *rt.JobReading) {
+func (s *hierarchies) Read(r *rt.JobReading) {
 	for _, h := range s.all {
 		if h.has("memory") {
 			h.readEvents(r, s.buf)
@@ -334,7 +334,7 @@ func (s *Hierarchies) Read(r *rt.JobReading) {
 }
 
 // OOMKillsV1 reads how many processes of the job v1 has killed for their memory.
-func (s *Hierarchies) OOMKillsV1() (kills uint64) {
+func (s *hierarchies) OOMKillsV1() (kills uint64) {
 	for _, h := range s.all {
 		kills += h.oomKill.Or(0)
 		for _, n := range h.dirs {
@@ -346,7 +346,7 @@ func (s *Hierarchies) OOMKillsV1() (kills uint64) {
 }
 
 // Procs appends the pids of the job's processes to dst, without slurmstepd's.
-func (s *Hierarchies) Procs(dst []int) []int {
+func (s *hierarchies) Procs(dst []int) []int {
 	for _, h := range s.byProc {
 		n := len(dst)
 		if _, ok := h.procs(s.buf, &dst, false); ok && len(dst) > n {
@@ -358,7 +358,7 @@ func (s *Hierarchies) Procs(dst []int) []int {
 
 // Daemons appends the pids of the job's slurmstepds to dst, including their children that have not
 // been moved to the directory of a task yet.
-func (s *Hierarchies) Daemons(dst []int) []int {
+func (s *hierarchies) Daemons(dst []int) []int {
 	for _, h := range s.byProc {
 		for i, n := range h.dirs {
 			if !h.holdsJob(i) {
