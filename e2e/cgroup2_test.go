@@ -223,7 +223,7 @@ var kernelTests = []struct {
 	onNew                 bool // only on a kernel that reports the exit of a process and resets memory.peak
 }{
 	{"../collect/cgroup", "cgroup.test", "^TestKernel.*V2$", 2, false},
-	{"../collect/cgroup/counters", "counters.test", "^TestKernelIntervalPeak$", 1, true},
+	{"../collect/cgroup", "interval_peak.test", "^TestKernelIntervalPeak$", 1, true},
 	{"../collect/proc", "proc.test", "^TestExitStatus$", 1, true},
 }
 

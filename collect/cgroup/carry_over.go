@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 )
 
 // readings are the job's.
@@ -36,7 +35,7 @@ func (r *readings) carryControllers(controllers []string) {
 	for _, c := range controllers {
 		last, past := countedBy(c, &r.last), countedBy(c, &r.past)
 		for i := range last {
-			counters.Add(past[i], *last[i])
+			addFigure(past[i], *last[i])
 			last[i].Clear()
 		}
 		for _, v := range countedBy(c, &r.base) {
@@ -74,8 +73,8 @@ func (s *state) ReadJob() {
 		s.tasks.IsEndMissed = false
 	}
 	r.CarryOver(&s.last, lasting)
-	cpu := counters.CPUFigures{Usage: &r.CPUUsage, User: &r.CPUUser, System: &r.CPUSystem}
-	cpu.Balance(counters.CPUTimeOf(s.last.CPUUsage, s.last.CPUUser, s.last.CPUSystem))
+	cpu := cpuFigures{Usage: &r.CPUUsage, User: &r.CPUUser, System: &r.CPUSystem}
+	cpu.Balance(cpuTimeOf(s.last.CPUUsage, s.last.CPUUser, s.last.CPUSystem))
 	s.last = *r
 	if e, ok := s.pressure.LogKills(r, s.tasks.NewKills); ok {
 		s.Note(e)
@@ -88,7 +87,7 @@ func (s *state) ReadJob() {
 }
 
 // sleeperCPU is the CPU time in the extern step that is not the job's.
-func (s *state) sleeperCPU() (t counters.CPUTime) {
+func (s *state) sleeperCPU() (t cpuTime) {
 	if s.files != nil {
 		t = s.files.SleeperCPU()
 	}

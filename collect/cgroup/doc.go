@@ -4,8 +4,7 @@
 // them again with pread and no allocation. When a step or task directory is removed, the
 // Job takes a reading at once: the job's counters can be gone 5 ms later.
 //
-// It composes two packages: counters reads the files of one cgroup, tasks the steps, tasks
-// and processes. Neither knows how the resource manager arranges the directories: see Layout.
+// The package does not know how the resource manager arranges the directories: see Layout.
 //
 // It joins no group, and writes to two files only. A write to memory.peak begins a new peak
 // for its own descriptor alone. By v1's cgroup.event_control the kernel signals an OOM.

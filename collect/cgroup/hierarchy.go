@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
@@ -16,7 +15,7 @@ import (
 type directory struct {
 	path string
 	at   cgroupfs.Dir
-	counters.Directory
+	directoryFiles
 
 	freezer procfile.File // v1: freezer.state of a step
 
@@ -92,10 +91,10 @@ func (h *hierarchy) remove(path string) {
 		if !cgroupfs.IsBelow(n.path, path) {
 			return false
 		}
-		counters.Add(&h.fail, n.Fail)
-		counters.Add(&h.oomKill, n.OOMKill)
+		addFigure(&h.fail, n.Fail)
+		addFigure(&h.oomKill, n.OOMKill)
 		for g := range n.groups {
-			counters.Add(&g.endedKills, n.OOMKill)
+			addFigure(&g.endedKills, n.OOMKill)
 		}
 		if n.own != nil {
 			n.own.dirs--
@@ -113,7 +112,7 @@ func (h *hierarchy) openFreezer(n *directory) error {
 	if !isOfStep {
 		return nil
 	}
-	return counters.Open(&n.freezer, filepath.Join(n.path, "freezer.state"))
+	return openFile(&n.freezer, filepath.Join(n.path, "freezer.state"))
 }
 
 // IsFrozen reports whether the resource manager has frozen a step, which it does with all steps of a suspended job
@@ -124,7 +123,7 @@ func (s *hierarchies) IsFrozen() (isFrozen, isRead bool) {
 			if !n.freezer.IsOpen() {
 				continue
 			}
-			if state, ok := counters.Read(&n.freezer, s.buf); ok {
+			if state, ok := readFile(&n.freezer, s.buf); ok {
 				return !bytes.HasPrefix(state, thawed), true
 			}
 		}
@@ -144,10 +143,10 @@ func (h *hierarchy) readEvents(r *rt.JobReading, buf *procfile.Buffer) {
 	}
 	for _, n := range h.dirs {
 		n.ReadEvents(buf)
-		counters.Add(&r.EventsMax, n.Fail)
-		counters.Add(&r.EventsOOMKill, n.OOMKill)
+		addFigure(&r.EventsMax, n.Fail)
+		addFigure(&r.EventsOOMKill, n.OOMKill)
 		for g := range n.groups {
-			counters.Add(&g.oomKill, n.OOMKill)
+			addFigure(&g.oomKill, n.OOMKill)
 		}
 	}
 }
@@ -198,7 +197,7 @@ func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int, isCounting bool) (to
 		total, ok = total+uint64(count), ok || isRead
 		for g := range n.groups {
 			if isCounting {
-				counters.Add(&g.pids, rt.Some(uint64(count)))
+				addFigure(&g.pids, rt.Some(uint64(count)))
 			}
 		}
 	}
@@ -311,9 +310,9 @@ func (s *hierarchies) lead() *hierarchy {
 }
 
 // EachDirectory calls f for all directories of a hierarchy.
-func (s *hierarchies) EachDirectory(root string, f func(path string, d *counters.Directory)) {
+func (s *hierarchies) EachDirectory(root string, f func(path string, d *directoryFiles)) {
 	for _, n := range s.find(root).dirs {
-		f(n.path, &n.Directory)
+		f(n.path, &n.directoryFiles)
 	}
 }
 
@@ -338,7 +337,7 @@ func (s *hierarchies) OOMKillsV1() (kills uint64) {
 	for _, h := range s.all {
 		kills += h.oomKill.Or(0)
 		for _, n := range h.dirs {
-			v, _ := counters.Key(&n.OOMControl, s.buf, "oom_kill")
+			v, _ := readKey(&n.OOMControl, s.buf, "oom_kill")
 			kills += v
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
@@ -107,10 +106,10 @@ func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job,
 		return nil, err
 	}
 	procRoot := cmp.Or(opts.ProcRoot, "/proc")
-	stacked := counters.ReadStackedMajors(procRoot)
+	stacked := readStackedMajors(procRoot)
 	s.watch, s.epoll, s.callbacks, s.phase = w, newEpoll(), &j.callbacks, rt.JobPending
 	s.settle = cmp.Or(opts.Settle, 50*time.Millisecond)
-	s.newFiles = func(version int) *counters.Files { return counters.NewJobFiles(version, stacked, procRoot) }
+	s.newFiles = func(version int) *counterFiles { return newJobFiles(version, stacked, procRoot) }
 	s.tasks = newTaskSet(s, stacked)
 	s.pressure = newMemoryMonitor(s.epoll, opts.NoNearLimit, &s.buf)
 	j.requests.bind(j)

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
@@ -38,7 +37,7 @@ type memoryMonitor struct {
 	epoll       *epoll
 	isKillsOnly bool // NearLimit is not reported
 
-	files   *counters.Files // of the job, nil before it is found
+	files   *counterFiles // of the job, nil before it is found
 	version int
 
 	noEventfd bool
@@ -85,7 +84,7 @@ func newMemoryMonitor(epoll *epoll, killsOnly bool, buf *procfile.Buffer) *memor
 }
 
 // SetFiles sets the files of the job after it was found.
-func (m *memoryMonitor) SetFiles(files *counters.Files, version int) {
+func (m *memoryMonitor) SetFiles(files *counterFiles, version int) {
 	m.files, m.version = files, version
 }
 
@@ -130,7 +129,7 @@ func (m *memoryMonitor) Wake(now time.Time) time.Time {
 }
 
 // WatchOOM requests a signal for an OOM in a v1 directory.
-func (m *memoryMonitor) WatchOOM(path string, d *counters.Directory) {
+func (m *memoryMonitor) WatchOOM(path string, d *directoryFiles) {
 	if d.IsOOMWatched || !d.OOMControl.IsOpen() {
 		return
 	}

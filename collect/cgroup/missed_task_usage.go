@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 )
 
 // addMissedUsage corrects the tasks of an ended step that were not read at their end. If there is
@@ -68,17 +67,17 @@ func missedEarlier(step string) rt.Event {
 }
 
 // usageOf returns the CPU time of a reading, zero if it has none.
-func usageOf(r *rt.StepReading) counters.CPUTime {
-	return counters.CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)
+func usageOf(r *rt.StepReading) cpuTime {
+	return cpuTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)
 }
 
 // cpu returns the figures of CPU time in the last reading.
-func (g *group) cpu() counters.CPUFigures {
-	return counters.CPUFigures{Usage: &g.r.CPUUsage, User: &g.r.CPUUser, System: &g.r.CPUSystem}
+func (g *group) cpu() cpuFigures {
+	return cpuFigures{Usage: &g.r.CPUUsage, User: &g.r.CPUUser, System: &g.r.CPUSystem}
 }
 
 // addUsage adds CPU time to the last reading. User and system time keep their ratio.
-func (g *group) addUsage(t counters.CPUTime) {
+func (g *group) addUsage(t cpuTime) {
 	last := usageOf(&g.r)
 	g.r.CPUUsage.Set(uint64(last.Usage + t.Usage))
 	g.cpu().Balance(last)

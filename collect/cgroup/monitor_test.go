@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
@@ -115,7 +114,7 @@ func TestPageCacheIsReadNearTheLimitOnly(t *testing.T) {
 		}
 	}
 	m := newMonitor(t)
-	files := counters.NewJobFiles(2, nil, "")
+	files := newJobFiles(2, nil, "")
 	defer files.Close()
 	if err := files.Open("", dir); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
@@ -53,7 +52,7 @@ func TestWatchCannotBeRenewed(t *testing.T) {
 		s.watch.Scan(job, job)
 		s.watch.FollowParent(job)
 		var entered []string
-		s.tasks.EachDirectory(job, func(path string, _ *counters.Directory) { entered = append(entered, path) })
+		s.tasks.EachDirectory(job, func(path string, _ *directoryFiles) { entered = append(entered, path) })
 		if !slices.Equal(entered, want) || !s.watch.Exists(job) || s.watch.TakeReplaced() || (s.err != nil) != (reason != nil) {
 			t.Errorf("with %v: entered %q, failed with %v", reason, entered, s.err)
 		}

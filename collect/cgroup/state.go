@@ -11,7 +11,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
@@ -26,8 +25,8 @@ type state struct {
 	ledger
 
 	version  int // of the cgroup interface; 0 before the job was found
-	newFiles func(version int) *counters.Files
-	files    *counters.Files // of the job, nil before it was found
+	newFiles func(version int) *counterFiles
+	files    *counterFiles // of the job, nil before it was found
 	buf      procfile.Buffer
 	toReopen int // number of the next readings that try again to open missing files
 	readings
@@ -116,7 +115,7 @@ func (s *state) found(version int, controller, dir string) bool {
 		events := filepath.Join(dir, "cgroup.events")
 		s.WatchFile(events)
 		s.WatchFile(filepath.Join(dir, memoryEvents))
-		s.watchFailed(counters.Open(&s.processes, events), false)
+		s.watchFailed(openFile(&s.processes, events), false)
 		s.checkPopulated()
 	}
 	return true
@@ -271,7 +270,7 @@ func (s *state) reportKill() {
 // checkPopulated reads the v2 file cgroup.events: when the job's last process ends,
 // "populated 1" becomes "populated 0". A suspended job stays populated.
 func (s *state) checkPopulated() {
-	n, ok := counters.Key(&s.processes, &s.buf, "populated")
+	n, ok := readKey(&s.processes, &s.buf, "populated")
 	if !ok {
 		return
 	}

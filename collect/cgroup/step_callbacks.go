@@ -4,8 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 )
 
 // callbacks are the functions that a Job calls when steps begin and end.
@@ -68,7 +66,7 @@ func (c *callbacks) hasTasks(dir string) bool {
 // these cgroups also have processes of the job.
 func (c *callbacks) daemonsOf(stepDir string) (pids []int) {
 	for _, dir := range c.layout.DaemonDirs(stepDir) {
-		pids = counters.AppendPIDs(pids, filepath.Join(dir, procsFile))
+		pids = appendPIDs(pids, filepath.Join(dir, procsFile))
 	}
 	return pids
 }

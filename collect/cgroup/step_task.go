@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
@@ -18,7 +17,7 @@ const maxGroups = 256
 // group is the cgroup of a step of the job, or of a task: a directory in each hierarchy.
 type group struct {
 	r     rt.StepReading // as last read
-	files *counters.Files
+	files *counterFiles
 	dirs  int // its directories that exist
 
 	pids                rt.Opt[uint64] // processes in it and below, as last counted
@@ -56,7 +55,7 @@ type taskState struct {
 type stepState struct {
 	isMixed      bool // processes outside its tasks used CPU
 	endedTasks   int  // its tasks that were removed
-	endedUsage   counters.CPUTime
+	endedUsage   cpuTime
 	tasksIn      []string  // v1: the hierarchies that had directories of its tasks
 	lastTaskMade time.Time // v1: when the last directory of a task was made
 }
@@ -69,7 +68,7 @@ type taskSet struct {
 	taskNumbers
 	state   *state // the owner
 	pidfds  pidfds
-	stacked counters.Majors
+	stacked majors
 
 	groups []*group // those that exist
 	listed []*group // the groups of one reading
@@ -85,7 +84,7 @@ type taskSet struct {
 }
 
 // newTaskSet returns the taskSet of a job without directories. Files are read into buf.
-func newTaskSet(owner *state, stacked counters.Majors) *taskSet {
+func newTaskSet(owner *state, stacked majors) *taskSet {
 	return &taskSet{
 		hierarchies: hierarchies{buf: &owner.buf}, state: owner, pidfds: pidfds{epoll: owner.epoll}, stacked: stacked, taskNumbers: taskNumbers{Settle: settleTime},
 	}
@@ -120,7 +119,7 @@ func (s *taskSet) AddController(root, controller string) {
 }
 
 // Enter adds a directory below root, or root itself, and returns its files.
-func (s *taskSet) Enter(version int, root, path string, at cgroupfs.Dir) *counters.Directory {
+func (s *taskSet) Enter(version int, root, path string, at cgroupfs.Dir) *directoryFiles {
 	s.version = version
 	h := s.find(root)
 	n := &directory{path: path, at: at}
@@ -144,7 +143,7 @@ func (s *taskSet) Enter(version int, root, path string, at cgroupfs.Dir) *counte
 			s.state.WatchFile(filepath.Join(path, "cgroup.events"))
 		}
 	}
-	return &n.Directory
+	return &n.directoryFiles
 }
 
 // markMixed records that the step has a directory that belongs to no task.
@@ -180,7 +179,7 @@ func (s *taskSet) newGroup(n *directory) *group {
 		}
 		return nil
 	}
-	g := &group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: counters.NewStepFiles(s.version, s.stacked)}
+	g := &group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: newStepFiles(s.version, s.stacked)}
 	g.isExtern = n.at.Extern && n.at.Task.Or(0) == 0
 	g.task = taskState{pidfd: -1, looks: maxLooks}
 	s.groups = append(s.groups, g)
@@ -264,7 +263,7 @@ func (g *group) take(now *rt.JobReading, owner *state) (isRead bool) {
 		g.isUsed = g.isUsed || g.pids.Or(0) > 0 || now.CPUUsage.Or(0) > 0
 	}
 	if g.isExtern && now.CPUUsage.Valid() {
-		counters.LeaveOut(now, owner.sleeperCPU(), last) // as in the job's figures
+		leaveOutCPU(now, owner.sleeperCPU(), last) // as in the job's figures
 	}
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
 		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem

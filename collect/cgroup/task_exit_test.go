@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
@@ -35,7 +34,7 @@ func newTaskFixture(t *testing.T) *fixture {
 	j, err := newJob([]cgroupfs.Candidate{v1Candidate(filepath.Join(f.root, "none"), "cpuacct")}, layout.Slurm{}, Options{})
 	f.failed(err)
 	s := &j.state
-	s.files, f.set = counters.NewJobFiles(1, nil, ""), s.tasks
+	s.files, f.set = newJobFiles(1, nil, ""), s.tasks
 	f.set.Settle = 0
 	t.Cleanup(func() {
 		f.failed(s.err)

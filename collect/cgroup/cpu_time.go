@@ -1,4 +1,4 @@
-package counters
+package cgroup
 
 import (
 	"math/bits"
@@ -6,43 +6,43 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// CPUTime is CPU time in microseconds: in total, in user mode, and in the kernel.
-type CPUTime struct{ Usage, User, System int64 }
+// cpuTime is CPU time in microseconds: in total, in user mode, and in the kernel.
+type cpuTime struct{ Usage, User, System int64 }
 
 // Plus returns t + o.
-func (t CPUTime) Plus(o CPUTime) CPUTime {
-	return CPUTime{t.Usage + o.Usage, t.User + o.User, t.System + o.System}
+func (t cpuTime) Plus(o cpuTime) cpuTime {
+	return cpuTime{t.Usage + o.Usage, t.User + o.User, t.System + o.System}
 }
 
 // Minus returns t - o.
-func (t CPUTime) Minus(o CPUTime) CPUTime {
-	return CPUTime{t.Usage - o.Usage, t.User - o.User, t.System - o.System}
+func (t cpuTime) Minus(o cpuTime) cpuTime {
+	return cpuTime{t.Usage - o.Usage, t.User - o.User, t.System - o.System}
 }
 
 // most returns the greater value of each field.
-func (t CPUTime) most(o CPUTime) CPUTime {
-	return CPUTime{max(t.Usage, o.Usage), max(t.User, o.User), max(t.System, o.System)}
+func (t cpuTime) most(o cpuTime) cpuTime {
+	return cpuTime{max(t.Usage, o.Usage), max(t.User, o.User), max(t.System, o.System)}
 }
 
 // clamped returns t without negative values, and with User + System no greater than Usage.
-func (t CPUTime) clamped() CPUTime {
+func (t cpuTime) clamped() cpuTime {
 	usage := max(t.Usage, 0)
 	user := min(max(t.User, 0), usage)
-	return CPUTime{usage, user, min(max(t.System, 0), usage-user)}
+	return cpuTime{usage, user, min(max(t.System, 0), usage-user)}
 }
 
-// CPUTimeOf returns the CPU time of a reading; absent values are zero.
-func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
-	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
+// cpuTimeOf returns the CPU time of a reading; absent values are zero.
+func cpuTimeOf(usage, user, system rt.Opt[uint64]) cpuTime {
+	return cpuTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
 }
 
-// LeaveOut subtracts t from the CPU time of r, if r has one. last is the result of the previous
+// leaveOutCPU subtracts t from the CPU time of r, if r has one. last is the result of the previous
 // reading: the usage never falls below it, although t grows in whole ticks.
-func LeaveOut(r *rt.JobReading, t, last CPUTime) {
-	if t == (CPUTime{}) {
+func leaveOutCPU(r *rt.JobReading, t, last cpuTime) {
+	if t == (cpuTime{}) {
 		return
 	}
-	left := CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem).Minus(t).clamped()
+	left := cpuTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem).Minus(t).clamped()
 	r.CPUUsage.Set(uint64(max(left.Usage, last.Usage)))
 	if r.CPUUser.Valid() && r.CPUSystem.Valid() {
 		r.CPUUser.Set(uint64(left.User))
@@ -50,14 +50,14 @@ func LeaveOut(r *rt.JobReading, t, last CPUTime) {
 	}
 }
 
-// CPUFigures are the figures of CPU time in a reading: in total, in user mode, and in the kernel.
-type CPUFigures struct{ Usage, User, System *rt.Opt[uint64] }
+// cpuFigures are the figures of CPU time in a reading: in total, in user mode, and in the kernel.
+type cpuFigures struct{ Usage, User, System *rt.Opt[uint64] }
 
 // Balance scales the user and system time so that they add up to the usage. The kernel counts the
 // usage exactly, but v1 samples user and system time at timer ticks. last is the result of the
 // previous reading. Neither part falls below it, as in the kernel's cputime_adjust. If the usage
 // fell, Balance ignores last. If a figure is absent, Balance changes nothing.
-func (f CPUFigures) Balance(last CPUTime) {
+func (f cpuFigures) Balance(last cpuTime) {
 	usage, hasUsage := f.Usage.Get()
 	user, hasUser := f.User.Get()
 	system, hasSystem := f.System.Get()

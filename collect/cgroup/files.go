@@ -1,6 +1,4 @@
-// Package counters reads the files of a cgroup directory, of version 1 or 2. The files
-// are held open, and a reading allocates nothing.
-package counters
+package cgroup
 
 import (
 	"errors"
@@ -14,9 +12,9 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Files are the counter files of the cgroup of a job, step or task: one directory in
+// counterFiles are the counter files of the cgroup of a job, step or task: one directory in
 // v2, one in each hierarchy in v1.
-type Files struct {
+type counterFiles struct {
 	*slurmstepdCPU // v2, of a job; else nil
 
 	all  []file
@@ -36,16 +34,16 @@ type file struct {
 	procfile.File
 }
 
-// NewStepFiles returns the files of a step or task, which have what is in a StepReading.
-func NewStepFiles(version int, stacked Majors) *Files {
+// newStepFiles returns the files of a step or task, which have what is in a StepReading.
+func newStepFiles(version int, stacked majors) *counterFiles {
 	if version == 1 {
 		return newFiles(stepFilesV1(stacked))
 	}
 	return newFiles(stepFilesV2(stacked))
 }
 
-// NewJobFiles returns the files of a job. procRoot is where proc is mounted.
-func NewJobFiles(version int, stacked Majors, procRoot string) *Files {
+// newJobFiles returns the files of a job. procRoot is where proc is mounted.
+func newJobFiles(version int, stacked majors, procRoot string) *counterFiles {
 	if version == 1 {
 		return newFiles(append(stepFilesV1(stacked), jobFilesV1()...))
 	}
@@ -54,8 +52,8 @@ func NewJobFiles(version int, stacked Majors, procRoot string) *Files {
 	return f
 }
 
-func newFiles(all []file) *Files {
-	f := &Files{all: all}
+func newFiles(all []file) *counterFiles {
+	f := &counterFiles{all: all}
 	for i := range all {
 		switch e := &all[i]; e.name {
 		case "memory.current", "memory.usage_in_bytes":
@@ -69,13 +67,13 @@ func newFiles(all []file) *Files {
 	return f
 }
 
-// Open opens the files of a controller in dir that are not open yet. A file that does
+// openFile opens the files of a controller in dir that are not open yet. A file that does
 // not exist, yet or on this kernel, is no error.
-func (f *Files) Open(controller, dir string) error {
+func (f *counterFiles) Open(controller, dir string) error {
 	var errs []error
 	for i := range f.all {
 		if e := &f.all[i]; e.controller == controller {
-			errs = append(errs, Open(&e.File, filepath.Join(dir, e.name)))
+			errs = append(errs, openFile(&e.File, filepath.Join(dir, e.name)))
 		}
 	}
 	if f.slurmstepdCPU != nil {
@@ -87,7 +85,7 @@ func (f *Files) Open(controller, dir string) error {
 
 // Drop closes the files of a controller after its directory was removed. They can be
 // opened again in another directory.
-func (f *Files) Drop(controller string) {
+func (f *counterFiles) Drop(controller string) {
 	for i := range f.all {
 		if e := &f.all[i]; e.controller == controller {
 			e.Retire()
@@ -102,7 +100,7 @@ func (f *Files) Drop(controller string) {
 }
 
 // Close closes all files for good.
-func (f *Files) Close() {
+func (f *counterFiles) Close() {
 	for i := range f.all {
 		f.all[i].Retire()
 	}
@@ -110,14 +108,14 @@ func (f *Files) Close() {
 }
 
 // closeJob closes what only a job of v2 has.
-func (f *Files) closeJob() {
+func (f *counterFiles) closeJob() {
 	f.close()
 	f.peak.file.Retire()
 	f.huge.close()
 }
 
 // Read sets the figures of the open files in r.
-func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
+func (f *counterFiles) Read(r *rt.JobReading, buf *procfile.Buffer) {
 	for i := range f.all {
 		f.readFile(&f.all[i], r, buf)
 	}
@@ -126,11 +124,11 @@ func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
 	f.peak.readInto(r, buf)
 }
 
-func (f *Files) readFile(e *file, r *rt.JobReading, buf *procfile.Buffer) {
+func (f *counterFiles) readFile(e *file, r *rt.JobReading, buf *procfile.Buffer) {
 	if e.isFallback && r.CPUUser.Valid() && r.CPUSystem.Valid() {
 		return
 	}
-	b, ok := Read(&e.File, buf)
+	b, ok := readFile(&e.File, buf)
 	if !ok {
 		return
 	}
@@ -142,51 +140,51 @@ func (f *Files) readFile(e *file, r *rt.JobReading, buf *procfile.Buffer) {
 
 // EnterJob reads the job's CPU time of v2 before its steps are listed. The part of
 // this time that no listed step explains was used by steps that had been removed before.
-func (f *Files) EnterJob(dir string, buf *procfile.Buffer) error {
+func (f *counterFiles) EnterJob(dir string, buf *procfile.Buffer) error {
 	if f.slurmstepdCPU == nil {
 		return nil
 	}
 	cpu := &f.all[0]
-	err := Open(&cpu.File, filepath.Join(dir, cpu.name))
+	err := openFile(&cpu.File, filepath.Join(dir, cpu.name))
 	f.before, _ = readCPUTime(&cpu.File, buf)
 	return err
 }
 
 // ReadDone begins a new interval of MemIntervalPeak for the caller of Read.
-func (f *Files) ReadDone() { f.peak.sinceRead = 0 }
+func (f *counterFiles) ReadDone() { f.peak.sinceRead = 0 }
 
 // Written says that a reading was kept: a new interval of MemIntervalPeak begins with it.
-func (f *Files) Written() { f.peak.sinceWritten = f.peak.sinceRead }
+func (f *counterFiles) Written() { f.peak.sinceWritten = f.peak.sinceRead }
 
 // UsageFile returns the file of the memory in use, for a threshold of v1.
-func (f *Files) UsageFile() *procfile.File { return &f.usage.File }
+func (f *counterFiles) UsageFile() *procfile.File { return &f.usage.File }
 
 // ReadMemory sets MemCurrent and what memory.stat has. It is false if the memory in use
 // could not be read or is less than least, in bytes: memory.stat is not read then.
-func (f *Files) ReadMemory(r *rt.JobReading, least uint64, buf *procfile.Buffer) bool {
-	n, ok := Number(&f.usage.File, buf)
+func (f *counterFiles) ReadMemory(r *rt.JobReading, least uint64, buf *procfile.Buffer) bool {
+	n, ok := readNumber(&f.usage.File, buf)
 	if !ok || n < least {
 		return false
 	}
 	r.MemCurrent.Set(n)
-	if b, ok := Read(&f.stat.File, buf); ok {
+	if b, ok := readFile(&f.stat.File, buf); ok {
 		f.stat.parse(b, r)
 	}
 	return true
 }
 
 // ReadMemoryEvents sets what memory.events has, in v2.
-func (f *Files) ReadMemoryEvents(r *rt.JobReading, buf *procfile.Buffer) {
+func (f *counterFiles) ReadMemoryEvents(r *rt.JobReading, buf *procfile.Buffer) {
 	if f.events == nil {
 		return
 	}
-	if b, ok := Read(&f.events.File, buf); ok {
+	if b, ok := readFile(&f.events.File, buf); ok {
 		f.events.parse(b, r)
 	}
 }
 
-// Open opens a file. A file that does not exist is no error.
-func Open(f *procfile.File, path string) error {
+// openFile opens a file. A file that does not exist is no error.
+func openFile(f *procfile.File, path string) error {
 	err := f.Open(path)
 	isMissing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 	if err == nil || isMissing {
@@ -195,9 +193,9 @@ func Open(f *procfile.File, path string) error {
 	return fmt.Errorf("%w; reading a job's cgroup requires root or CAP_DAC_READ_SEARCH", err)
 }
 
-// Read returns what a file holds, until the next use of buf. If the directory was removed
+// readFile returns what a file holds, until the next use of buf. If the directory was removed
 // (ENODEV), the file is closed for good.
-func Read(f *procfile.File, buf *procfile.Buffer) ([]byte, bool) {
+func readFile(f *procfile.File, buf *procfile.Buffer) ([]byte, bool) {
 	if !f.IsOpen() {
 		return nil, false
 	}
@@ -208,16 +206,16 @@ func Read(f *procfile.File, buf *procfile.Buffer) ([]byte, bool) {
 	return b, err == nil
 }
 
-// Number reads a file that holds one number.
-func Number(f *procfile.File, buf *procfile.Buffer) (uint64, bool) {
-	b, _ := Read(f, buf)
+// readNumber reads a file that holds one number.
+func readNumber(f *procfile.File, buf *procfile.Buffer) (uint64, bool) {
+	b, _ := readFile(f, buf)
 	return parseNumber(b)
 }
 
-// Key reads the value of the line "key value" of a file.
-func Key(f *procfile.File, buf *procfile.Buffer, key string) (uint64, bool) {
-	b, _ := Read(f, buf)
-	return ParseKey(b, key)
+// readKey reads the value of the line "key value" of a file.
+func readKey(f *procfile.File, buf *procfile.Buffer, key string) (uint64, bool) {
+	b, _ := readFile(f, buf)
+	return parseKey(b, key)
 }
 
 func parseNumber(b []byte) (uint64, bool) { return procfile.Uint(procfile.Trim(b)) }

@@ -1,4 +1,4 @@
-package counters
+package cgroup
 
 import (
 	"errors"
@@ -29,16 +29,16 @@ type slurmstepdCPU struct {
 	steps    []*stepCPU
 	seenUser bool // a step had a directory of its own processes
 
-	endedSteps  CPUTime // of the steps that were removed
-	endedStepd  CPUTime
-	unread      CPUTime // counted as the job's without a reading of a step
+	endedSteps  cpuTime // of the steps that were removed
+	endedStepd  cpuTime
+	unread      cpuTime // counted as the job's without a reading of a step
 	missed      bool    // a step was removed with time that was not read
 	estimated   int64   // added to unread because of missed, since the last TakeEstimate
-	before      CPUTime // the job's total just before its steps were listed
+	before      cpuTime // the job's total just before its steps were listed
 	begun       bool    // a reading was taken
-	unexplained CPUTime // of the total at the last reading
+	unexplained cpuTime // of the total at the last reading
 
-	own   CPUTime // as last returned: it never falls
+	own   cpuTime // as last returned: it never falls
 	stepd int64
 }
 
@@ -52,8 +52,8 @@ type stepCPU struct {
 	pids   procfile.File // pids.current of userDir
 	stepd  procfile.File // cpu.stat of daemonDir
 
-	own       CPUTime
-	daemon    CPUTime
+	own       cpuTime
+	daemon    cpuTime
 	populated bool // a process was seen in userDir
 	final     bool // own was read after the last process in userDir had ended
 }
@@ -75,11 +75,11 @@ func (h *slurmstepdCPU) EnterStep(path string, d cgroupfs.Dir) (watch string, er
 	case cgroupfs.PartUser:
 		s.userDir, s.populated, s.final = path, false, false
 		watch = filepath.Join(path, "cgroup.events")
-		err = errors.Join(Open(&s.user, cpu), Open(&s.events, watch), Open(&s.pids, filepath.Join(path, "pids.current")))
+		err = errors.Join(openFile(&s.user, cpu), openFile(&s.events, watch), openFile(&s.pids, filepath.Join(path, "pids.current")))
 		h.seenUser = h.seenUser || s.user.IsOpen()
 	case cgroupfs.PartDaemon:
 		s.daemonDir = path
-		err = Open(&s.stepd, cpu)
+		err = openFile(&s.stepd, cpu)
 	}
 	return watch, err
 }
@@ -98,12 +98,12 @@ func (h *slurmstepdCPU) LeaveStep(path string) {
 			s.user.Retire()
 			s.events.Retire()
 			s.pids.Retire()
-			s.user, s.events, s.pids, s.own, s.populated, s.final = procfile.File{}, procfile.File{}, procfile.File{}, CPUTime{}, false, true
+			s.user, s.events, s.pids, s.own, s.populated, s.final = procfile.File{}, procfile.File{}, procfile.File{}, cpuTime{}, false, true
 		}
 		if isWhole || path == s.daemonDir {
 			h.endedStepd = h.endedStepd.Plus(s.daemon)
 			s.stepd.Retire()
-			s.stepd, s.daemon = procfile.File{}, CPUTime{}
+			s.stepd, s.daemon = procfile.File{}, cpuTime{}
 		}
 		return isWhole
 	})
@@ -136,7 +136,7 @@ func (h *slurmstepdCPU) IsFrozen(buf *procfile.Buffer) (isFrozen, isRead bool) {
 		if s.isExtern || !s.events.IsOpen() {
 			continue
 		}
-		if n, ok := Key(&s.events, buf, "frozen"); ok {
+		if n, ok := readKey(&s.events, buf, "frozen"); ok {
 			return n != 0, true
 		}
 	}
@@ -178,7 +178,7 @@ func (s *stepCPU) read(buf *procfile.Buffer) bool {
 
 // isEmpty reports whether the step had processes and all have ended.
 func (s *stepCPU) isEmpty(buf *procfile.Buffer) bool {
-	n, ok := Key(&s.events, buf, "populated")
+	n, ok := readKey(&s.events, buf, "populated")
 	s.populated = s.populated || n != 0
 	return ok && n == 0 && s.populated
 }
@@ -189,7 +189,7 @@ func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 	if h == nil || !r.CPUUsage.Valid() {
 		return // the steps were removed before their job
 	}
-	total := CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)
+	total := cpuTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)
 	own, daemon := h.endedSteps, h.endedStepd
 	for _, s := range h.steps {
 		if !s.read(buf) {
@@ -228,7 +228,7 @@ func (h *slurmstepdCPU) leaveOutThreads(r *rt.JobReading, buf *procfile.Buffer) 
 		if !s.user.IsOpen() {
 			continue
 		}
-		n, ok := Number(&s.pids, buf)
+		n, ok := readNumber(&s.pids, buf)
 		if !ok {
 			r.Threads.Clear()
 			return
@@ -240,7 +240,7 @@ func (h *slurmstepdCPU) leaveOutThreads(r *rt.JobReading, buf *procfile.Buffer) 
 
 // SleeperCPU returns the CPU time of the process that Slurm keeps in the extern step. It is not
 // part of the job's CPU time.
-func (h *slurmstepdCPU) SleeperCPU() (t CPUTime) {
+func (h *slurmstepdCPU) SleeperCPU() (t cpuTime) {
 	if h != nil {
 		t = h.sleeper.used
 	}
@@ -248,7 +248,7 @@ func (h *slurmstepdCPU) SleeperCPU() (t CPUTime) {
 }
 
 // splitUnexplained splits the part of the total that no step reading explains.
-func (h *slurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfile.File, buf *procfile.Buffer) {
+func (h *slurmstepdCPU) splitUnexplained(total, own, daemon cpuTime, cpu *procfile.File, buf *procfile.Buffer) {
 	known := own.Plus(daemon)
 	isTooMuch := known.Usage+h.unread.Usage > total.Usage
 	switch {
@@ -267,7 +267,7 @@ func (h *slurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfi
 			h.unread = h.unread.Plus(more)
 			h.estimated += more.Usage
 		} else if unexplained.Usage < 0 { // a step's time was counted as unread before
-			h.unread = h.unread.Plus(CPUTime{Usage: unexplained.Usage}).clamped()
+			h.unread = h.unread.Plus(cpuTime{Usage: unexplained.Usage}).clamped()
 		}
 	}
 	h.missed = false
@@ -276,15 +276,15 @@ func (h *slurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfi
 }
 
 // readCPUTime reads a v2 file cpu.stat.
-func readCPUTime(f *procfile.File, buf *procfile.Buffer) (t CPUTime, ok bool) {
-	b, _ := Read(f, buf)
-	usage, ok := ParseKey(b, "usage_usec")
+func readCPUTime(f *procfile.File, buf *procfile.Buffer) (t cpuTime, ok bool) {
+	b, _ := readFile(f, buf)
+	usage, ok := parseKey(b, "usage_usec")
 	if !ok || usage > math.MaxInt64 {
-		return CPUTime{}, false
+		return cpuTime{}, false
 	}
-	user, _ := ParseKey(b, "user_usec")
-	system, _ := ParseKey(b, "system_usec")
-	return CPUTime{int64(usage), int64(user), int64(system)}, true
+	user, _ := parseKey(b, "user_usec")
+	system, _ := parseKey(b, "system_usec")
+	return cpuTime{int64(usage), int64(user), int64(system)}, true
 }
 
 // externSleeper is the process that Slurm keeps in step_extern/user, so that the step lasts
@@ -292,12 +292,12 @@ func readCPUTime(f *procfile.File, buf *procfile.Buffer) (t CPUTime, ok bool) {
 // SSH session's, join the step later.
 type externSleeper struct {
 	stat     procfile.File // /proc/<pid>/stat: once open, it stays with the same process
-	used     CPUTime
-	lastStep CPUTime // of the step, when the process was read last
+	used     cpuTime
+	lastStep cpuTime // of the step, when the process was read last
 }
 
 // read reads the CPU time of the process. It is at most the step's CPU time.
-func (p *externSleeper) read(procRoot, userDir string, step CPUTime, buf *procfile.Buffer) {
+func (p *externSleeper) read(procRoot, userDir string, step cpuTime, buf *procfile.Buffer) {
 	if step == p.lastStep {
 		return // it sleeps
 	}
@@ -305,7 +305,7 @@ func (p *externSleeper) read(procRoot, userDir string, step CPUTime, buf *procfi
 		p.find(procRoot, userDir)
 	}
 	p.lastStep = step
-	if text, ok := Read(&p.stat, buf); ok {
+	if text, ok := readFile(&p.stat, buf); ok {
 		if stat, ok := procfile.ParseStat(text); ok {
 			used, _ := ownTime(&stat)
 			p.used = p.used.most(used)
@@ -321,7 +321,7 @@ func (p *externSleeper) find(procRoot, userDir string) {
 	lists, _ := filepath.Glob(filepath.Join(userDir, "*/cgroup.procs")) // the pattern is valid
 	var pids []int
 	for _, name := range append(lists, filepath.Join(userDir, "cgroup.procs")) {
-		pids = AppendPIDs(pids, name)
+		pids = appendPIDs(pids, name)
 	}
 	oldest, start := 0, uint64(0)
 	for _, pid := range pids {
@@ -338,10 +338,10 @@ func (p *externSleeper) find(procRoot, userDir string) {
 }
 
 // ownTime returns the CPU time that a process used itself, or false if it is out of range.
-func ownTime(s *procfile.Stat) (used CPUTime, ok bool) {
+func ownTime(s *procfile.Stat) (used cpuTime, ok bool) {
 	const microsPerTick = 1_000_000 / rt.TicksPerSecond
 	if max(s.Own[0], s.Own[1]) > 1<<43 {
-		return CPUTime{}, false
+		return cpuTime{}, false
 	}
 	used.User, used.System = int64(s.Own[0])*microsPerTick, int64(s.Own[1])*microsPerTick
 	used.Usage = used.User + used.System

@@ -1,4 +1,4 @@
-package counters
+package cgroup
 
 import (
 	"os"
@@ -18,7 +18,7 @@ func TestIntervalPeak(t *testing.T) {
 	if err := os.WriteFile(name, []byte("0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := NewJobFiles(2, nil, "")
+	f := newJobFiles(2, nil, "")
 	defer f.Close()
 	if err := f.peak.file.OpenBytes([]byte(name+"\x00"), unix.O_RDWR); err != nil {
 		t.Fatal(err)

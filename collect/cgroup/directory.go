@@ -1,4 +1,4 @@
-package counters
+package cgroup
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Directory holds the files that count one directory without those below it: the list of
+// directoryFiles holds the files that count one directory without those below it: the list of
 // its processes, and in v1 two counts of memory events. The kernel counts an event only in
 // the directory of the limit that was reached, or of the process that was killed.
-type Directory struct {
+type directoryFiles struct {
 	procs      procfile.File // cgroup.procs
 	procsPath  []byte        // ends in a zero byte
 	failcnt    procfile.File // memory.failcnt
@@ -25,22 +25,22 @@ type Directory struct {
 	Fail, OOMKill rt.Opt[uint64] // how often the limit was reached, processes killed: as last read
 }
 
-// Open opens the files of the directory at path that are not open yet. isMemoryV1 says
+// openFile opens the files of the directory at path that are not open yet. isMemoryV1 says
 // whether it is in the hierarchy of v1's memory controller.
-func (d *Directory) Open(path string, isMemoryV1 bool) error {
+func (d *directoryFiles) Open(path string, isMemoryV1 bool) error {
 	name := filepath.Join(path, "cgroup.procs")
 	d.procsPath = append([]byte(name), 0)
-	err := Open(&d.procs, name)
+	err := openFile(&d.procs, name)
 	if isMemoryV1 {
 		err = errors.Join(err,
-			Open(&d.failcnt, filepath.Join(path, "memory.failcnt")),
-			Open(&d.OOMControl, filepath.Join(path, "memory.oom_control")))
+			openFile(&d.failcnt, filepath.Join(path, "memory.failcnt")),
+			openFile(&d.OOMControl, filepath.Join(path, "memory.oom_control")))
 	}
 	return err
 }
 
 // Close closes the files for good.
-func (d *Directory) Close() {
+func (d *directoryFiles) Close() {
 	d.procs.Retire()
 	d.failcnt.Retire()
 	d.OOMControl.Retire()
@@ -48,11 +48,11 @@ func (d *Directory) Close() {
 
 // ReadEvents reads Fail and OOMKill. A kill between the last reading of a directory and
 // its removal is not seen.
-func (d *Directory) ReadEvents(buf *procfile.Buffer) {
-	if n, ok := Number(&d.failcnt, buf); ok {
+func (d *directoryFiles) ReadEvents(buf *procfile.Buffer) {
+	if n, ok := readNumber(&d.failcnt, buf); ok {
 		d.Fail.Set(n)
 	}
-	if n, ok := Key(&d.OOMControl, buf, "oom_kill"); ok {
+	if n, ok := readKey(&d.OOMControl, buf, "oom_kill"); ok {
 		d.OOMKill.Set(n)
 	}
 }
@@ -66,7 +66,7 @@ const minPage = 2048
 //
 // In v1 the kernel caches the list of a descriptor for a second, and each read extends that second.
 // Therefore ListProcs opens the file for each list.
-func (d *Directory) ListProcs(version int, buf *procfile.Buffer, dst *[]int) (count int, ok bool) {
+func (d *directoryFiles) ListProcs(version int, buf *procfile.Buffer, dst *[]int) (count int, ok bool) {
 	if version == 1 && !d.procs.Retired() {
 		_ = d.procs.Close() // opened for reading: nothing can be lost
 		err := d.procs.OpenBytes(d.procsPath, 0)
@@ -74,7 +74,7 @@ func (d *Directory) ListProcs(version int, buf *procfile.Buffer, dst *[]int) (co
 			d.procs.Retire()
 		}
 	}
-	var list PIDs
+	var list pidList
 	b := buf.Bytes()
 	for off := int64(0); ; {
 		n, err := d.procs.Pread(b, off)
@@ -94,25 +94,25 @@ func (d *Directory) ListProcs(version int, buf *procfile.Buffer, dst *[]int) (co
 	return list.Count, ok
 }
 
-// PIDs parses cgroup.procs as it comes in pieces, which may end within a number. The
+// pidList parses cgroup.procs as it comes in pieces, which may end within a number. The
 // zero value is ready to use.
-type PIDs struct {
+type pidList struct {
 	Count  int // processes so far
 	n      int
 	within bool
 }
 
-// AppendPIDs appends the pids in a file cgroup.procs to dst: none if it was removed.
-func AppendPIDs(dst []int, path string) []int {
+// appendPIDs appends the pids in a file cgroup.procs to dst: none if it was removed.
+func appendPIDs(dst []int, path string) []int {
 	text, _ := os.ReadFile(path)
-	var list PIDs
+	var list pidList
 	list.add(text, &dst)
 	list.end(&dst)
 	return dst
 }
 
 // add parses the next piece.
-func (l *PIDs) add(b []byte, dst *[]int) {
+func (l *pidList) add(b []byte, dst *[]int) {
 	for _, c := range b {
 		if c < '0' || c > '9' {
 			l.end(dst)
@@ -127,7 +127,7 @@ func (l *PIDs) add(b []byte, dst *[]int) {
 
 // end says that no piece follows. A pid of 0, which is how v1 lists a process of another
 // pid namespace, is counted but not listed.
-func (l *PIDs) end(dst *[]int) {
+func (l *pidList) end(dst *[]int) {
 	if !l.within {
 		return
 	}

@@ -1,4 +1,4 @@
-package counters
+package cgroup
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ var parseCPUStat = keyed(map[string]figure{
 
 // parseCPUStatV1 parses the v1 file cpu.stat of the cpu controller: nanoseconds.
 func parseCPUStatV1(b []byte, r *rt.JobReading) {
-	if n, ok := ParseKey(b, "throttled_time"); ok {
+	if n, ok := parseKey(b, "throttled_time"); ok {
 		r.CPUThrottled.Set(n / 1000)
 	}
 }
@@ -49,7 +49,7 @@ func parseCPUStatV1(b []byte, r *rt.JobReading) {
 func parseCPUAcctStat(b []byte, r *rt.JobReading) {
 	const microsPerTick = 1_000_000 / rt.TicksPerSecond
 	set := func(o *rt.Opt[uint64], key string) {
-		if v, ok := ParseKey(b, key); ok && v <= math.MaxUint64/microsPerTick {
+		if v, ok := parseKey(b, key); ok && v <= math.MaxUint64/microsPerTick {
 			o.Set(v * microsPerTick)
 		}
 	}
@@ -156,9 +156,9 @@ var parseMemoryEvents = keyed(map[string]figure{
 	"oom_kill": func(r *rt.JobReading) *rt.Opt[uint64] { return &r.EventsOOMKill },
 })
 
-// ParseKey returns the value of the line "key value". Such lines are oom_kill in the v1 file
+// parseKey returns the value of the line "key value". Such lines are oom_kill in the v1 file
 // memory.oom_control (Linux 4.13) and populated in the v2 file cgroup.events.
-func ParseKey(b []byte, key string) (uint64, bool) {
+func parseKey(b []byte, key string) (uint64, bool) {
 	for n := len(key); len(b) > 0; {
 		var line []byte
 		line, b = procfile.Line(b)
@@ -211,9 +211,9 @@ func parseRDMA(b []byte, handles, objects *rt.Opt[uint64]) {
 	eachNumber(b, func(_, key []byte, n uint64) {
 		switch string(key) {
 		case "hca_handle":
-			Add(handles, rt.Some(n))
+			addFigure(handles, rt.Some(n))
 		case "hca_object":
-			Add(objects, rt.Some(n))
+			addFigure(objects, rt.Some(n))
 		}
 	})
 }
@@ -226,10 +226,10 @@ const (
 // stepFilesV1 are the files of a job, step or task in v1. Each counts for its directory and all
 // directories below, including those that were removed. memory.failcnt and oom_kill of
 // memory.oom_control count only for their own directory. The list lacks these two files: the type
-// Directory reads them.
+// directoryFiles reads them.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/
-func stepFilesV1(stacked Majors) []file {
+func stepFilesV1(stacked majors) []file {
 	return []file{
 		{controller: "cpuacct", name: "cpuacct.usage", parse: scaled(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUUsage }, nanosPerMicro)},
 		{controller: "cpuacct", name: "cpuacct.usage_user", parse: scaled(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUUser }, nanosPerMicro)},  // Linux 4.6
@@ -272,7 +272,7 @@ func scaled(field figure, divisor uint64) func([]byte, *rt.JobReading) {
 // EnterJob reads the first one separately.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v2.html
-func stepFilesV2(stacked Majors) []file {
+func stepFilesV2(stacked majors) []file {
 	return []file{
 		{name: cpuStat, parse: parseCPUStat},
 		{name: "memory.current", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemCurrent })}, // with page cache
@@ -313,23 +313,23 @@ func parseMemoryMax(b []byte, r *rt.JobReading) {
 	}
 }
 
-// Majors are major numbers of block devices.
-type Majors []uint64
+// majors are major numbers of block devices.
+type majors []uint64
 
 // hides reports whether to skip a device: the major number belongs to a stacked device, or
 // the text is not "major:minor".
-func (m Majors) hides(device []byte) bool {
+func (m majors) hides(device []byte) bool {
 	before, after, _ := bytes.Cut(device, []byte{':'})
 	major, ok := procfile.Uint(before)
 	_, isDevice := procfile.Uint(after)
 	return !ok || !isDevice || slices.Contains(m, major)
 }
 
-// ReadStackedMajors reads the major numbers of block devices that are stacked on others (device
+// readStackedMajors reads the major numbers of block devices that are stacked on others (device
 // mapper, md, loop, zram) from <procRoot>/devices. The kernel counts the I/O of such a device again
 // at the device below. The kernel assigns most of these numbers at run time. Without the file the
 // list is empty.
-func ReadStackedMajors(procRoot string) Majors {
+func readStackedMajors(procRoot string) majors {
 	b, err := os.ReadFile(filepath.Join(procRoot, "devices"))
 	if err != nil {
 		return nil
@@ -338,8 +338,8 @@ func ReadStackedMajors(procRoot string) Majors {
 }
 
 // parseStackedMajors parses the lines "253 device-mapper" of the block devices.
-func parseStackedMajors(b []byte) Majors {
-	var out Majors
+func parseStackedMajors(b []byte) majors {
+	var out majors
 	block := false
 	for line := range bytes.Lines(b) {
 		f := strings.Fields(string(line))
@@ -365,7 +365,7 @@ func parseStackedMajors(b []byte) Majors {
 // empty before the first I/O. Linux 5.15 prints the name of a device without I/O and no
 // newline. So a line can have several names: the last one before the figures is their
 // device.
-func parseIOStat(b []byte, stacked Majors) (read, write uint64) {
+func parseIOStat(b []byte, stacked majors) (read, write uint64) {
 	for len(b) > 0 {
 		var line, device []byte
 		line, b = procfile.Line(b)
@@ -391,7 +391,7 @@ func parseIOStat(b []byte, stacked Majors) (read, write uint64) {
 // parseBlkio sums the bytes of the v1 file blkio.throttle.io_service_bytes_recursive over the
 // devices that are not stacked on others. A line is "8:0 Read 4096"; the last one, "Total 4096",
 // names no device.
-func parseBlkio(b []byte, stacked Majors) (read, write uint64) {
+func parseBlkio(b []byte, stacked majors) (read, write uint64) {
 	for len(b) > 0 {
 		var line []byte
 		line, b = procfile.Line(b)

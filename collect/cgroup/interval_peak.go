@@ -1,4 +1,4 @@
-package counters
+package cgroup
 
 import (
 	"errors"
@@ -46,7 +46,7 @@ var resetPeak = []byte{'1'}
 
 // readInto reads the peak since the last call and begins a new one.
 func (p *intervalPeak) readInto(r *rt.JobReading, buf *procfile.Buffer) {
-	n, ok := Number(&p.file, buf)
+	n, ok := readNumber(&p.file, buf)
 	if !ok {
 		return
 	}
@@ -66,7 +66,7 @@ func (h *hugePages) open(dir string) error {
 	var errs []error
 	for _, name := range names {
 		var f procfile.File
-		errs = append(errs, Open(&f, name))
+		errs = append(errs, openFile(&f, name))
 		*h = append(*h, f)
 	}
 	return errors.Join(errs...)
@@ -74,8 +74,8 @@ func (h *hugePages) open(dir string) error {
 
 func (h hugePages) read(r *rt.JobReading, buf *procfile.Buffer) {
 	for i := range h {
-		if n, ok := Number(&h[i], buf); ok {
-			Add(&r.HugeTLB, rt.Some(n))
+		if n, ok := readNumber(&h[i], buf); ok {
+			addFigure(&r.HugeTLB, rt.Some(n))
 		}
 	}
 }
@@ -86,8 +86,8 @@ func (h hugePages) close() {
 	}
 }
 
-// Add adds what was read to a sum, which is absent while nothing was.
-func Add(sum *rt.Opt[uint64], v rt.Opt[uint64]) {
+// addFigure adds what was read to a sum, which is absent while nothing was.
+func addFigure(sum *rt.Opt[uint64], v rt.Opt[uint64]) {
 	if n, ok := v.Get(); ok {
 		sum.Set(sum.Or(0) + n)
 	}

@@ -1,4 +1,4 @@
-package counters
+package cgroup
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func TestKernelIntervalPeak(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	f := NewJobFiles(2, nil, "")
+	f := newJobFiles(2, nil, "")
 	defer f.Close()
 	f.peak.open(dir)
 	if !f.peak.file.IsOpen() {

@@ -1,4 +1,4 @@
-package counters
+package cgroup
 
 import (
 	"bytes"
@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/resource-tracker/rt"
@@ -51,16 +49,6 @@ func TestParseMemoryMax(t *testing.T) {
 	}
 }
 
-func some(v uint64) rt.Opt[uint64] { return rt.Some(v) }
-
-// same fails if two readings differ.
-func same(t *testing.T, got, want rt.JobReading) {
-	t.Helper()
-	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b }), cmpopts.IgnoreUnexported(rt.JobReading{})); d != "" {
-		t.Errorf("reading differs (-want +got):\n%s", d)
-	}
-}
-
 func TestParseFiles(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -95,10 +83,10 @@ func TestParseFiles(t *testing.T) {
 }
 
 func TestParseKey(t *testing.T) {
-	if v, ok := ParseKey([]byte("populated 0\nfrozen 1\n"), "populated"); !ok || v != 0 {
+	if v, ok := parseKey([]byte("populated 0\nfrozen 1\n"), "populated"); !ok || v != 0 {
 		t.Errorf("populated = %d, %t", v, ok)
 	}
-	if _, ok := ParseKey([]byte("oom_kill_disable 0\nunder_oom 0\n"), "oom_kill"); ok {
+	if _, ok := parseKey([]byte("oom_kill_disable 0\nunder_oom 0\n"), "oom_kill"); ok {
 		t.Error("oom_kill found in the memory.oom_control of an old kernel")
 	}
 }
@@ -117,12 +105,12 @@ Block devices:
 
 func TestParseIO(t *testing.T) {
 	skip := parseStackedMajors([]byte(devices))
-	if !slices.Equal(skip, Majors{7, 9, 253}) {
+	if !slices.Equal(skip, majors{7, 9, 253}) {
 		t.Fatalf("stacked majors = %v", skip)
 	}
 	tests := []struct {
 		name        string
-		parse       func([]byte, Majors) (uint64, uint64)
+		parse       func([]byte, majors) (uint64, uint64)
 		in          string
 		read, write uint64
 	}{
@@ -150,7 +138,7 @@ func TestParseIO(t *testing.T) {
 func TestPidListInPieces(t *testing.T) {
 	text := []byte("329\n435\n0\n1048576\n7")
 	for size := 1; size <= len(text); size++ {
-		var l PIDs
+		var l pidList
 		var pids []int
 		for piece := range slices.Chunk(text, size) {
 			l.add(piece, &pids)
@@ -166,7 +154,7 @@ func TestPidListInPieces(t *testing.T) {
 func seeds(f *testing.F, suffix string) {
 	f.Helper()
 	n := 0
-	for _, name := range []string{"../testdata/v1-job.txtar", "../testdata/v2-job.txtar"} {
+	for _, name := range []string{"testdata/v1-job.txtar", "testdata/v2-job.txtar"} {
 		a, err := txtar.ParseFile(name)
 		if err != nil {
 			f.Fatal(err)
@@ -218,7 +206,7 @@ func FuzzParseKey(f *testing.F) {
 	seeds(f, "memory.oom_control")
 	seeds(f, "cgroup.events")
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if v, ok := ParseKey(b, "oom_kill"); ok && !bytes.Contains(b, []byte("oom_kill")) {
+		if v, ok := parseKey(b, "oom_kill"); ok && !bytes.Contains(b, []byte("oom_kill")) {
 			t.Errorf("%q has an oom_kill of %d", b, v)
 		}
 	})
@@ -228,11 +216,11 @@ func FuzzParseIO(f *testing.F) {
 	seeds(f, "io_service_bytes_recursive")
 	f.Add([]byte("8:16 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		all := Majors{}
+		all := majors{}
 		for n := range uint64(1 << 10) {
 			all = append(all, n)
 		}
-		for _, parse := range []func([]byte, Majors) (uint64, uint64){parseIOStat, parseBlkio} {
+		for _, parse := range []func([]byte, majors) (uint64, uint64){parseIOStat, parseBlkio} {
 			r1, w1 := parse(b, nil)
 			r2, w2 := parse(append(slices.Clone(b), "\n8:0 \nTotal 5\n"...), nil)
 			if r1 != r2 || w1 != w2 {
@@ -246,7 +234,7 @@ func FuzzParseIO(f *testing.F) {
 func FuzzPidList(f *testing.F) {
 	seeds(f, "cgroup.procs")
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var whole, pieces PIDs
+		var whole, pieces pidList
 		var a, p []int
 		whole.add(b, &a)
 		whole.end(&a)
