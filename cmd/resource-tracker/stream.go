@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/upload/streaming"
 )
@@ -69,7 +68,7 @@ func (t *tracking) openStream(s settings, warn func(error)) error {
 		if err != nil {
 			return fmt.Errorf("make a directory for what waits to be sent (TMPDIR names another place): %w", err)
 		}
-		local := hostfacts.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv)
+		local := host.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv)
 		if err := t.openSpool(s, dir, local, warn); err != nil {
 			return errors.Join(err, os.RemoveAll(dir))
 		}

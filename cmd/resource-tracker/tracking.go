@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/energy"
@@ -289,7 +288,7 @@ func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
 	if err != nil {
 		return err
 	}
-	if err := t.openSpool(s, dir, hostfacts.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv), warn); err != nil {
+	if err := t.openSpool(s, dir, host.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv), warn); err != nil {
 		return fmt.Errorf("%w (--spool names another directory)", err)
 	}
 	if dir != s.spoolDir {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/cloud"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/host"
@@ -38,7 +37,7 @@ func runHost(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m := hostfacts.Machine{
+	m := host.Machine{
 		Roots: host.NewRoots("/proc", "/sys"),
 		Env:   os.LookupEnv,
 		GPUs:  func(ctx context.Context) []rt.GPUReading { return gpu.ReadOnce(ctx, gpu.New("/dev", "/sys")) },
@@ -56,13 +55,13 @@ func runHost(c *cli.Context) error {
 		err = rtcli.PrintJSON(c.App.Writer, facts.Host)
 	} else {
 		w := tabwriter.NewWriter(c.App.Writer, 0, 8, 2, ' ', 0)
-		for _, f := range hostfacts.Facts(facts.Host) {
+		for _, f := range host.Facts(facts.Host) {
 			fmt.Fprintf(w, "%s\t%s\n", f.Name, f.Value)
 		}
 		err = w.Flush()
 	}
 	if cfg.Tracker.HostCache != "" {
-		err = errors.Join(err, hostfacts.Save(cfg.Tracker.HostCache, facts))
+		err = errors.Join(err, host.Save(cfg.Tracker.HostCache, facts))
 	}
 	return err
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/cloud"
+	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/upload/drain"
 	"github.com/resource-tracker/rt/upload/streaming"
@@ -53,13 +53,13 @@ func runStream(c *cli.Context) error {
 		Order: order, Temp: os.TempDir(), Warn: parent.Warn,
 		Host: func(ctx context.Context, known rt.Host, firstGPUs func() []rt.GPUReading) (rt.Host, bool) {
 			prober := cloud.Prober{Endpoints: cloud.DefaultEndpoints()}
-			facts := hostfacts.Start(ctx, known, os.LookupEnv, func(ctx context.Context) rt.Host {
+			facts := host.Start(ctx, known, os.LookupEnv, func(ctx context.Context) rt.Host {
 				return prober.Probe(ctx, cloud.Suspects(order.Sysfs))
 			})
 			select {
 			case h := <-facts:
-				hostfacts.AddGPUs(&h, firstGPUs())
-				return hostfacts.Drop(h, hostfacts.Suppressed(os.LookupEnv)), true
+				host.AddGPUs(&h, firstGPUs())
+				return host.Drop(h, host.Suppressed(os.LookupEnv)), true
 			case <-ctx.Done():
 				return rt.Host{}, false
 			}

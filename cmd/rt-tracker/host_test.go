@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -51,7 +50,7 @@ func TestHostFromCache(t *testing.T) {
 	cache := filepath.Join(s.dir, "host.json")
 	s.write(t, fmt.Sprintf("host_cache = %q\n", cache))
 	written := rt.Host{HostID: "i-1", HostName: "an-old-name", GPUModel: "H100", CloudVendorID: "aws", CloudRegionID: "eu-west-1"}
-	if err := hostfacts.Save(cache, hostfacts.Cache{BootID: boot, CollectedAt: time.Now(), Host: written, Suppressed: []string{"host_ip"}}); err != nil {
+	if err := host.Save(cache, host.Cache{BootID: boot, CollectedAt: time.Now(), Host: written, Suppressed: []string{"host_ip"}}); err != nil {
 		t.Fatal(err)
 	}
 	want := written

@@ -15,7 +15,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
@@ -108,7 +107,7 @@ type hostFacts struct {
 }
 
 func (t *jobTracker) findHost() hostFacts {
-	known, stale := hostfacts.Known(t.cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
+	known, stale := host.Known(t.cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
 	return hostFacts{known, stale}
 }
 

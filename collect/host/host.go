@@ -1,5 +1,6 @@
-// Package host reads the facts of a machine that section 8.1 of the specification lists,
-// from files alone: it uses no network.
+// Package host reads the facts of a machine that section 8.1 of the specification lists, from files alone: it uses no
+// network. It joins them with the facts of drivers and of a cloud, which callers query, leaves out the fields that a
+// user suppresses, and keeps them in a cache.
 package host
 
 import (

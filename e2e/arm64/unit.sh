@@ -7,7 +7,7 @@ export GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc
 # The packages that depend on the kernel, on the layout of bytes in memory, or on the rounding of numbers.
 # Those of cmd and e2e start the programs, which e2e/arm64 does itself.
 packages=(. ./format/... ./report ./slurm/... ./collect/... ./spool/... ./upload/s3
-    ./internal/cgroupfs ./cmd/internal/hostfacts ./cmd/internal/logging ./internal/procfile ./e2e/iotest)
+    ./internal/cgroupfs ./cmd/internal/logging ./internal/procfile ./e2e/iotest)
 
 # These start their own binary, which the kernel cannot execute:
 skip='^(TestKernelV1|TestKernelV2|TestKernelOOMV1|TestNoLibrary|TestLibrary|TestKilledWriterLosesNothingThatWasCommitted)$'

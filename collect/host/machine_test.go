@@ -1,4 +1,4 @@
-package hostfacts
+package host
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/host"
 )
 
 // fakeMachine is a host with one GPU in a cloud.
@@ -31,7 +30,7 @@ func fakeMachine(t *testing.T, vars map[string]string) *Machine {
 		}
 	}
 	return &Machine{
-		Roots: host.Roots{Proc: dir + "/proc", Sys: dir + "/sys", Etc: dir + "/etc"},
+		Roots: Roots{Proc: dir + "/proc", Sys: dir + "/sys", Etc: dir + "/etc"},
 		Env: func(name string) (string, bool) {
 			v, ok := vars[name]
 			return v, ok

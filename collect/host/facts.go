@@ -1,7 +1,4 @@
-// Package hostfacts combines the facts of the machine: from its files, drivers and the metadata
-// service of the cloud. It leaves out the fields that a user suppresses. It also has the cache of
-// the facts. It links no network code: the caller passes the function that queries the cloud.
-package hostfacts
+package host
 
 import (
 	"cmp"
@@ -17,7 +14,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/internal/printable"
 )
@@ -26,8 +22,8 @@ import (
 type Lookup func(name string) (value string, set bool)
 
 // Local returns the facts in the machine's own files, without the suppressed ones.
-func Local(roots host.Roots, env Lookup) rt.Host {
-	return Drop(host.Read(roots), Suppressed(env))
+func Local(roots Roots, env Lookup) rt.Host {
+	return Drop(Read(roots), Suppressed(env))
 }
 
 // Start runs probe in the background and sends its facts joined with local, without the
@@ -274,13 +270,13 @@ func (c *Cache) check(bootID, hostID string, now time.Time) error {
 // Known returns the host's facts without a query: the cached facts with the present name and
 // address. If there is no valid cache it returns the facts from the machine's files and the error
 // of the cache. An empty path means no cache and is no error.
-func Known(path string, roots host.Roots, env Lookup, now time.Time) (rt.Host, error) {
+func Known(path string, roots Roots, env Lookup, now time.Time) (rt.Host, error) {
 	if path == "" {
 		return Local(roots, env), nil
 	}
 	c, err := Load(path)
 	if err == nil {
-		bootID, _ := host.BootID(roots.Proc) // unknown matches no cache
+		bootID, _ := BootID(roots.Proc) // unknown matches no cache
 		err = c.check(bootID, roots.ID(), now)
 	}
 	if err != nil {
@@ -293,7 +289,7 @@ func Known(path string, roots host.Roots, env Lookup, now time.Time) (rt.Host, e
 
 // Machine has the sources of a host's facts.
 type Machine struct {
-	Roots host.Roots
+	Roots Roots
 	Env   Lookup
 	GPUs  func(context.Context) []rt.GPUReading
 	Cloud func(context.Context) rt.Host
@@ -301,11 +297,11 @@ type Machine struct {
 
 // Facts reads all sources. An interrupted read is an error: it must not replace better facts.
 func (m *Machine) Facts(ctx context.Context, now time.Time) (Cache, error) {
-	boot, err := host.BootID(m.Roots.Proc)
+	boot, err := BootID(m.Roots.Proc)
 	if err != nil {
 		return Cache{}, err
 	}
-	known := Start(ctx, host.Read(m.Roots), m.Env, m.Cloud)
+	known := Start(ctx, Read(m.Roots), m.Env, m.Cloud)
 	gpus := m.GPUs(ctx) // while the cloud's service answers
 	h := <-known
 	if ctx.Err() != nil {

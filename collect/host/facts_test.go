@@ -1,4 +1,4 @@
-package hostfacts
+package host
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/host"
 )
 
 var opts = cmp.AllowUnexported(rt.Opt[uint64]{}, rt.Opt[float64]{})
@@ -186,7 +185,7 @@ func TestLocal(t *testing.T) {
 }
 
 // machine makes the /proc and /etc of one machine in one boot.
-func machine(t *testing.T, id, boot string) host.Roots {
+func machine(t *testing.T, id, boot string) Roots {
 	t.Helper()
 	dir := t.TempDir()
 	for file, text := range map[string]string{
@@ -200,7 +199,7 @@ func machine(t *testing.T, id, boot string) host.Roots {
 			t.Fatal(err)
 		}
 	}
-	return host.Roots{Proc: dir + "/proc", Sys: dir + "/sys", Etc: dir + "/etc"}
+	return Roots{Proc: dir + "/proc", Sys: dir + "/sys", Etc: dir + "/etc"}
 }
 
 // rt-tracker uses this package, and links no network code.

@@ -1,4 +1,4 @@
-package hostfacts
+package host
 
 import (
 	"errors"
