@@ -17,7 +17,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	rtreport "github.com/resource-tracker/rt/report"
-	"github.com/resource-tracker/rt/report/list"
+	reportruns "github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/site/registry"
@@ -155,7 +155,7 @@ func TestAllShowTheSameCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs, err := list.Read(t.Context(), []string{spoolDir}, list.Options{})
+	runs, err := reportruns.Read(t.Context(), []string{spoolDir}, reportruns.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	rtreport "github.com/resource-tracker/rt/report"
-	"github.com/resource-tracker/rt/report/list"
+	reportruns "github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
 	"github.com/resource-tracker/rt/spool"
@@ -108,12 +108,12 @@ func TestGPUsInAllOutputs(t *testing.T) {
 	}
 	lakeCall(t, cli.ExitOK, "--config", configFile, "lake")
 	rows, samples := lakeRows[gpuRow](t, lakeDir, "runs"), lakeRows[gpuSample](t, lakeDir, "samples")
-	runs, err := list.Read(t.Context(), []string{spoolDir}, list.Options{})
+	runs, err := reportruns.Read(t.Context(), []string{spoolDir}, reportruns.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := map[string]list.Line{}
-	for _, l := range runs.Lines(list.Filter{}, true) {
+	lines := map[string]reportruns.Line{}
+	for _, l := range runs.Lines(reportruns.Filter{}, true) {
 		lines[l.Job] = l
 	}
 	for _, row := range rows {
@@ -140,7 +140,7 @@ func TestGPUsInAllOutputs(t *testing.T) {
 }
 
 // checkGPUs compares a row of the lake with the report as JSON, and with the line of the list.
-func checkGPUs(t *testing.T, job int, row gpuRow, s *rtreport.Summary, line list.Line) {
+func checkGPUs(t *testing.T, job int, row gpuRow, s *rtreport.Summary, line reportruns.Line) {
 	t.Helper()
 	name := gpuCases[job].name
 	text, err := json.Marshal(s.GPUs)

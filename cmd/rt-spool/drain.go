@@ -13,7 +13,6 @@ import (
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/progress"
-	"github.com/resource-tracker/rt/report/list"
 	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
@@ -66,7 +65,7 @@ func runDrain(c *cli.Context) error {
 	}
 	if text := c.String("again-since"); text != "" {
 		var ok bool
-		dir.Again, ok = list.ParseTime(text, time.Now())
+		dir.Again, ok = runs.ParseTime(text, time.Now())
 		if !ok {
 			return rtcli.Usage("--again-since %q: give a time such as 2026-03-01T12:30, or how long ago, such as 7d or 12h", text)
 		}

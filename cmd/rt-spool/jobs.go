@@ -14,7 +14,6 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/progress"
-	"github.com/resource-tracker/rt/report/list"
 	"github.com/resource-tracker/rt/report/runs"
 )
 
@@ -66,7 +65,7 @@ func runJobs(c *cli.Context) error {
 		warnDenied(c, err)
 	}
 	bar := progress.New(c.App.ErrWriter, c.Bool("json"))
-	jobs, err := list.Read(c.Context, dirs, list.Options{Cache: cacheDir(), Progress: bar})
+	jobs, err := runs.Read(c.Context, dirs, runs.Options{Cache: cacheDir(), Progress: bar})
 	bar.Clear()
 	if err != nil {
 		return err
@@ -77,7 +76,7 @@ func runJobs(c *cli.Context) error {
 	}
 	lines := jobs.Lines(filter, c.Bool("duplicates"))
 	if c.String("sort") == sortWaste {
-		list.SortByWaste(lines)
+		runs.SortByWaste(lines)
 	}
 	if err := printJobLines(c, lines); err != nil {
 		return err
@@ -101,21 +100,21 @@ func cacheDir() string {
 	return filepath.Join(dir, "rt")
 }
 
-func printJobLines(c *cli.Context, lines []list.Line) error {
+func printJobLines(c *cli.Context, lines []runs.Line) error {
 	switch {
 	case c.Bool("json"):
 		return rtcli.PrintJSON(c.App.Writer, lines)
 	case c.Bool("csv"):
-		return csv.NewWriter(c.App.Writer).WriteAll(list.Records(lines))
+		return csv.NewWriter(c.App.Writer).WriteAll(runs.Records(lines))
 	}
 	width := rtcli.TerminalWidth(c.App.Writer)
 	if c.Bool("wide") {
 		width = 0
 	}
-	return list.PrintTable(c.App.Writer, lines, width)
+	return runs.PrintTable(c.App.Writer, lines, width)
 }
 
-func jobFilterOf(c *cli.Context, now time.Time) (f list.Filter, err error) {
+func jobFilterOf(c *cli.Context, now time.Time) (f runs.Filter, err error) {
 	if c.NArg() > 0 {
 		return f, rtcli.Usage("jobs takes no JOB: rt-spool report %s shows one", c.Args().First())
 	}
@@ -127,9 +126,9 @@ func jobFilterOf(c *cli.Context, now time.Time) (f list.Filter, err error) {
 	}
 	f.Users, f.Accounts, f.Partitions = commaList(c.String("user")), commaList(c.String("account")), commaList(c.String("partition"))
 	for _, s := range commaList(strings.ToLower(c.String("state"))) {
-		state, ok := list.State(s)
+		state, ok := runs.State(s)
 		if !ok {
-			return f, rtcli.Usage("--state %q: it is one of %s", s, strings.Join(list.States, ", "))
+			return f, rtcli.Usage("--state %q: it is one of %s", s, strings.Join(runs.States, ", "))
 		}
 		f.States = append(f.States, state)
 	}
@@ -142,7 +141,7 @@ func jobFilterOf(c *cli.Context, now time.Time) (f list.Filter, err error) {
 		if text == "" {
 			continue
 		}
-		t, ok := list.ParseTime(text, now)
+		t, ok := runs.ParseTime(text, now)
 		if !ok {
 			return f, rtcli.Usage("--%s %q: give a time such as 2026-03-01, 2026-03-01T12:30 or 12:30, or how long ago, such as 7d, 12h or 30m", flag, text)
 		}

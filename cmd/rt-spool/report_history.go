@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/report"
-	"github.com/resource-tracker/rt/report/list"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -31,7 +31,7 @@ func advise(c *cli.Context, jobs []*report.Job, found *client.FoundJob) error {
 	if err != nil {
 		return err
 	}
-	earlier, err := list.Earlier(c.Context, ended, found.Entries, from)
+	earlier, err := runs.Earlier(c.Context, ended, found.Entries, from)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func advise(c *cli.Context, jobs []*report.Job, found *client.FoundJob) error {
 
 // earlierOf returns where the earlier runs of jobs are. They are in the directories of the jobs'
 // runs, and with a site also in the local spool and at the site.
-func earlierOf(c *cli.Context, jobs []*report.Job, found *client.FoundJob) (from list.EarlierSource, err error) {
+func earlierOf(c *cli.Context, jobs []*report.Job, found *client.FoundJob) (from runs.EarlierSource, err error) {
 	from.Read = func(path string) (*report.Summary, error) { return summarize(c, path) }
 	for _, e := range found.Entries {
 		if dir := filepath.Dir(e.Path); !slices.Contains(from.Dirs, dir) && !found.IsFetched(e.Path) {

@@ -14,7 +14,6 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/report/list"
 	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
@@ -116,7 +115,7 @@ func localDirs(c *cli.Context, cfg config.Config, site *client.Client) (dirs []s
 }
 
 // joinSite adds the runs of the site to a list, and the names that the users have there to the filter.
-func joinSite(c *cli.Context, site *client.Client, runs *list.Runs, f *list.Filter) error {
+func joinSite(c *cli.Context, site *client.Client, runs *runs.Collected, f *runs.Filter) error {
 	if site == nil {
 		return nil
 	}

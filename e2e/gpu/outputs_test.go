@@ -16,7 +16,7 @@ import (
 	rtgpu "github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/report"
-	joblist "github.com/resource-tracker/rt/report/list"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -26,7 +26,7 @@ type outputs struct {
 	last    *rt.Snapshot // as the spool has it
 	summary *report.Summary
 	figures site.Figures
-	line    *joblist.Line
+	line    *runs.Line
 	row     []string // of the CSV: usage, memory, utilized
 }
 
@@ -86,11 +86,11 @@ func track(c *check, pid int, devices string) (out outputs) {
 	scalars := rt.DeriveScalars(nil, out.last, rt.ScopeJob)
 	row := strings.Split(strings.TrimSpace(string(resourcetracker.AppendCSV(nil, 1, &scalars))), ",")
 	out.row = row[len(row)-3:]
-	list, err := joblist.Read(c.Context(), []string{dir}, joblist.Options{})
+	list, err := runs.Read(c.Context(), []string{dir}, runs.Options{})
 	if err != nil {
 		c.Fatalf("%v", err)
 	}
-	lines := list.Lines(joblist.Filter{}, true)
+	lines := list.Lines(runs.Filter{}, true)
 	if len(lines) != 1 {
 		c.Fatalf("%d lines in the list of jobs", len(lines))
 	}

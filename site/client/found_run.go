@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/report"
-	"github.com/resource-tracker/rt/report/list"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -150,7 +150,7 @@ func copyOf(at *ListedRun) *rt.Copy {
 const slack = time.Hour
 
 // Figures returns the best copy of each run of a query, and of jobs shortly before and after its times, with its figures.
-func (c *Client) Figures(ctx context.Context, q Query) (out []list.Copy, err error) {
+func (c *Client) Figures(ctx context.Context, q Query) (out []runs.Copy, err error) {
 	at := map[string]int{}
 	var owners []owner // of out
 	if !q.Since.IsZero() {
@@ -186,10 +186,10 @@ func (c *Client) Figures(ctx context.Context, q Query) (out []list.Copy, err err
 }
 
 // copy returns the copy of the run at the site with its figures.
-func (r *FoundRun) copy() list.Copy {
+func (r *FoundRun) copy() runs.Copy {
 	d, isDelivered := r.figures()
 	s := d.RunFigures.Summary() // it does not keep the sample of d in memory
-	one := list.Copy{Copy: *copyOf(&r.At), Summary: s}
+	one := runs.Copy{Copy: *copyOf(&r.At), Summary: s}
 	if isDelivered {
 		one.LastReading, one.Readings = s.Record.Last, int64(s.Record.Readings)
 	}
@@ -198,7 +198,7 @@ func (r *FoundRun) copy() list.Copy {
 
 // Users returns the users of a query and their names in the figures of its answer. A site can have
 // runs under the pseudonyms of these users.
-func Users(q Query, copies []list.Copy) []string {
+func Users(q Query, copies []runs.Copy) []string {
 	users := slices.Clone(q.Users)
 	if !q.SelectsUsers() {
 		return users

@@ -20,7 +20,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
-	"github.com/resource-tracker/rt/report/list"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
 )
@@ -295,9 +295,9 @@ func TestFigures(t *testing.T) {
 
 // A site that has runs under pseudonyms selects them by the name of the user: the list shows them too.
 func TestUsers(t *testing.T) {
-	var copies []list.Copy
+	var copies []runs.Copy
 	for _, user := range []string{"user-x", "", "anna"} {
-		copies = append(copies, list.Copy{Summary: &report.Summary{Run: rt.Run{Allocation: rt.Allocation{User: user}}}})
+		copies = append(copies, runs.Copy{Summary: &report.Summary{Run: rt.Run{Allocation: rt.Allocation{User: user}}}})
 	}
 	many := strings.Split(strings.Repeat("bob,", 17)+"anna", ",")
 	for _, test := range []struct{ asked, want []string }{

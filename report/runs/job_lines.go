@@ -1,4 +1,4 @@
-package list
+package runs
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ func copyOf(path string, s *report.Summary) Copy {
 }
 
 // Join adds copies of runs, for example from a site. Of several copies of a run the best one stays.
-func (l *Runs) Join(copies []Copy) {
+func (l *Collected) Join(copies []Copy) {
 	all := make([]Copy, 0, len(l.Summaries)+len(copies))
 	for _, s := range l.Summaries {
 		all = append(all, copyOf("", s))
@@ -56,7 +56,7 @@ func bestCopies(copies []Copy) (list []*report.Summary) {
 
 // Lines returns the jobs that the filter selects, in the order of report.Jobs, or with allAttempts
 // the attempts that it selects. Call it only once: it removes the runs of steps from l.Summaries.
-func (l *Runs) Lines(filter Filter, allAttempts bool) []Line {
+func (l *Collected) Lines(filter Filter, allAttempts bool) []Line {
 	combine := report.Jobs
 	if allAttempts {
 		combine = report.Attempts

@@ -1,4 +1,4 @@
-package list
+package runs
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package list
+package runs
 
 import (
 	"encoding/json"
@@ -56,8 +56,8 @@ func TestWholeJobsHideTheirSteps(t *testing.T) {
 
 // A job that was requeued is a line, or a line for each attempt; the filter selects lines.
 func TestLinesOfAttempts(t *testing.T) {
-	runs := func() *Runs {
-		l := &Runs{}
+	runs := func() *Collected {
+		l := &Collected{}
 		for i, outcome := range []rt.Outcome{rt.OutcomeCancelled, rt.OutcomeOOM, rt.OutcomeFinished} {
 			l.Summaries = append(l.Summaries, &report.Summary{Run: rt.Run{
 				Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Attempt: uint64(i)}, Ending: rt.Ending{State: rt.StateEnded, Outcome: outcome},
@@ -121,9 +121,9 @@ func TestLinesHaveMarks(t *testing.T) {
 	if err := json.Unmarshal(delivered, atSite); err != nil {
 		t.Fatal(err)
 	}
-	fromSite := &Runs{}
+	fromSite := &Collected{}
 	fromSite.Join([]Copy{copyOf("", atSite.RunFigures.Summary())})
-	for name, runs := range map[string]*Runs{"files": fromFiles, "index": fromIndex, "site": fromSite} {
+	for name, runs := range map[string]*Collected{"files": fromFiles, "index": fromIndex, "site": fromSite} {
 		lines := runs.Lines(Filter{}, false)
 		if l := &lines[0]; l.CPUMark != report.AtLeast || l.MemoryMark != report.AtLeast || l.UnusedMark != report.AtMost {
 			t.Errorf("%s: %+v", name, l)

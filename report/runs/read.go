@@ -1,7 +1,4 @@
-// Package list reads the figures of all runs of spool directories, for a list of jobs. Reading a
-// file takes milliseconds, so an index caches the figures of runs that have ended. Only files that
-// are new or have changed are read.
-package list
+package runs
 
 import (
 	"context"
@@ -25,8 +22,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Runs are the runs of some directories.
-type Runs struct {
+// Collected are the figures of the runs of some directories.
+type Collected struct {
 	Summaries []*report.Summary // sorted from the oldest, with the figures that report.Jobs uses
 	Files     int               // number of files
 	Denied    int               // number of files that this user may not read
@@ -52,8 +49,8 @@ type Progress interface {
 
 // Read returns the runs of directories. If ctx ends before all files are read, the index has those
 // that were read until then.
-func Read(ctx context.Context, dirs []string, o Options) (*Runs, error) {
-	out := &Runs{}
+func Read(ctx context.Context, dirs []string, o Options) (*Collected, error) {
+	out := &Collected{}
 	var copies []Copy // a run can be in two directories
 	for _, dir := range dirs {
 		found, err := out.readDir(ctx, dir, &o)
@@ -88,7 +85,7 @@ type stamp struct {
 // saveEvery is the number of files that are read between two writes of the index.
 const saveEvery = 1000
 
-func (l *Runs) readDir(ctx context.Context, dir string, o *Options) (copies []Copy, err error) {
+func (l *Collected) readDir(ctx context.Context, dir string, o *Options) (copies []Copy, err error) {
 	files, err := listFiles(dir)
 	if err != nil {
 		return nil, err
@@ -126,7 +123,7 @@ func (l *Runs) readDir(ctx context.Context, dir string, o *Options) (copies []Co
 }
 
 // interrupted returns the error of a list that ctx has ended.
-func (l *Runs) interrupted(ctx context.Context, index *index, files []*file) error {
+func (l *Collected) interrupted(ctx context.Context, index *index, files []*file) error {
 	err := fmt.Errorf("read %d runs of %s: %w", len(files), filepath.Dir(files[0].path), ctx.Err())
 	if l.IndexErr != nil || index.path == "" {
 		return err
@@ -135,14 +132,14 @@ func (l *Runs) interrupted(ctx context.Context, index *index, files []*file) err
 }
 
 // save writes the index of the files that were read so far.
-func (l *Runs) save(index *index, files []*file) {
+func (l *Collected) save(index *index, files []*file) {
 	if l.IndexErr == nil {
 		l.IndexErr = index.replace(files)
 	}
 }
 
 // countFile counts a file, and reports whether it was read.
-func (l *Runs) countFile(f *file) (isRead bool) {
+func (l *Collected) countFile(f *file) (isRead bool) {
 	if errors.Is(f.err, fs.ErrNotExist) { // a drain has removed it
 		return false
 	}

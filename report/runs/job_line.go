@@ -1,4 +1,4 @@
-package list
+package runs
 
 import (
 	"cmp"
@@ -51,7 +51,7 @@ type Line struct {
 func lineOf(j *report.Job) Line {
 	n := j.Nodes
 	l := Line{
-		Job: nameOf(j), Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: stateOf(j), SlurmState: j.SlurmState, ExitCode: j.ExitCode,
+		Job: nameOf(j), Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: jobState(j), SlurmState: j.SlurmState, ExitCode: j.ExitCode,
 		Start: j.Start, End: known(j.End), LastReading: known(j.LastReading), ElapsedSecs: j.ElapsedSecs, Suspended: j.SuspendedSecs, LimitSecs: j.LimitSecs, TimePct: j.TimePct,
 		Nodes: len(j.Runs), MissingNodes: j.Missing, Cores: n.Cores, CPUSecs: n.UsedSecs, CPUPct: n.UsedPct, CPUMark: n.UsedMark,
 		PeakBytes: n.Nodes[0].PeakBytes, MemoryPct: n.WorstPct, MemoryMark: n.Nodes[0].PeakMark,
@@ -103,8 +103,8 @@ func (l *Line) ReadAgo(now time.Time) (secs rt.Opt[float64]) {
 	return secs
 }
 
-// stateOf returns the state as one word.
-func stateOf(j *report.Job) string {
+// jobState returns the state as one word.
+func jobState(j *report.Job) string {
 	switch {
 	case j.State != rt.StateRunning:
 		return string(cmp.Or(j.Outcome, rt.OutcomeUnknown))

@@ -1,4 +1,4 @@
-package list
+package runs
 
 import (
 	"context"
@@ -64,7 +64,7 @@ func age(t testing.TB, path string) {
 	}
 }
 
-func read(t testing.TB, dir, cache string, opened int) *Runs {
+func read(t testing.TB, dir, cache string, opened int) *Collected {
 	t.Helper()
 	l, err := Read(t.Context(), []string{dir}, Options{Cache: cache})
 	if err != nil {
@@ -82,7 +82,7 @@ func read(t testing.TB, dir, cache string, opened int) *Runs {
 // A list has the figures of a report, whether its files are read or the index.
 func TestListHasTheFiguresOfReports(t *testing.T) {
 	dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "rt")
-	var reports Runs
+	var reports Collected
 	for i, path := range []string{makeRun(t, dir, 1), makeRun(t, dir, 2), makeAnyRun(t, dir, 3, rt.JobPresent), makeAnyRun(t, dir, 4, rt.JobNone), makeAnyRun(t, dir, 5, rt.JobPending)} {
 		r, err := spool.Open(path)
 		if err != nil {
