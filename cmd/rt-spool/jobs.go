@@ -111,7 +111,7 @@ func printJobLines(c *cli.Context, lines []runs.Line) error {
 	if c.Bool("wide") {
 		width = 0
 	}
-	return runs.PrintTable(c.App.Writer, lines, width)
+	return runs.PrintJobs(c.App.Writer, lines, width)
 }
 
 func jobFilterOf(c *cli.Context, now time.Time) (f runs.Filter, err error) {

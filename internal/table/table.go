@@ -4,6 +4,7 @@ package table
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -19,35 +20,26 @@ const gap = 2
 // longName is how long a name may be on a narrow terminal, in columns of the terminal.
 const longName = 16
 
-// Column is a column of a Table. If the terminal is too narrow, names are shortened
+// Column is a column of a table with rows of type R. If the terminal is too narrow, names are shortened
 // first; then the column with the highest Drop goes, and one with 0 never.
-type Column struct {
+type Column[R any] struct {
 	Head   string
 	Drop   int
 	IsName bool // users choose its texts, which may be of any length
-}
-
-// Table has a cell for each of its columns in each row.
-type Table struct {
-	Columns []Column
-	Rows    [][]string
+	Cell   func(*R) string
 }
 
 // Write prints as much of the table as fits into width columns of the terminal, all of it if width is 0.
 // printable.Text cleans the cells. Write returns the heads of the columns that it left out.
-func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
-	rows := [][]string{make([]string, len(t.Columns))}
-	for i, c := range t.Columns {
-		rows[0][i] = c.Head
-	}
-	for _, row := range t.Rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = printable.Text(cell)
+func Write[R any](w io.Writer, columns []Column[R], list []R, width int) (dropped []string, err error) {
+	rows := make([][]string, 1+len(list))
+	for _, c := range columns {
+		rows[0] = append(rows[0], c.Head)
+		for i := range list {
+			rows[1+i] = append(rows[1+i], printable.Text(c.Cell(&list[i])))
 		}
-		rows = append(rows, cells)
 	}
-	shown, dropped := t.fit(rows, width)
+	shown, dropped := fit(columns, rows, width)
 	var text bytes.Buffer
 	for _, row := range rows {
 		for i, c := range shown {
@@ -62,6 +54,15 @@ func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 	return dropped, err
 }
 
+// WriteDropped prints the heads of columns that Write left out, and the flag that shows them.
+func WriteDropped(w io.Writer, dropped []string) error {
+	if len(dropped) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "(--wide for %s)\n", strings.Join(dropped, ", "))
+	return err
+}
+
 // widest returns the width of column c. A wide character, such as a Chinese one, takes two columns of the
 // terminal, a combining one none.
 func widest(rows [][]string, c int) int {
@@ -73,8 +74,8 @@ func widest(rows [][]string, c int) int {
 }
 
 // fit returns the indices of the columns that stay and the heads of the others.
-func (t *Table) fit(rows [][]string, width int) (shown []int, dropped []string) {
-	for i := range t.Columns {
+func fit[R any](columns []Column[R], rows [][]string, width int) (shown []int, dropped []string) {
+	for i := range columns {
 		shown = append(shown, i)
 	}
 	excess := func() int {
@@ -85,23 +86,23 @@ func (t *Table) fit(rows [][]string, width int) (shown []int, dropped []string) 
 		return n
 	}
 	for width > 0 && excess() > 0 {
-		if t.shortenNames(rows, excess()) {
+		if shortenNames(columns, rows, excess()) {
 			continue
 		}
-		at := slices.MaxFunc(shown, func(a, b int) int { return cmp.Compare(t.Columns[a].Drop, t.Columns[b].Drop) })
-		if t.Columns[at].Drop == 0 {
+		at := slices.MaxFunc(shown, func(a, b int) int { return cmp.Compare(columns[a].Drop, columns[b].Drop) })
+		if columns[at].Drop == 0 {
 			break
 		}
-		dropped = append(dropped, t.Columns[at].Head)
+		dropped = append(dropped, columns[at].Head)
 		shown = slices.DeleteFunc(shown, func(c int) bool { return c == at })
 	}
 	return shown, dropped
 }
 
 // shortenNames cuts long names, and reports whether there was one.
-func (t *Table) shortenNames(rows [][]string, excess int) (cut bool) {
+func shortenNames[R any](columns []Column[R], rows [][]string, excess int) (cut bool) {
 	for _, row := range rows {
-		for i, c := range t.Columns {
+		for i, c := range columns {
 			n := ansi.StringWidth(row[i])
 			if c.IsName && n > longName {
 				row[i] = ansi.Truncate(row[i], max(longName, n-excess), "~")

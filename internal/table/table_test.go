@@ -9,13 +9,15 @@ import (
 
 // A column begins at the same place of the terminal in each row, whatever the width of the characters before it.
 func TestColumnsOfWideCharacters(t *testing.T) {
-	tbl := Table{Columns: []Column{{Head: "JOB"}, {Head: "NAME", IsName: true}, {Head: "USER"}}}
-	for _, name := range []string{"plain", "世蓮-解析ジョブ", "naïve-ün", "nai\u0308ve", "👩‍🔬 lab", "한국어", "Ｆｕｌｌ", "", "世蓮解析世蓮解析世蓮解析世蓮解析"} {
-		tbl.Rows = append(tbl.Rows, []string{"1", name, "USER"})
+	columns := []Column[string]{
+		{Head: "JOB", Cell: func(*string) string { return "1" }},
+		{Head: "NAME", IsName: true, Cell: func(name *string) string { return *name }},
+		{Head: "USER", Cell: func(*string) string { return "USER" }},
 	}
+	names := []string{"plain", "世蓮-解析ジョブ", "naïve-ün", "nai\u0308ve", "👩‍🔬 lab", "한국어", "Ｆｕｌｌ", "", "世蓮解析世蓮解析世蓮解析世蓮解析"}
 	for _, width := range []int{0, 80, 30} {
 		var out strings.Builder
-		if _, err := tbl.Write(&out, width); err != nil {
+		if _, err := Write(&out, columns, names, width); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")

@@ -129,7 +129,7 @@ func TestLinesHaveMarks(t *testing.T) {
 			t.Errorf("%s: %+v", name, l)
 		}
 		var table strings.Builder
-		if err := PrintTable(&table, lines, 0); err != nil {
+		if err := PrintJobs(&table, lines, 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, cell := range []string{" >=50.0 ", " >=25.0 ", " <=0.01"} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,26 +51,21 @@ func ListedAs(e *spool.Entry) Listed {
 	return l
 }
 
-// listColumn is a column of a list.
-type listColumn struct {
-	table.Column
-	cell func(*Listed) string // of a readable run
-}
-
-var listColumns = []listColumn{
-	{table.Column{Head: "JOB"}, handle},
-	{table.Column{Head: "NODE", Drop: 4}, func(l *Listed) string { return cmp.Or(l.Node, "-") }},
-	{table.Column{Head: "USER", Drop: 1, IsName: true}, func(l *Listed) string { return cmp.Or(l.User, "-") }},
-	{table.Column{Head: "NAME", Drop: 2, IsName: true}, func(l *Listed) string { return cmp.Or(l.Meta.JobName, "-") }},
-	{table.Column{Head: "STATE"}, stateOf},
-	{table.Column{Head: "OUTCOME"}, func(l *Listed) string { return cmp.Or(string(l.Outcome), "-") }},
-	{table.Column{Head: "EXIT", Drop: 5}, func(l *Listed) string { return exitOf(l.Run) }},
-	{table.Column{Head: "STARTED", Drop: 7}, func(l *Listed) string { return l.Start.Local().Format("01-02 15:04:05") }},
-	{table.Column{Head: "ELAPSED", Drop: 3}, elapsedOf},
-	{table.Column{Head: "READINGS", Drop: 6}, func(l *Listed) string { return strconv.FormatInt(l.Snapshots, 10) }},
-	{table.Column{Head: "UNSENT"}, func(l *Listed) string { return strconv.FormatInt(l.Unsent, 10) }},
-	{table.Column{Head: "KIB"}, kib},
-	{table.Column{Head: "AGE"}, ageOf},
+// listColumns are the columns of a list, for readable runs.
+var listColumns = []table.Column[Listed]{
+	{Head: "JOB", Cell: handle},
+	{Head: "NODE", Drop: 4, Cell: func(l *Listed) string { return cmp.Or(l.Node, "-") }},
+	{Head: "USER", Drop: 1, IsName: true, Cell: func(l *Listed) string { return cmp.Or(l.User, "-") }},
+	{Head: "NAME", Drop: 2, IsName: true, Cell: func(l *Listed) string { return cmp.Or(l.Meta.JobName, "-") }},
+	{Head: "STATE", Cell: stateOf},
+	{Head: "OUTCOME", Cell: func(l *Listed) string { return cmp.Or(string(l.Outcome), "-") }},
+	{Head: "EXIT", Drop: 5, Cell: func(l *Listed) string { return exitOf(l.Run) }},
+	{Head: "STARTED", Drop: 7, Cell: func(l *Listed) string { return l.Start.Local().Format("01-02 15:04:05") }},
+	{Head: "ELAPSED", Drop: 3, Cell: elapsedOf},
+	{Head: "READINGS", Drop: 6, Cell: func(l *Listed) string { return strconv.FormatInt(l.Snapshots, 10) }},
+	{Head: "UNSENT", Cell: func(l *Listed) string { return strconv.FormatInt(l.Unsent, 10) }},
+	{Head: "KIB", Cell: kib},
+	{Head: "AGE", Cell: ageOf},
 }
 
 func kib(l *Listed) string { return strconv.FormatInt((l.SizeBytes+1023)/1024, 10) }
@@ -81,26 +77,15 @@ func PrintList(w io.Writer, runs []Listed, width int) error {
 		_, err := fmt.Fprintln(w, "no runs")
 		return err
 	}
-	t := table.Table{}
-	for _, c := range listColumns {
-		t.Columns = append(t.Columns, c.Column)
+	columns := slices.Clone(listColumns)
+	for i := range columns {
+		columns[i].Cell = cellOf(columns[i])
 	}
-	for i := range runs {
-		row := make([]string, len(listColumns))
-		for k := range listColumns {
-			row[k] = listColumns[k].of(&runs[i])
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	dropped, err := t.Write(w, width)
+	dropped, err := table.Write(w, columns, runs, width)
 	for i := range runs {
 		err = errors.Join(err, printUnreadable(w, &runs[i]))
 	}
-	if err != nil || len(dropped) == 0 {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "(--wide for %s)\n", strings.Join(dropped, ", "))
-	return err
+	return errors.Join(err, table.WriteDropped(w, dropped))
 }
 
 // printUnreadable prints the error of a file that cannot be read.
@@ -112,19 +97,21 @@ func printUnreadable(w io.Writer, l *Listed) error {
 	return err
 }
 
-// of returns the cell of a run, also of one that cannot be read.
-func (c *listColumn) of(l *Listed) string {
-	switch {
-	case l.Run != nil:
-		return c.cell(l)
-	case c.Head == "NAME":
-		return filepath.Base(l.Path)
-	case c.Head == "STATE":
-		return "unreadable"
-	case c.Head == "KIB":
-		return kib(l)
+// cellOf returns the cells of a column, also for runs that cannot be read.
+func cellOf(c table.Column[Listed]) func(*Listed) string {
+	return func(l *Listed) string {
+		switch {
+		case l.Run != nil:
+			return c.Cell(l)
+		case c.Head == "NAME":
+			return filepath.Base(l.Path)
+		case c.Head == "STATE":
+			return "unreadable"
+		case c.Head == "KIB":
+			return kib(l)
+		}
+		return "-"
 	}
-	return "-"
 }
 
 // handle returns the name of the run for users: its job, else the name of its file.

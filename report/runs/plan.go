@@ -2,6 +2,7 @@ package runs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,26 +26,19 @@ func PrintPlan(w io.Writer, list []Planned) error {
 		_, err := fmt.Fprintln(w, "nothing to deliver")
 		return err
 	}
-	t := table.Table{Columns: []table.Column{{Head: "ACTION"}, {Head: "RECORD"}}}
-	for i := range list {
-		t.Rows = append(t.Rows, []string{list[i].Action, cmp.Or(list[i].Record, "-")})
+	columns := []table.Column[Planned]{
+		{Head: "ACTION", Cell: func(p *Planned) string { return p.Action }},
+		{Head: "RECORD", Cell: func(p *Planned) string { return cmp.Or(p.Record, "-") }},
 	}
 	for _, c := range listColumns {
-		if !slices.Contains(planColumns, c.Head) {
-			continue
-		}
-		t.Columns = append(t.Columns, c.Column)
-		for i := range list {
-			t.Rows[i] = append(t.Rows[i], c.of(&list[i].Listed))
+		if slices.Contains(planColumns, c.Head) {
+			cell := cellOf(c)
+			columns = append(columns, table.Column[Planned]{Head: c.Head, Cell: func(p *Planned) string { return cell(&p.Listed) }})
 		}
 	}
-	if _, err := t.Write(w, 0); err != nil {
-		return err
-	}
+	_, err := table.Write(w, columns, list, 0)
 	for i := range list {
-		if err := printUnreadable(w, &list[i].Listed); err != nil {
-			return err
-		}
+		err = errors.Join(err, printUnreadable(w, &list[i].Listed))
 	}
-	return nil
+	return err
 }
