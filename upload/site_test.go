@@ -78,10 +78,11 @@ func (p inProcess) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 
 func (s *site) handler(t *testing.T, dialect string) http.Handler {
 	t.Helper()
-	h, closeAll, err := testsite.Open(t.Context(), t.TempDir(), token, testsite.Config{
-		Dialect: dialect,
-		RunOf:   func(io.Reader) (rt.Run, error) { return rt.Run{}, nil }, // the records of these tests are any text
-	})
+	c := testsite.Config{RunOf: func(io.Reader) (rt.Run, error) { return rt.Run{}, nil }} // the records of these tests are any text
+	if dialect == upload.DialectLive {
+		c.RunOf = nil
+	}
+	h, closeAll, err := testsite.Open(t.Context(), t.TempDir(), token, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +91,8 @@ func (s *site) handler(t *testing.T, dialect string) http.Handler {
 			t.Error(err)
 		}
 	})
-	s.lenient = h
-	front := strict.New(h)
+	s.lenient = strict.Dialect(h, dialect)
+	front := strict.New(s.lenient)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/runs") && r.Header.Get("Authorization") != "Bearer "+token {
 			s.noToken.Add(1)

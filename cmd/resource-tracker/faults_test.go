@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/e2e/await"
+	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -106,7 +107,9 @@ func TestFaults(t *testing.T) {
 		}},
 		"credentials are expired, once": {meddle: expiredOnce()},
 		"credentials expire at once":    {config: testsite.Config{CredentialLife: 4 * time.Minute}},
-		"the public service's dialect":  {config: testsite.Config{Dialect: upload.DialectLive}},
+		"the public service's dialect": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
+			strict.Dialect(next, upload.DialectLive).ServeHTTP(w, r)
+		}},
 	}
 	running, runningOthers := map[string]func(t *testing.T){}, map[string]func(t *testing.T){} // all at the same time
 	for name, fault := range cases {

@@ -52,7 +52,6 @@ func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 // The client and the service state the same contract, each for itself.
 func TestContract(t *testing.T) {
 	for service, client := range map[string]string{
-		api.DialectSpec: upload.DialectSpec, api.DialectLive: upload.DialectLive,
 		api.StatusFinished: upload.StatusFinished, api.StatusFailed: upload.StatusFailed, api.HeaderUndone: upload.HeaderUndone,
 		site.RecordName: upload.RecordName,
 	} {

@@ -33,7 +33,7 @@ const (
 // finish answers POST /runs/{id}/finish. A repeated finish with the same rows succeeds: the
 // answer to the first one may have been lost.
 func (s *receiver) finish(w http.ResponseWriter, t turn, run site.Run, body []byte) error {
-	if err := s.checkObject(t, body, liveFinishFields); err != nil {
+	if err := checkObject(t, body); err != nil {
 		return err
 	}
 	f, in, err := s.parseFinish(t, body, run.ID)
@@ -216,12 +216,8 @@ func (s *receiver) finishInline(t turn, run site.Run, f site.Finish, text string
 // counts in the object. Text that came compressed is never in memory as a whole.
 func (s *receiver) unpack(t turn, text string, f *site.Finish, o *site.Object) (packed []byte, err error) {
 	packed, err = base64.StdEncoding.DecodeString(text)
-	isPlain := s.conf.Dialect == "" && err != nil
-	if s.conf.Dialect == DialectLive || isPlain {
-		return packText(t, text, f, o)
-	}
 	if err != nil {
-		return nil, refuse(http.StatusUnprocessableEntity, "data_csv is not base64 of gzip of CSV")
+		return packText(t, text, f, o)
 	}
 	hash := sha256.New()
 	err = inspect(t, bytes.NewReader(packed), inflatedLimit(int64(len(packed)), maxInline), hash, o)

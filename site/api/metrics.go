@@ -37,7 +37,7 @@ func (s *Server) Route(r *http.Request) string {
 	isRead := path[0] == readRoot && len(path) > 1
 	isRun := path[0] == "runs" && len(path) <= 3
 	switch {
-	case strings.HasPrefix(r.URL.Path, "/"+s.conf.Bucket+"/"):
+	case strings.HasPrefix(r.URL.Path, "/"+bucket+"/"):
 		return "object"
 	case isRead && readRoute(path[1:]) != nil:
 		return "read"

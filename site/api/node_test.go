@@ -79,9 +79,9 @@ func TestNodeReportsThatAreRefused(t *testing.T) {
 	if w.Code != 401 || len(nodesOf(t, s)) > 0 {
 		t.Errorf("without a token: %d", w.Code)
 	}
-	live := newServer(t, Config{Dialect: DialectLive})
-	if status, _ := api(t, live, "PUT", "/nodes", nodeReport); status != 404 || len(nodesOf(t, live)) > 0 {
-		t.Errorf("the dialect of the public service: %d", status)
+	without := newWithoutRecords(t)
+	if status, _ := api(t, without, "PUT", "/nodes", nodeReport); status != 404 || len(nodesOf(t, without)) > 0 {
+		t.Errorf("a receiver without records: %d", status)
 	}
 }
 

@@ -67,13 +67,13 @@ func (s *uploads) putObject(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	key := strings.TrimPrefix(r.URL.Path, "/"+s.conf.Bucket+"/")
+	key := strings.TrimPrefix(r.URL.Path, "/"+bucket+"/")
 	name, ok := s.names.objectName(req.runID, key)
 	switch {
 	case hasDots(key):
 		return invalid(400, "InvalidRequest", "the key has . or .. as a part of its path")
 	case !ok:
-		return invalid(403, "AccessDenied", "the credentials are for keys below "+s.conf.Prefix+"/"+req.runID+"/")
+		return invalid(403, "AccessDenied", "the credentials are for keys below "+prefix+"/"+req.runID+"/")
 	case r.URL.RawQuery != "":
 		return invalid(501, "NotImplemented", "sub-resources are not supported")
 	case r.ContentLength < 0:
@@ -232,14 +232,13 @@ func (s blobs) discard(ctx context.Context, stored string) {
 
 // keyNames translates between keys of the bucket and names of objects.
 type keyNames struct {
-	bucket, prefix string
-	hasRecords     bool // runs have complete records
+	hasRecords bool // runs have complete records
 }
 
 // objectName is the name of the object with a key below the run's prefix: the rest of the key, with
 // escapes.
 func (s keyNames) objectName(runID, key string) (string, bool) {
-	rest, ok := strings.CutPrefix(key, s.prefix+"/"+runID+"/")
+	rest, ok := strings.CutPrefix(key, prefix+"/"+runID+"/")
 	name := url.PathEscape(rest)
 	if !ok || rest == "" || len(name) > 250 || hasDots(key) || strings.Trim(rest, ".") == "" || name == site.InlineName {
 		return "", false
@@ -266,10 +265,10 @@ func (s keyNames) key(runID, name string) string {
 	if err != nil {
 		rest = name
 	}
-	return s.prefix + "/" + runID + "/" + rest
+	return prefix + "/" + runID + "/" + rest
 }
 
 // objectOf is the name of the object with a URI of the run.
 func (s keyNames) objectOf(runID, uri string) (string, bool) {
-	return s.objectName(runID, strings.TrimPrefix(uri, "s3://"+s.bucket+"/"))
+	return s.objectName(runID, strings.TrimPrefix(uri, "s3://"+bucket+"/"))
 }

@@ -159,13 +159,16 @@ func TestRecordsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A client learns of the extension from the registration. The public service has none.
+// A client learns of the extension from the registration. A receiver without records has none.
 func TestExtensions(t *testing.T) {
-	for dialect, has := range map[string]bool{"": true, DialectSpec: true, DialectLive: false} {
-		s := newServer(t, Config{Dialect: dialect})
+	for _, has := range []bool{true, false} {
+		s := newServer(t, Config{})
+		if !has {
+			s = newWithoutRecords(t)
+		}
 		_, body := api(t, s, "POST", "/runs", "{}")
 		if strings.Contains(body, `"extensions":{"rt.node":1,"rt.record":1}`) != has {
-			t.Errorf("dialect %q: %s", dialect, body)
+			t.Errorf("with records %v: %s", has, body)
 		}
 		g := register(t, s)
 		want := map[bool]int{true: 200, false: 400}[has]

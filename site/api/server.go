@@ -35,13 +35,6 @@ type Config struct {
 	// Metrics answers GET /metrics of operators; nil: there are none.
 	Metrics http.Handler
 
-	Bucket string // name of the bucket; "rt" when empty
-	Prefix string // of all keys in it, without slashes at its ends; "runs" when empty
-	Region string // "eu-central-1" when empty
-
-	// Dialect is DialectSpec, or DialectLive: then fields that the public service does not know are
-	// refused with 422, and there are no extensions. Empty accepts both.
-	Dialect string
 	// CredentialLife is how long upload credentials last; an hour when 0.
 	CredentialLife time.Duration
 	MaxObject      int64 // bytes of one object, compressed; 64 MiB when 0
@@ -62,10 +55,11 @@ type Config struct {
 	Fault func(error)
 }
 
-// The dialects of the Sentinel API: as specified, and as the public service is.
+// What credentials are for: the bucket, the beginning of all keys in it, and the region.
 const (
-	DialectSpec = "spec"
-	DialectLive = "live"
+	bucket = "rt"
+	prefix = "runs"
+	region = "eu-central-1"
 )
 
 const (
@@ -93,8 +87,6 @@ type Server struct {
 	retention *retention
 }
 
-var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
-
 // Close refuses new requests and waits 10 s for those in progress. If it returns an error, some
 // still use the registry and the object store.
 func (s *Server) Close() error {
@@ -108,9 +100,6 @@ func (s *Server) Close() error {
 
 // New returns a Server. The error is ErrNotOwner if the object store belongs to another registry.
 func New(ctx context.Context, c Config) (*Server, error) {
-	setDefault(&c.Bucket, "rt")
-	setDefault(&c.Prefix, "runs")
-	setDefault(&c.Region, "eu-central-1")
 	setDefault(&c.CredentialLife, time.Hour)
 	setDefault(&c.MaxObject, 64<<20)
 	setDefault(&c.MaxRequests, 256)
@@ -120,20 +109,11 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if c.Finished == nil {
 		c.Finished = func(site.Finish) {}
 	}
-	if c.Dialect == DialectLive {
-		c.RunOf = nil
-	}
 	switch {
 	case len(c.Tokens) == 0:
 		return nil, errors.New("the receiver needs at least one token: without it no client can register a run")
-	case !nameOfBucket.MatchString(c.Bucket) || slices.Contains([]string{"runs", nodesPath, readRoot, metricsPath}, c.Bucket):
-		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and not \"runs\", \"nodes\", \"metrics\" or \"v1\"", c.Bucket)
-	case strings.Trim(c.Prefix, "/") != c.Prefix || strings.Contains(c.Prefix, ".."):
-		return nil, fmt.Errorf("the receiver's prefix %q: no slashes at its ends and no dots in a row", c.Prefix)
 	case c.MaxObject > maxTokenLarge<<10:
 		return nil, fmt.Errorf("the receiver's largest object of %d bytes: it may be %d", c.MaxObject, maxTokenLarge<<10)
-	case c.Dialect != "" && c.Dialect != DialectSpec && c.Dialect != DialectLive:
-		return nil, fmt.Errorf("the receiver's dialect %q: it must be spec, live or empty", c.Dialect)
 	}
 	m, err := newMarker(ctx, c.Registry, c.Objects)
 	if err == nil {
@@ -150,7 +130,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 // assemble returns a Server without tokens.
 func assemble(c *Config, m *marker) *Server {
 	limits, owners, problems := newLimits(c), &owners{keys: m.keys}, problems{c.Fault}
-	names, bodies, blobs := keyNames{c.Bucket, c.Prefix, c.RunOf != nil}, bodies{limits, c.Temp}, blobs{c.Registry.Runs, c.Objects}
+	names, bodies, blobs := keyNames{c.RunOf != nil}, bodies{limits, c.Temp}, blobs{c.Registry.Runs, c.Objects}
 	ownRuns := &ownRuns{c, names, problems}
 	return &Server{
 		conf: c, limits: limits, owners: owners, problems: problems, blobs: blobs,
@@ -230,7 +210,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.limits.rate.count(address, 1, now)
 	// Not a ServeMux: it would redirect keys that are not clean paths.
-	if strings.HasPrefix(r.URL.Path, "/"+s.conf.Bucket+"/") {
+	if strings.HasPrefix(r.URL.Path, "/"+bucket+"/") {
 		s.uploads.serveObject(w, r)
 		return
 	}

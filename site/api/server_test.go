@@ -42,6 +42,17 @@ func newServer(t testing.TB, c Config) *Server {
 	return s
 }
 
+// newWithoutRecords returns a server that accepts no complete records, as the public service.
+func newWithoutRecords(t testing.TB) *Server {
+	t.Helper()
+	r, m := newStores(t)
+	s, err := New(t.Context(), Config{Registry: r, Objects: m, Tokens: tokensOf("another", token)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // tokensOf returns tokens without names.
 func tokensOf(texts ...string) (tokens []Token) {
 	for _, text := range texts {
@@ -138,46 +149,40 @@ func TestUnknownPathsAndRuns(t *testing.T) {
 func TestRequestsThatAreRefused(t *testing.T) {
 	inline := base64.StdEncoding.EncodeToString(packed(t, "a\n1\n"))
 	other := base64.StdEncoding.EncodeToString(packed(t, "a\n2\n"))
-	live, spec := newServer(t, Config{Dialect: "live"}), newServer(t, Config{Dialect: "spec"})
-	idLive, idSpec := register(t, live).RunID, register(t, spec).RunID
+	s := newServer(t, Config{})
+	id, idPlain := register(t, s).RunID, register(t, s).RunID
 	for _, tc := range []struct {
 		name   string
-		s      *Server
 		path   string
 		body   string
 		status int
 	}{
-		{"not JSON", spec, "/runs", "{", 400},
-		{"an array", spec, "/runs", "[]", 400},
-		{"null", spec, "/runs", "null", 400},
-		{"too long", spec, "/runs", `{"x":"` + strings.Repeat("x", maxMetadata) + `"}`, 413},
-		{"pid, live", live, "/runs", `{"pid":1}`, 422},
-		{"host_name, live", live, "/runs", `{"host_name":"n"}`, 422},
-		{"known fields, live", live, "/runs", `{"host_hostname":"n","command":"[]","tags":{}}`, 201},
-		{"any field, spec", spec, "/runs", `{"pid":1}`, 201},
-		{"no status", spec, idSpec, `{"data_source":"inline","data_csv":""}`, 422},
-		{"no source", spec, idSpec, `{"run_status":"finished"}`, 422},
-		{"wrong type", spec, idSpec, `{"run_status":7}`, 422},
-		{"another run", spec, idSpec, `{"run_id":"x","run_status":"finished","data_source":"inline"}`, 422},
-		{"no such object", spec, idSpec, `{"run_status":"finished","data_source":"s3","data_uris":["s3://rt/runs/` + idSpec + `/1"]}`, 422},
-		{"a foreign object", spec, idSpec, `{"run_status":"finished","data_source":"s3","data_uris":["s3://other/1"]}`, 422},
-		{"plain text, spec", spec, idSpec, `{"run_status":"finished","data_source":"inline","data_csv":"a,b\n"}`, 422},
-		{"run_id, live", live, idLive, `{"run_id":"` + idLive + `","run_status":"finished","data_source":"inline","data_csv":"a\n"}`, 422},
-		{"right, live", live, idLive, `{"run_status":"failed","exit_code":1,"finished_at":"2026-01-01T00:00:00Z","data_source":"inline","data_csv":"a\n1\n"}`, 200},
-		{"right, spec", spec, idSpec, `{"run_id":"` + idSpec + `","run_status":"finished","data_source":"inline","data_csv":"` + inline + `"}`, 200},
-		{"the same again", spec, idSpec, `{"run_status":"finished","exit_code":null,"data_source":"inline","data_csv":"` + inline + `"}`, 200},
-		{"another end", spec, idSpec, `{"run_status":"failed","exit_code":1,"data_source":"inline","data_csv":"` + inline + `"}`, 200},
-		{"other rows", spec, idSpec, `{"run_status":"failed","exit_code":1,"data_source":"inline","data_csv":"` + other + `"}`, 409},
+		{"not JSON", "/runs", "{", 400},
+		{"an array", "/runs", "[]", 400},
+		{"null", "/runs", "null", 400},
+		{"too long", "/runs", `{"x":"` + strings.Repeat("x", maxMetadata) + `"}`, 413},
+		{"any field", "/runs", `{"pid":1}`, 201},
+		{"no status", id, `{"data_source":"inline","data_csv":""}`, 422},
+		{"no source", id, `{"run_status":"finished"}`, 422},
+		{"wrong type", id, `{"run_status":7}`, 422},
+		{"another run", id, `{"run_id":"x","run_status":"finished","data_source":"inline"}`, 422},
+		{"no such object", id, `{"run_status":"finished","data_source":"s3","data_uris":["s3://rt/runs/` + id + `/1"]}`, 422},
+		{"a foreign object", id, `{"run_status":"finished","data_source":"s3","data_uris":["s3://other/1"]}`, 422},
+		{"plain text", idPlain, `{"run_status":"failed","exit_code":1,"finished_at":"2026-01-01T00:00:00Z","data_source":"inline","data_csv":"a\n1\n"}`, 200},
+		{"right", id, `{"run_id":"` + id + `","run_status":"finished","data_source":"inline","data_csv":"` + inline + `"}`, 200},
+		{"the same again", id, `{"run_status":"finished","exit_code":null,"data_source":"inline","data_csv":"` + inline + `"}`, 200},
+		{"another end", id, `{"run_status":"failed","exit_code":1,"data_source":"inline","data_csv":"` + inline + `"}`, 200},
+		{"other rows", id, `{"run_status":"failed","exit_code":1,"data_source":"inline","data_csv":"` + other + `"}`, 409},
 	} {
 		path := tc.path
 		if path != "/runs" {
 			path = "/runs/" + path + "/finish"
 		}
-		if status, body := api(t, tc.s, "POST", path, tc.body); status != tc.status {
+		if status, body := api(t, s, "POST", path, tc.body); status != tc.status {
 			t.Errorf("%s: %d %s", tc.name, status, body)
 		}
 	}
-	for s, id := range map[*Server]string{live: idLive, spec: idSpec} {
+	for _, id := range []string{id, idPlain} {
 		if _, csv := api(t, s, "GET", "/runs/"+id+"/data", ""); csv != "a\n1\n" {
 			t.Errorf("inline data: %q", csv)
 		}
@@ -352,8 +357,7 @@ func TestServeStopsWithItsContext(t *testing.T) {
 func TestNewRefusesBadConfiguration(t *testing.T) {
 	tokens := tokensOf(token)
 	for _, c := range []Config{
-		{}, {Tokens: tokens, Bucket: "runs"}, {Tokens: tokens, Bucket: "A/b"},
-		{Tokens: tokens, Prefix: "/x"}, {Tokens: tokens, Prefix: "a/../b"}, {Tokens: tokens, Dialect: "auto"}, {Tokens: tokens, MaxObject: 256<<20 + 1},
+		{}, {Tokens: tokens, MaxObject: 256<<20 + 1},
 	} {
 		c.Registry, c.Objects = newStores(t)
 		if _, err := New(t.Context(), c); err == nil {

@@ -52,8 +52,8 @@ func (s *uploads) verify(r *http.Request, now time.Time) (signedRequest, error) 
 	if skew := now.Sub(at); skew > maxSkew || skew < -maxSkew {
 		return signedRequest{}, invalid(403, "RequestTimeTooSkewed", "the clocks differ by more than 15 minutes")
 	}
-	if sig.region != s.conf.Region {
-		return signedRequest{}, invalid(400, "AuthorizationHeaderMalformed", "the region is "+s.conf.Region)
+	if sig.region != region {
+		return signedRequest{}, invalid(400, "AuthorizationHeaderMalformed", "the region is "+region)
 	}
 	payload := r.Header.Get("X-Amz-Content-Sha256")
 	if b, err := hex.DecodeString(payload); err != nil || len(b) != sha256.Size {

@@ -62,16 +62,6 @@ func (r *Runs) Head(ctx context.Context, id string) (site.Run, error) {
 	return run, nil
 }
 
-// List returns at most limit runs with an id after the given one, the oldest first.
-func (r *Runs) List(ctx context.Context, after string, limit int) ([]site.Run, error) {
-	rows, err := r.db.read.QueryContext(ctx, "SELECT "+runColumns+" FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
-	runs, err := collect(rows, err, scanRun)
-	if err != nil {
-		return nil, fmt.Errorf("list the runs: %w", r.db.fault(err))
-	}
-	return runs, nil
-}
-
 // IDs returns at most limit ids of runs after the given one, the oldest first.
 func (r *Runs) IDs(ctx context.Context, after string, limit int) ([]string, error) {
 	return r.db.texts(ctx, "list the runs", "SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
