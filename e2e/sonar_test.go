@@ -70,7 +70,7 @@ func compareSacct(t *testing.T, said []string, printed string) map[string]string
 	got := map[string]map[string]string{}
 	states := map[string]string{}
 	for rec, err := range sonar.Decode(strings.NewReader(printed)) {
-		j, ok := rec.(*sonar.Job)
+		j, ok := rec.(*sonar.JobRecord)
 		if err != nil || !ok {
 			t.Fatalf("%v: %T", err, rec)
 		}

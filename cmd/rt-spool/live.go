@@ -69,7 +69,7 @@ func runLive(c *cli.Context) error {
 	ctx, cancel := job.UntilEnded(c.Context)
 	defer cancel()
 	warn := func(err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err) }
-	return job.Watch(ctx, others, c.Bool("peers"), warn, func(source live.Source) error {
+	return job.Watch(ctx, others, c.Bool("peers"), warn, func(source live.FrameSource) error {
 		if !c.IsSet("listen") {
 			return live.Print(ctx, source, c.App.Writer)
 		}
@@ -78,7 +78,7 @@ func runLive(c *cli.Context) error {
 }
 
 // serveLive broadcasts until ctx is done.
-func serveLive(ctx context.Context, c *cli.Context, source live.Source, a live.Address, owner int, warn func(error)) error {
+func serveLive(ctx context.Context, c *cli.Context, source live.FrameSource, a live.Address, owner int, warn func(error)) error {
 	listener, err := live.Listen(ctx, a, owner)
 	if err != nil {
 		return err

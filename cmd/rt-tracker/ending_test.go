@@ -42,7 +42,7 @@ func newEnding(t *testing.T) *ending {
 	s := newSite(t)
 	s.run.State = rt.StateRunning
 	e := &ending{site: s, jobTracker: &jobTracker{
-		log:   logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).With("job", "job 1@n1"),
+		log:   logging.New(logging.Places{Program: "rt-tracker", Target: s.log}).With("job", "job 1@n1"),
 		state: launch.State{Dir: filepath.Join(s.dir, "state")}, id: s.run,
 		environment: tracker.NewJobEnvironment(nil, s.run, nil, nil),
 	}}
@@ -238,7 +238,7 @@ func TestWaitEndsWithoutAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := newJobTracker(cfg, s.run, nil, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).Logger)
+	tr, err := newJobTracker(cfg, s.run, nil, logging.New(logging.Places{Program: "rt-tracker", Target: s.log}).Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func TestEndsWithoutItsLastReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Tracker.Grace.Duration = time.Millisecond
-	tr, err := newJobTracker(cfg, s.run, nil, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).Logger)
+	tr, err := newJobTracker(cfg, s.run, nil, logging.New(logging.Places{Program: "rt-tracker", Target: s.log}).Logger)
 	if err != nil {
 		t.Fatal(err)
 	}

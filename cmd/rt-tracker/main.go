@@ -60,7 +60,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 2
 	}
 	prolog := openReady()
-	log := logging.New(logging.Options{Program: "rt-tracker", Target: logging.Syslog, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: stderr})
+	log := logging.New(logging.Places{Program: "rt-tracker", Target: logging.Syslog, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: stderr})
 	defer func() { log.Close(time.Second) }()
 	err := track(*configFile, *delay, stdin, stderr, &log, prolog)
 	if err == nil {
@@ -86,7 +86,7 @@ func track(configFile string, delay time.Duration, stdin io.Reader, last io.Writ
 	if err != nil {
 		return err
 	}
-	*log = logging.New(logging.Options{Program: "rt-tracker", Target: cfg.Log.Target, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: last, Async: true})
+	*log = logging.New(logging.Places{Program: "rt-tracker", Target: cfg.Log.Target, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: last, Async: true})
 	if noRun != nil {
 		return noRun
 	}

@@ -65,12 +65,12 @@ func writeStored(ctx context.Context, r *spool.Reader, p *pacer) (known bool, er
 }
 
 // runOf returns the run for the lines, nil if nothing is known of it.
-func runOf(run *rt.Run) *Run {
-	out := Run{
+func runOf(run *rt.Run) *RunIdentity {
+	out := RunIdentity{
 		Cluster: run.Cluster, JobID: run.JobID, ArrayJobID: run.ArrayJobID, ArrayTaskID: run.ArrayTaskID, Step: run.Step,
 		JobName: run.Meta.JobName, User: run.User, UID: run.UID, Account: run.Account, Partition: run.Partition,
 	}
-	if out == (Run{}) {
+	if out == (RunIdentity{}) {
 		return nil
 	}
 	return &out
@@ -80,7 +80,7 @@ func runOf(run *rt.Run) *Run {
 type pacer struct {
 	w       io.Writer
 	speed   float64 // 0: at once
-	run     *Run
+	run     *RunIdentity
 	line    []byte
 	firstTS int64
 	began   time.Time

@@ -33,12 +33,12 @@ type Envelope struct {
 	Topology       *Topology     `json:"topology"`
 	Workers        []WorkerFrame `json:"workers"`          // the newest of each
 	Nodes          []NodeFrame   `json:"nodes"`            // the newest of each host
-	Run            *Run          `json:"rt_run,omitempty"` // nil in GemPBA's own lines
+	Run            *RunIdentity  `json:"rt_run,omitempty"` // nil in GemPBA's own lines
 }
 
-// Run identifies the job of the workers. It is rt's own field, "rt_run", which GemPBA's lines do not have and its
-// readers ignore.
-type Run struct {
+// RunIdentity identifies the job of the workers. It is rt's own field, "rt_run", which GemPBA's lines do not have and
+// its readers ignore.
+type RunIdentity struct {
 	Cluster     string         `json:"cluster,omitempty"`
 	JobID       rt.Opt[uint64] `json:"job_id"`
 	ArrayJobID  rt.Opt[uint64] `json:"array_job_id,omitzero"`

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Record is a *Sample, *Sysinfo, *Job or *Failure.
+// Record is a *Sample, *Sysinfo, *JobRecord or *Failure.
 type Record interface{ record() }
 
-func (*Sample) record()  {}
-func (*Sysinfo) record() {}
-func (*Job) record()     {}
-func (*Failure) record() {}
+func (*Sample) record()    {}
+func (*Sysinfo) record()   {}
+func (*JobRecord) record() {}
+func (*Failure) record()   {}
 
 // Error has the place of malformed input.
 type Error struct {
@@ -133,7 +133,7 @@ func recordOf(fields []Field) flat {
 		case "cmd", "user":
 			return &Sample{}
 		case "JobID", "JobIDRaw":
-			return &Job{}
+			return &JobRecord{}
 		case "error":
 			return &Failure{}
 		case "hostname", "description", "cpu_cores", "gpu_info":

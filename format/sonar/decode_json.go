@@ -50,7 +50,7 @@ type object struct {
 	gpus    []GPU
 	cards   []Card
 	samples []Sample
-	jobs    []Job
+	jobs    []JobRecord
 	kind    string // "samples" or "jobs" for an envelope, kindNew for one of the new format
 	new     map[string]json.RawMessage
 }
@@ -111,7 +111,7 @@ func (o *object) member(name string) error {
 		})
 	case "jobs":
 		o.kind = name
-		return each(o.dec, &o.jobs, maxRecords, func(j *Job, raw json.RawMessage) error {
+		return each(o.dec, &o.jobs, maxRecords, func(j *JobRecord, raw json.RawMessage) error {
 			if err := setAll(raw, j.set); err != nil {
 				return err
 			}

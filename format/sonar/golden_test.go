@@ -30,7 +30,7 @@ func all(t *testing.T, data []byte) []Record {
 // in one JSON object.
 func encodeAll(records []Record, json bool) (out []byte, err error) {
 	var samples []Sample
-	var jobs []Job
+	var jobs []JobRecord
 	for _, rec := range records {
 		switch r := rec.(type) {
 		case *Sample:
@@ -43,7 +43,7 @@ func encodeAll(records []Record, json bool) (out []byte, err error) {
 				return r.AppendJSON(nil)
 			}
 			out, err = r.AppendCSV(out)
-		case *Job:
+		case *JobRecord:
 			jobs = append(jobs, *r)
 			if !json {
 				out, err = r.AppendCSV(out)
@@ -163,7 +163,7 @@ func TestPageNested(t *testing.T) {
 func TestPageSlurm(t *testing.T) {
 	got := all(t, []byte(`{"v":"0.13.0",
  "jobs":[{"JobID":"12","JobName":"x"}, {"JobID":"13"}]}`))
-	want := []Record{&Job{Version: "0.13.0", JobID: "12", JobName: "x"}, &Job{Version: "0.13.0", JobID: "13"}}
+	want := []Record{&JobRecord{Version: "0.13.0", JobID: "12", JobName: "x"}, &JobRecord{Version: "0.13.0", JobID: "13"}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

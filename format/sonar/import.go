@@ -57,7 +57,7 @@ type importer struct {
 	cluster  string
 	jobs     map[jobKey]*job
 	hosts    map[string]*host
-	accounts []*Job
+	accounts []*JobRecord
 	warn     func(format string, args ...any)
 
 	records, jobless, repeated int
@@ -125,7 +125,7 @@ func (im *importer) read(name string, r io.Reader) error {
 			im.sample(rec)
 		case *Sysinfo:
 			im.host(rec.Hostname).sysinfo = rec
-		case *Job:
+		case *JobRecord:
 			im.accounts = append(im.accounts, rec)
 		case *Failure:
 			im.warn("%s: Sonar failed at %s: %s", name, rec.Timestamp.Format(time.RFC3339), rec.Message)

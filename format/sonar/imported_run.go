@@ -127,7 +127,7 @@ func allocation(run *rt.Run, tres map[string]string) {
 }
 
 // sonarAccount parses the record as the line of sacct that it was made of.
-func sonarAccount(j *Job) (slurmacct.Account, bool) {
+func sonarAccount(j *JobRecord) (slurmacct.Account, bool) {
 	epoch := func(text string) string {
 		if t, err := time.Parse(time.RFC3339, text); err == nil {
 			return strconv.FormatInt(t.Unix(), 10)

@@ -356,7 +356,7 @@ func (a *newJobs) records(version string) ([]Record, error) {
 }
 
 // job returns the job in the texts of sacct.
-func (n *newJob) job() *Job {
+func (n *newJob) job() *JobRecord {
 	number := func(v integer, unit string) string {
 		if v == 0 {
 			return ""
@@ -364,7 +364,7 @@ func (n *newJob) job() *Job {
 		return strconv.FormatUint(uint64(v), 10) + unit
 	}
 	f := &n.SacctFigures
-	j := &Job{
+	j := &JobRecord{
 		User: n.User, Account: n.Account, State: n.State, Start: n.Start, End: n.End, Submit: n.Submit, JobName: n.Name,
 		TimelimitRaw: n.TimeLimit.text(""), Partition: n.Partition, Reservation: n.Reservation, NodeList: strings.Join(n.Nodes, ","),
 		Priority: n.Priority.text(""), Layout: n.Layout, AllocTRES: cmp.Or(n.AllocTRES, f.AllocTRES),

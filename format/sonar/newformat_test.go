@@ -55,7 +55,7 @@ func TestNewSysinfo(t *testing.T) {
 }
 
 func TestNewJobs(t *testing.T) {
-	common := Job{Version: "0.18.4", Cluster: "fox.example.org"}
+	common := JobRecord{Version: "0.18.4", Cluster: "fox.example.org"}
 	job, step, pending := common, common, common
 	job.JobID, job.JobIDRaw, job.JobName, job.State, job.User, job.Account, job.Partition = "700_0", "712", "fluid", "FAILED", "ada", "phys", "normal"
 	job.Submit, job.Start, job.End = "2026-02-03T04:00:00+01:00", "2026-02-03T04:03:06+01:00", "2026-02-03T04:06:06+01:00"

@@ -217,7 +217,7 @@ func TestSlurmRoundTrip(t *testing.T) {
 	for range rounds {
 		var want []Record
 		for range 1 + r.IntN(3) {
-			j := &Job{Version: Version}
+			j := &JobRecord{Version: Version}
 			for _, p := range j.fields() {
 				*p = r.text(true)
 			}

@@ -71,7 +71,7 @@ func inTwoCalls(lines []string) (figures string, texts func(dbIndex, jobIDRaw st
 // zeroes are the page's values, and the values for which sacct has nothing.
 var zeroes = map[string]bool{"": true, "Unknown": true, "0": true, "00:00:00": true, "0:0": true, "0.00M": true}
 
-func compareSacct(t *testing.T, values []string, j *Job) {
+func compareSacct(t *testing.T, values []string, j *JobRecord) {
 	t.Helper()
 	for i, p := range j.fields() {
 		name, want := JobFields[i], values[i]

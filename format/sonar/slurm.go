@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Job is one line of sacct, for a job or a step, as sonar slurm writes it. All fields are the texts
+// JobRecord is one line of sacct, for a job or a step, as sonar slurm writes it. All fields are the texts
 // of sacct, except that zero values are empty and times have an offset.
-type Job struct {
+type JobRecord struct {
 	Version string // of the program that wrote it
 	Cluster string // in the new format only
 
@@ -24,7 +24,7 @@ type Job struct {
 	Priority, JobName                                                string
 }
 
-// JobFields are the names of the fields of a Job, as in sacct, in the order of the format.
+// JobFields are the names of the fields of a JobRecord, as in sacct, in the order of the format.
 var JobFields = [...]string{
 	"JobID", "JobIDRaw", "User", "Account", "State", "Start", "End", "AveCPU", "AveDiskRead", "AveDiskWrite",
 	"AveRSS", "AveVMSize", "ElapsedRaw", "ExitCode", "Layout", "MaxRSS", "MaxVMSize", "MinCPU", "ReqCPUS", "ReqMem",
@@ -33,14 +33,14 @@ var JobFields = [...]string{
 }
 
 // fields returns the fields in the order of JobFields.
-func (j *Job) fields() (fields [len(JobFields)]*string) {
+func (j *JobRecord) fields() (fields [len(JobFields)]*string) {
 	for i, name := range JobFields {
 		fields[i] = j.field(name)
 	}
 	return fields
 }
 
-func (j *Job) field(name string) *string {
+func (j *JobRecord) field(name string) *string {
 	return reflect.ValueOf(j).Elem().FieldByName(name).Addr().Interface().(*string)
 }
 
@@ -63,11 +63,11 @@ type Failure struct {
 	Timestamp time.Time `sonar:"timestamp"`
 }
 
-// textFields are the fields of a Job that can be any text. A user can put line feeds and separators into some, and
-// sacct prints them unchanged.
+// textFields are the fields of a JobRecord that can be any text. A user can put line feeds and separators into some,
+// and sacct prints them unchanged.
 var textFields = [...]string{"User", "Account", "Reservation", "NodeList", "Partition", "JobName"}
 
-// sacctFields are the fields that parseSacct parses: DBIndex, and the fields of a Job without textFields.
+// sacctFields are the fields that parseSacct parses: DBIndex, and the fields of a JobRecord without textFields.
 func sacctFields() []string {
 	isText := func(name string) bool { return slices.Contains(textFields[:], name) }
 	return append([]string{"DBIndex"}, slices.DeleteFunc(slices.Clone(JobFields[:]), isText)...)
@@ -77,13 +77,13 @@ func sacctFields() []string {
 // header. Times are seconds since the epoch (SLURM_TIME_FORMAT=%s), or local times of loc; the
 // result has the offset of loc. texts returns the values of textFields of a record, nil if they are not known.
 // It returns the jobs of the valid lines next to the error for the others.
-func parseSacct(output string, texts func(dbIndex, jobIDRaw string) []string, loc *time.Location) ([]Job, error) {
+func parseSacct(output string, texts func(dbIndex, jobIDRaw string) []string, loc *time.Location) ([]JobRecord, error) {
 	names := sacctFields()
 	first, rest, _ := strings.Cut(output, "\n")
 	if strings.TrimSuffix(first, "\r") != strings.Join(names, "|") {
 		return nil, fmt.Errorf("sonar: the output of sacct begins with %.100q and not with the header that was asked for", first)
 	}
-	var jobs []Job
+	var jobs []JobRecord
 	var bad []error
 	number := 1
 	for line := range strings.Lines(rest) {
@@ -93,7 +93,7 @@ func parseSacct(output string, texts func(dbIndex, jobIDRaw string) []string, lo
 			bad = append(bad, fmt.Errorf("sonar: line %d of the output of sacct is malformed: %.100q", number, line))
 			continue
 		}
-		j := Job{Version: Version}
+		j := JobRecord{Version: Version}
 		for i, name := range names[1:] {
 			*j.field(name) = sacctValue(name, values[1+i], loc)
 		}
@@ -122,7 +122,7 @@ func sacctValue(name, value string, loc *time.Location) string {
 	return clean(value) // "None": it never started
 }
 
-func (j *Job) set(name, text string) error {
+func (j *JobRecord) set(name, text string) error {
 	if name == "v" || name == "version" {
 		j.Version = text
 		return nil
@@ -133,7 +133,7 @@ func (j *Job) set(name, text string) error {
 	return nil
 }
 
-func (j *Job) check() error {
+func (j *JobRecord) check() error {
 	if zero(j.JobID) && zero(j.JobIDRaw) {
 		return errors.New("no JobID")
 	}
@@ -143,7 +143,7 @@ func (j *Job) check() error {
 	return nil
 }
 
-func (j *Job) append(e *encoder) {
+func (j *JobRecord) append(e *encoder) {
 	for i, p := range j.fields() {
 		if text := clean(*p); !zero(text) || kept(JobFields[i]) {
 			e.text(JobFields[i], text)
@@ -152,7 +152,7 @@ func (j *Job) append(e *encoder) {
 }
 
 // AppendCSV appends the record as one line of free CSV with its newline.
-func (j *Job) AppendCSV(dst []byte) ([]byte, error) {
+func (j *JobRecord) AppendCSV(dst []byte) ([]byte, error) {
 	if err := j.check(); err != nil {
 		return dst, fmt.Errorf("sonar: write job %.40q: %w", j.JobID, err)
 	}
@@ -164,7 +164,7 @@ func (j *Job) AppendCSV(dst []byte) ([]byte, error) {
 
 // AppendJobsJSON appends the jobs as one JSON object and a newline. The object has the version as "v",
 // as on the page, and as "version", which the reader requires.
-func AppendJobsJSON(dst []byte, jobs []Job) ([]byte, error) {
+func AppendJobsJSON(dst []byte, jobs []JobRecord) ([]byte, error) {
 	version := Version
 	if len(jobs) > 0 {
 		version = jobs[0].Version
@@ -176,7 +176,7 @@ func AppendJobsJSON(dst []byte, jobs []Job) ([]byte, error) {
 	}
 	out := appendString(append(dst, `{"v":`...), clean(version))
 	out = appendString(append(out, `,"version":`...), clean(version))
-	out = appendArray(append(out, `,"jobs":`...), jobs, func(dst []byte, j *Job) []byte {
+	out = appendArray(append(out, `,"jobs":`...), jobs, func(dst []byte, j *JobRecord) []byte {
 		e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
 		j.append(&e)
 		return append(e.dst, '}')

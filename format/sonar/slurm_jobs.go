@@ -31,7 +31,7 @@ const maxSacct = 1 << 30
 
 // SacctJobs returns the jobs that args select, from a call of sacct for their figures and one for their texts.
 // It runs sacct until ctx ends. Its errors say how to ask for less.
-func SacctJobs(ctx context.Context, program string, args []string) ([]Job, error) {
+func SacctJobs(ctx context.Context, program string, args []string) ([]JobRecord, error) {
 	figures := append(slices.Clone(args), "--parsable2", "--format="+strings.Join(sacctFields(), ","))
 	output, err := accounting.Run(ctx, program, figures, maxSacct)
 	if err != nil {
@@ -70,7 +70,7 @@ func WriteFailure(w io.Writer, failed error, asJSON bool) error {
 }
 
 // WriteJobs writes the records of jobs.
-func WriteJobs(w io.Writer, jobs []Job, asJSON bool) error {
+func WriteJobs(w io.Writer, jobs []JobRecord, asJSON bool) error {
 	var out []byte
 	var err error
 	if asJSON {

@@ -51,7 +51,7 @@ func decode(t *testing.T, data []byte) (samples, jobs, hosts []string) {
 		switch r := rec.(type) {
 		case *sonar.Sample:
 			samples = append(samples, fmt.Sprint(r.Time.Unix(), r.Cluster, r.Host, r.Job, r.User, r.Epoch, r.PID, r.PPID, r.CPUTimeSec, r.CPUPct, r.RSSAnonKiB, r.CPUKiB, r.RolledUp, r.GPUKiB))
-		case *sonar.Job:
+		case *sonar.JobRecord:
 			jobs = append(jobs, fmt.Sprint(r.Cluster, r.JobIDRaw, r.State, r.User, r.Account, r.Start, r.End, r.JobName))
 		case *sonar.Sysinfo:
 			hosts = append(hosts, fmt.Sprint(r.Timestamp.Unix(), r.Cluster, r.Hostname, r.CPUCores, r.MemKiB, len(r.GPUInfo)))

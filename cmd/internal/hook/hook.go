@@ -26,8 +26,8 @@ import (
 	slurmhook "github.com/resource-tracker/rt/slurm/launch"
 )
 
-// Options are a hook's arguments, environment and outputs.
-type Options struct {
+// Invocation has a hook's arguments, environment and outputs.
+type Invocation struct {
 	Program  string    // "rt-prolog" or "rt-epilog"
 	Args     []string  // without the program's name
 	Environ  []string  // os.Environ()
@@ -47,7 +47,7 @@ type Options struct {
 // A hook takes at most its configured time (hooks.ready_timeout or hooks.stop_timeout), slack and
 // three times logTime. It then exits, even if a system call is still blocked.
 //   - readTime limits reading the configuration. It is a part of slack.
-//   - slack is Options.Slack of Slurm's hooks: hundreds of hooks that start at once need seconds.
+//   - slack is Invocation.Slack of Slurm's hooks: hundreds of hooks that start at once need seconds.
 //   - logTime limits each log message, and counting a failure in the breaker.
 const (
 	readTime = 3 * time.Second
@@ -56,8 +56,8 @@ const (
 )
 
 // System returns the options of a hook that Slurm started.
-func System(program string) Options {
-	return Options{
+func System(program string) Invocation {
+	return Invocation{
 		Program: program, Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout,
 		DevLog: logging.DevLog, Fallback: logging.FallbackFile,
 		Slack: slack, LogTime: logTime, Exit: os.Exit,
@@ -65,12 +65,12 @@ func System(program string) Options {
 }
 
 // Prolog is rt-prolog.
-func Prolog(opts Options) {
+func Prolog(opts Invocation) {
 	run(opts, startTracker, func(c config.Hooks) time.Duration { return c.ReadyTimeout.Duration })
 }
 
 // Epilog is rt-epilog.
-func Epilog(opts Options) {
+func Epilog(opts Invocation) {
 	opts.isReported = true
 	run(opts, stopTracker, func(c config.Hooks) time.Duration { return c.StopTimeout.Duration })
 }
@@ -84,7 +84,7 @@ func Limits(c config.Hooks) (prolog, epilog time.Duration) {
 // run does the hook's work within its configured time. Errors are in the log, and the status
 // is 0 in any case. Each call that can wait for a file system has its own limit. The timer
 // limits all other waits: it is set first and is never stopped, and its function does not wait.
-func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
+func run(opts Invocation, do work, timing func(config.Hooks) time.Duration) {
 	begin := time.Now()
 	if !hasDescriptors() { // before the first timer
 		printFewDescriptors(opts.Program)
@@ -126,7 +126,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 }
 
 // giveUp counts that the hook's work has taken longer than the limit, and returns the error.
-func (o Options) giveUp(h *slurmhook.Hook, limit time.Duration) error {
+func (o Invocation) giveUp(h *slurmhook.Hook, limit time.Duration) error {
 	late := fmt.Errorf("gave up after %s", limit)
 	err := recovery.AtMost(o.LogTime, func() error { return h.GaveUp(late) })
 	if errors.Is(err, recovery.ErrLate) {
@@ -136,7 +136,7 @@ func (o Options) giveUp(h *slurmhook.Hook, limit time.Duration) error {
 }
 
 // report logs the error of the hook's work to target, which is log.target or its default. env names the job.
-func (o Options) report(env environ.Env, target string, err error) {
+func (o Invocation) report(env environ.Env, target string, err error) {
 	if err == nil {
 		return
 	}
@@ -162,7 +162,7 @@ type settings struct {
 }
 
 // settings parses the flags and reads the configuration.
-func (o Options) settings() (s settings, err error) {
+func (o Invocation) settings() (s settings, err error) {
 	flags := flag.NewFlagSet(o.Program, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&s.path, "config", "", "configuration `FILE` (default "+config.DefaultPath+")")
@@ -189,8 +189,8 @@ func (o Options) settings() (s settings, err error) {
 	return s, err
 }
 
-func (o Options) logger(target, job string) *slog.Logger {
-	l := logging.New(logging.Options{Program: o.Program, Target: target, DevLog: o.DevLog, Fallback: o.Fallback})
+func (o Invocation) logger(target, job string) *slog.Logger {
+	l := logging.New(logging.Places{Program: o.Program, Target: target, DevLog: o.DevLog, Fallback: o.Fallback})
 	return l.With("job", job)
 }
 

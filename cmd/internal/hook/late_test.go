@@ -25,7 +25,7 @@ func TestHangingWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exits := make(chan time.Duration, 1)
 		begin := time.Now()
-		opts := Options{
+		opts := Invocation{
 			Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"},
 			Slack: slack, LogTime: logTime, Exit: func(status int) { exits <- time.Since(begin) + time.Duration(status)*time.Hour },
 		}

@@ -23,7 +23,7 @@ const quickSlack = 400 * time.Millisecond
 
 func TestMain(m *testing.M) {
 	// The real hooks, with their own log and without syslog.
-	inTest := func(program string) Options {
+	inTest := func(program string) Invocation {
 		opts := System(program)
 		opts.DevLog = filepath.Join(os.Getenv("WORK"), "no-syslog")
 		opts.Fallback = filepath.Join(os.Getenv("WORK"), "fallback.log")
@@ -94,7 +94,7 @@ func TestPanic(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("[spool]\nuser = \"root\"\n[log]\ntarget = \""+log+"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"}, Slack: slack, LogTime: time.Minute, Exit: func(int) {}}
+	opts := Invocation{Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"}, Slack: slack, LogTime: time.Minute, Exit: func(int) {}}
 	run(opts, func(*slurmhook.Hook, environ.Env, time.Time) error { panic("oops") }, func(config.Hooks) time.Duration { return time.Hour })
 	text, err := os.ReadFile(log)
 	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "error: job 12@n1: internal error, please report it: oops") {

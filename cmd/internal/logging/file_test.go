@@ -54,7 +54,7 @@ func TestRefusedTargets(t *testing.T) {
 				f.Close()
 				t.Error("it was opened")
 			}
-			New(Options{Program: "p", Target: path, Fallback: fallback}).Info("one")
+			New(Places{Program: "p", Target: path, Fallback: fallback}).Info("one")
 			if text, err := os.ReadFile(fallback); err != nil || !strings.HasSuffix(string(text), "info: one\n") {
 				t.Errorf("fallback file: %q, %v", text, err)
 			}
@@ -68,7 +68,7 @@ func TestRefusedTargets(t *testing.T) {
 // The null device turns the log off.
 func TestNull(t *testing.T) {
 	fallback := filepath.Join(t.TempDir(), "fallback.log")
-	New(Options{Program: "p", Target: os.DevNull, Fallback: fallback}).Info("one")
+	New(Places{Program: "p", Target: os.DevNull, Fallback: fallback}).Info("one")
 	if _, err := os.Stat(fallback); err == nil {
 		t.Error("the null device was skipped")
 	}

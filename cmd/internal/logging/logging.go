@@ -1,6 +1,6 @@
 // Package logging writes the messages of hooks and trackers to syslog or to a file, one
 // line each. It never fails: a message that one place does not accept goes to the next. It
-// writes to no FIFO or terminal, which can make a writer wait. Options.Async is for callers
+// writes to no FIFO or terminal, which can make a writer wait. Places.Async is for callers
 // that must not wait for a dead file system either.
 package logging
 
@@ -25,8 +25,8 @@ const (
 	FallbackFile = "/var/log/rt.log" // used if there is no such socket
 )
 
-// Options are the places of a Logger's messages.
-type Options struct {
+// Places are where the messages of a Logger go.
+type Places struct {
 	Program  string    // "rt-prolog"
 	Target   string    // Syslog, or the path of a file
 	DevLog   string    // the socket of syslog
@@ -43,7 +43,7 @@ type Logger struct {
 
 // New returns a logger. It opens nothing: each message opens its place, so that log
 // rotation and a restart of syslog need no signal.
-func New(opts Options) *Logger {
+func New(opts Places) *Logger {
 	h := handler{opts: opts, pid: os.Getpid()}
 	if opts.Async {
 		h.queue = newQueue(h.write)
@@ -59,7 +59,7 @@ func (l *Logger) Close(wait time.Duration) bool {
 
 // handler is the slog.Handler of a Logger.
 type handler struct {
-	opts   Options
+	opts   Places
 	pid    int
 	queue  *queue
 	prefix string // values of the logger's attributes, each with a colon: "job 12@n1: "

@@ -15,7 +15,7 @@ import (
 
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rt.log")
-	l := New(Options{Program: "rt-prolog", Target: path})
+	l := New(Places{Program: "rt-prolog", Target: path})
 	l.With("job", "job 12@n1").Error(errors.Join(errors.New("first"), errors.New("second\x1b[31m")).Error())
 	l.With("job", "").Warn("no job")
 	l.With("job", "job 13@n1").Info("fine", "tasks", 2)
@@ -38,17 +38,17 @@ func TestFallback(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing", "x")
 	var last strings.Builder
-	l := New(Options{Program: "p", Target: Syslog, DevLog: missing, Fallback: filepath.Join(dir, "fallback.log"), Last: &last})
+	l := New(Places{Program: "p", Target: Syslog, DevLog: missing, Fallback: filepath.Join(dir, "fallback.log"), Last: &last})
 	l.Info("one")
 	if text, err := os.ReadFile(filepath.Join(dir, "fallback.log")); err != nil || !strings.HasSuffix(string(text), "info: one\n") {
 		t.Errorf("fallback file: %q, %v", text, err)
 	}
-	l = New(Options{Program: "p", Target: missing, Fallback: missing, Last: &last})
+	l = New(Places{Program: "p", Target: missing, Fallback: missing, Last: &last})
 	l.Info("two")
 	if got := last.String(); !strings.HasSuffix(got, "info: two\n") || strings.Contains(got, "one") {
 		t.Errorf("last resort got %q", got)
 	}
-	New(Options{Program: "p", Target: missing, Fallback: missing}).Info("lost without a panic")
+	New(Places{Program: "p", Target: missing, Fallback: missing}).Info("lost without a panic")
 }
 
 func TestSyslog(t *testing.T) {
@@ -61,7 +61,7 @@ func TestSyslog(t *testing.T) {
 	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
 		t.Fatal(err)
 	}
-	l := New(Options{Program: "rt-epilog", Target: Syslog, DevLog: path})
+	l := New(Places{Program: "rt-epilog", Target: Syslog, DevLog: path})
 	r := slog.NewRecord(time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC), slog.LevelError, "broken", 0)
 	if err := l.With("job", "job 7@n2").Handler().Handle(t.Context(), r); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestSyslog(t *testing.T) {
 // Lines of several writers never mix.
 func TestConcurrent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rt.log")
-	l := New(Options{Program: "p", Target: path})
+	l := New(Places{Program: "p", Target: path})
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {

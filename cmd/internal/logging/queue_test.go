@@ -40,7 +40,7 @@ func TestQueueDropsTheOldest(t *testing.T) {
 
 func TestAsync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rt.log")
-	l := New(Options{Program: "p", Target: path, Async: true})
+	l := New(Places{Program: "p", Target: path, Async: true})
 	for i := range maxQueued {
 		l.Info(fmt.Sprint("message ", i))
 	}
@@ -56,7 +56,7 @@ func TestAsync(t *testing.T) {
 			t.Errorf("message %d is missing", i)
 		}
 	}
-	if !New(Options{}).Close(0) {
+	if !New(Places{}).Close(0) {
 		t.Error("a logger without a queue waits in Close")
 	}
 }

@@ -25,21 +25,21 @@ import (
 // settleTime is how long the controllers of an existing job may take to be found.
 const settleTime = time.Second
 
-// Job is a running job of Slurm on this node.
-type Job struct {
+// SlurmJob is a running job of Slurm on this node.
+type SlurmJob struct {
 	run    *rt.Run
 	cgroup *cgroup.Job
 	owner  int
 }
 
 // OpenJob finds the cgroup of a job on this node and the job's owner: the user of run, else the owner of the job's
-// processes. The caller closes the Job.
-func OpenJob(run *rt.Run) (*Job, error) {
+// processes. The caller closes the SlurmJob.
+func OpenJob(run *rt.Run) (*SlurmJob, error) {
 	group, err := findGroup(run)
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{run: run, cgroup: group}
+	j := &SlurmJob{run: run, cgroup: group}
 	uid, known := run.UID.Get()
 	j.owner = int(uid)
 	if known {
@@ -53,10 +53,10 @@ func OpenJob(run *rt.Run) (*Job, error) {
 }
 
 // Owner returns the user id of the job's owner.
-func (j *Job) Owner() int { return j.owner }
+func (j *SlurmJob) Owner() int { return j.owner }
 
 // Close releases the watches of the job's cgroup.
-func (j *Job) Close() error { return j.cgroup.Close() }
+func (j *SlurmJob) Close() error { return j.cgroup.Close() }
 
 func findGroup(run *rt.Run) (*cgroup.Job, error) {
 	mounts, err := cgroupfs.ReadMounts("/proc")
@@ -102,7 +102,7 @@ func ownerOf(job *cgroup.Job) (int, error) {
 }
 
 // UntilEnded returns a context that is done when the job's cgroup is gone.
-func (j *Job) UntilEnded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (j *SlurmJob) UntilEnded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer recovery.Handle(func(error) { cancel() }) // without this loop the end would be missed
@@ -124,7 +124,7 @@ func (j *Job) UntilEnded(ctx context.Context) (context.Context, context.CancelFu
 // Watch calls show with the source of the job's tasks on this node. With others the
 // source also has the tasks of those nodes. With peers the source includes connections
 // to other nodes, which the source of several nodes needs.
-func (j *Job) Watch(ctx context.Context, others *Remote, peers bool, warn func(error), show func(Source) error) error {
+func (j *SlurmJob) Watch(ctx context.Context, others *Remote, peers bool, warn func(error), show func(FrameSource) error) error {
 	tasks := NewTasks("/proc", j.cgroup)
 	options := NodeOptions{
 		Hostname: j.run.Node, Procfs: "/proc", Sysfs: "/sys", Groups: tasks.Groups, Memory: tasks.Memory,

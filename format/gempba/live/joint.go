@@ -17,7 +17,7 @@ import (
 // Joint is the source of a job on several nodes: this one and those that send. It assigns
 // new worker ids, which are unique within the job.
 type Joint struct {
-	local Source
+	local FrameSource
 	warn  func(error)
 	ids   map[jointID]uint32 // of the workers in the job
 	next  uint32             // the lowest id that was never assigned
@@ -42,7 +42,7 @@ type part struct {
 }
 
 // NewJoint returns a source that has this node until others send.
-func NewJoint(local Source, warn func(error)) *Joint {
+func NewJoint(local FrameSource, warn func(error)) *Joint {
 	return &Joint{local: local, warn: warn, ids: map[jointID]uint32{}, cross: newCrossing(), others: map[string]*gempba.Envelope{}}
 }
 
@@ -72,7 +72,7 @@ func (j *Joint) set(node string, e *gempba.Envelope) {
 	j.others[node] = e
 }
 
-// Workers implements Source.
+// Workers implements FrameSource.
 func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 	j.here.Workers, j.here.Topology = j.local.Workers(now), j.local.Topology()
 	j.gather()
@@ -147,7 +147,7 @@ func (j *Joint) assignID(node string, worker uint32) {
 	}
 }
 
-// Nodes implements Source.
+// Nodes implements FrameSource.
 func (j *Joint) Nodes(now time.Time) []gempba.NodeFrame {
 	j.here.Nodes = j.local.Nodes(now)
 	j.gather()
@@ -174,7 +174,7 @@ func (j *Joint) sentinel(p *part, worker uint32) uint32 {
 	return 0
 }
 
-// Topology implements Source.
+// Topology implements FrameSource.
 func (j *Joint) Topology() *gempba.Topology {
 	t := &gempba.Topology{}
 	for _, p := range j.parts {
@@ -203,7 +203,7 @@ func (j *Joint) Topology() *gempba.Topology {
 	return t
 }
 
-// Promote implements Source, for the workers of this node.
+// Promote implements FrameSource, for the workers of this node.
 func (j *Joint) Promote(worker uint32) {
 	for key, id := range j.ids {
 		if id == worker && key.node == "" {

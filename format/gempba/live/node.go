@@ -94,7 +94,7 @@ func (n *Node) readPackages() {
 	n.place.TotalPhysicalCores, n.place.TotalLogicalCores = rt.Some(physical), rt.Some(logical)
 }
 
-// Nodes implements Source.
+// Nodes implements FrameSource.
 func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
 	n.snap = rt.Snapshot{CPUs: n.snap.CPUs[:0], Nets: n.snap.Nets[:0], Disks: n.snap.Disks[:0]}
 	for _, s := range n.sources {
@@ -177,14 +177,14 @@ func (n *Node) sentinelID() uint32 {
 	return first
 }
 
-// Promote implements Source.
+// Promote implements FrameSource.
 func (n *Node) Promote(id uint32) {
 	if slices.ContainsFunc(n.workers, func(w *worker) bool { return w.id == id }) {
 		n.sentinel.Set(id)
 	}
 }
 
-// Topology implements Source.
+// Topology implements FrameSource.
 func (n *Node) Topology() *gempba.Topology {
 	node := n.place
 	node.Hostname, node.SentinelWorkerID, node.MemTotalBytes = n.Hostname, n.sentinelID(), n.snap.Node.MemTotal

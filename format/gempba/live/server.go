@@ -17,8 +17,8 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// Source is what a Server broadcasts. One goroutine uses it.
-type Source interface {
+// FrameSource is what a Server broadcasts. One goroutine uses it.
+type FrameSource interface {
 	// Workers reads all workers.
 	Workers(now time.Time) []gempba.WorkerFrame
 	// Nodes reads the hosts. It is called after the first Workers.
@@ -42,7 +42,7 @@ const (
 // Server broadcasts a source to its clients and handles their control lines. It reads
 // nothing while it has no client.
 type Server struct {
-	source  Source
+	source  FrameSource
 	log     func(error)
 	started time.Time
 
@@ -61,7 +61,7 @@ type Control struct {
 }
 
 // NewServer returns a server without clients. log gets, from several goroutines, why it drops one.
-func NewServer(source Source, log func(error)) *Server {
+func NewServer(source FrameSource, log func(error)) *Server {
 	return &Server{
 		source: source, log: log, started: time.Now(),
 		controls: make(chan Control, 16), clients: map[*client]bool{}, arrived: make(chan struct{}, 1),
@@ -92,7 +92,7 @@ func (s *Server) Run(ctx context.Context) {
 }
 
 // Print writes the lines that a client would get until ctx is done or a write fails.
-func Print(ctx context.Context, source Source, w io.Writer) error {
+func Print(ctx context.Context, source FrameSource, w io.Writer) error {
 	b := newBroadcast(source, time.Now())
 	for {
 		line, err := b.line(time.Now())
@@ -110,7 +110,7 @@ func Print(ctx context.Context, source Source, w io.Writer) error {
 
 // broadcast is the state of Run.
 type broadcast struct {
-	source         Source
+	source         FrameSource
 	started        time.Time
 	workers, nodes cadence
 	workerFrames   []gempba.WorkerFrame // newest
@@ -148,7 +148,7 @@ func (c *cadence) after(now time.Time) time.Time {
 	return now.Add(c.every - now.Sub(c.start)%c.every)
 }
 
-func newBroadcast(source Source, started time.Time) broadcast {
+func newBroadcast(source FrameSource, started time.Time) broadcast {
 	now := time.Now()
 	return broadcast{
 		source: source, started: started,

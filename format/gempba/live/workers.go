@@ -36,7 +36,7 @@ type worker struct {
 // shortest is the least interval of a CPU percentage.
 const shortest = 40 * time.Millisecond
 
-// Workers implements Source.
+// Workers implements FrameSource.
 func (n *Node) Workers(now time.Time) []gempba.WorkerFrame {
 	groups, err := n.Groups()
 	if err != nil {
