@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/e2e/random"
 	"github.com/resource-tracker/rt/e2e/faultvfs"
+	"github.com/resource-tracker/rt/e2e/random"
 )
 
 // faultRows is how many snapshots the runs of these tests have, and faultCommit how many
