@@ -57,22 +57,18 @@ type delivery struct {
 	reg     rt.Registration
 	cred    Credentials
 
-	// How far the upload is.
-	rows    *rows    // nil before the first batch
-	cursor  cursor   // of the rows, after the last batch that is done
-	batches int      // that are done
-	uris    []string // of these batches
-	inline  bool     // the rows go into the finish, not into the object store
-	csv     []byte   // these rows
-	skipped int      // batches that an earlier attempt has uploaded
-	resend  bool     // no batch is skipped
-	// mayInline: a short run without uploads may be delivered inline.
-	mayInline bool
+	upload uploads // of the rows
 
 	duplicate bool  // a second registration was sent after one without an answer
 	note      error // set if the finish is unconfirmed
 	sentRows  int64
 	sentBytes int64
+}
+
+func newDelivery(d *drainer, name string, live bool, buf *buffers) *delivery {
+	r := &delivery{d: d, name: name, live: live, buf: buf}
+	r.upload.of = r
+	return r
 }
 
 // setSpooled sets the run that is delivered.

@@ -174,7 +174,7 @@ func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 			d.recordResult(ctx, e, nil, context.Cause(ctx))
 			continue
 		}
-		r := &delivery{d: d, name: e.Name, live: e.Live, buf: buf}
+		r := newDelivery(d, e.Name, e.Live, buf)
 		d.recordResult(ctx, e, r, d.deliverRun(ctx, e, r))
 	}
 }

@@ -24,7 +24,7 @@ func (r *delivery) closeRun(ctx context.Context) error {
 		return fmt.Errorf("the finish of run %s was sent to %s and not confirmed, and the endpoint is now %s: set the endpoint back, or remove the run with rt-spool gc --undelivered",
 			r.reg.RemoteID, r.reg.Endpoint, here)
 	}
-	if err := r.collectRows(ctx); err != nil {
+	if err := r.upload.collectRows(ctx); err != nil {
 		return err
 	}
 	// Ask before the finish whether the receiver still knows the run. After a finish, a 404 may
@@ -54,7 +54,7 @@ func (r *delivery) closeRun(ctx context.Context) error {
 // takes no records may refuse a repeated finish because the run is closed.
 func (r *delivery) mayLackObjects(err error) bool {
 	mayBeClosed := finishSent(r.reg) && !r.reg.Record
-	return isOwn(err, http.StatusUnprocessableEntity) && r.skipped > 0 && !r.resend && !mayBeClosed
+	return isOwn(err, http.StatusUnprocessableEntity) && r.upload.skipped > 0 && !r.upload.resend && !mayBeClosed
 }
 
 // statusRefusedAgain is the status of the event of a finish that was refused although the receiver has all objects.
@@ -75,9 +75,9 @@ func (r *delivery) refusedLately(now time.Time) bool {
 // finishWithAllObjects uploads all batches again, under the same keys, and repeats the finish, once per
 // attempt. It returns the earlier refusal if the receiver has closed the run.
 func (r *delivery) finishWithAllObjects(ctx context.Context, f Finish, why error) error {
-	r.resend = true
-	r.rewind()
-	err := r.uploadBatches(ctx)
+	r.upload.resend = true
+	r.upload.rewind()
+	err := r.upload.uploadBatches(ctx)
 	isRefused := refusedAsClosed(err) || errors.As(err, new(*forgottenError))
 	if isRefused && finishSent(r.reg) {
 		return why
@@ -109,19 +109,19 @@ func (r *delivery) finishWithoutRecord(ctx context.Context, f Finish, why error)
 	return err
 }
 
-// closing returns the finish of the run. The rows of the run are uploaded already, or are in r.csv.
+// closing returns the finish of the run. The rows of the run are uploaded already, or are in r.upload.csv.
 func (r *delivery) closing() Finish {
 	f := Finish{
-		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: r.uris, CSV: r.csv,
+		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: r.upload.uris, CSV: r.upload.csv,
 		Status: Status(&r.run), ExitCode: exitCode(&r.run), FinishedAt: r.run.End,
 	}
 	if len(f.URIs)+len(f.CSV) == 0 {
-		f.CSV = []byte(r.rows.columns.header)
+		f.CSV = []byte(r.upload.rows.columns.header)
 	}
 	if f.FinishedAt.IsZero() {
 		f.FinishedAt = r.run.Start
-		if r.rows.seq > 0 {
-			f.FinishedAt = time.Unix(0, r.rows.wall)
+		if r.upload.rows.seq > 0 {
+			f.FinishedAt = time.Unix(0, r.upload.rows.wall)
 		}
 	}
 	return f

@@ -22,33 +22,33 @@ const inlineRows = 3600
 // and the run is short, the rows go into the finish itself (section 9.2.3). Batches that were
 // sealed for the store may be there without a confirmation: collectRows uploads them again, and
 // sends them inline only if that fails.
-func (r *delivery) collectRows(ctx context.Context) error {
-	sealed, err := r.spooled.Batches()
+func (u *uploads) collectRows(ctx context.Context) error {
+	sealed, err := u.of.spooled.Batches()
 	if err != nil {
 		return unreadable("read the ledger of batches", err)
 	}
-	last, err := r.spooled.LastSeq()
+	last, err := u.of.spooled.LastSeq()
 	if err != nil {
 		return unreadable("read the number of the last snapshot", err)
 	}
-	short := r.mayInline && last <= inlineRows
+	short := u.mayInline && last <= inlineRows
 	isNew := len(sealed) == 0 && short
 	wasInline := len(sealed) > 0 && sealed[len(sealed)-1].Key == inlineKey // an earlier finish may have been sent so
 	if isNew || wasInline {
-		return r.collectInline(ctx)
+		return u.collectInline(ctx)
 	}
-	err = r.uploadBatches(ctx)
+	err = u.uploadBatches(ctx)
 	var failed *Error
-	if err == nil || !short || len(r.uris) > 0 || ctx.Err() != nil || !errors.As(err, &failed) || errors.As(err, new(*forgottenError)) {
+	if err == nil || !short || len(u.uris) > 0 || ctx.Err() != nil || !errors.As(err, &failed) || errors.As(err, new(*forgottenError)) {
 		return err
 	}
-	return r.collectInline(ctx)
+	return u.collectInline(ctx)
 }
 
-func (r *delivery) collectInline(ctx context.Context) error {
-	r.rewind() // csv begins with the first batch
-	r.inline = true
-	return r.uploadBatches(ctx)
+func (u *uploads) collectInline(ctx context.Context) error {
+	u.rewind() // csv begins with the first batch
+	u.inline = true
+	return u.uploadBatches(ctx)
 }
 
 // appendInline appends the lines of a batch's body; only the first batch keeps its header.

@@ -121,11 +121,11 @@ const recordShare = 32
 // sync uploads the committed rows of a run that is still tracked, and the record to a receiver that
 // takes it.
 func (r *delivery) sync(ctx context.Context) error {
-	err := r.uploadBatches(ctx)
+	err := r.upload.uploadBatches(ctx)
 	if err != nil || !r.reg.Record {
 		return err
 	}
-	last := r.rows.seq
+	last := r.upload.rows.seq
 	if last-r.reg.RecordSeq < max(1, last/recordShare) {
 		return nil
 	}

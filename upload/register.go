@@ -145,7 +145,7 @@ func (r *delivery) startAgain(ctx context.Context, cause error) error {
 	}
 	r.noteProblem(&r.d.sum.PossibleDuplicates, again)
 	r.reg, r.cred = rt.Registration{Scope: r.reg.Scope, Attempts: r.reg.Attempts}, Credentials{}
-	r.rewind()
+	r.upload.rewind()
 	return r.reregister(ctx)
 }
 

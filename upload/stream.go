@@ -17,7 +17,7 @@ type Stream struct{ r *delivery }
 // NewStream returns a Stream. It uses the options BatchRows, Tries and Scope.
 func NewStream(client Client, putter Putter, opts DrainOptions) *Stream {
 	d := newDrainer(client, putter, opts, func(error) {})
-	return &Stream{r: &delivery{d: d, buf: newBuffers()}}
+	return &Stream{r: newDelivery(d, "", false, newBuffers())}
 }
 
 // Start registers the run, unless that is done.
@@ -30,14 +30,14 @@ func (s *Stream) Start(ctx context.Context, run Spooled) error {
 // not at the receiver.
 func (s *Stream) Sync(ctx context.Context, run Spooled) error {
 	s.r.setSpooled(run)
-	return s.r.doRegistered(ctx, s.r.uploadBatches)
+	return s.r.doRegistered(ctx, s.r.upload.uploadBatches)
 }
 
 // Finish delivers the rest of the ended run and closes it at the receiver. A short run without
 // uploads is sent inline. After an error the run waits in the spool for the next Drain.
 func (s *Stream) Finish(ctx context.Context, run Spooled) error {
 	s.r.setSpooled(run)
-	s.r.mayInline = true
+	s.r.upload.mayInline = true
 	return s.r.deliver(ctx)
 }
 
