@@ -10,20 +10,20 @@ import (
 
 // transaction writes everything that is pending, or nothing.
 func (w *Writer) transaction() error {
-	if err := w.begin.run(); err != nil {
+	if err := w.stmts.begin.run(); err != nil {
 		return err
 	}
 	w.out.begin()
 	err := w.writePending()
 	if err == nil {
-		err = w.commit.run()
+		err = w.stmts.commit.run()
 	}
 	if err == nil {
 		return nil
 	}
 	w.out.rollback()
 	if !w.db.c.AutoCommit() {
-		err = errors.Join(err, w.undo.run())
+		err = errors.Join(err, w.stmts.undo.run())
 	}
 	return err
 }
@@ -34,8 +34,8 @@ func (w *Writer) writePending() error {
 			return err
 		}
 	}
-	for i := range w.events {
-		if err := w.writeEvent(&w.events[i]); err != nil {
+	for i := range w.events.list {
+		if err := w.stmts.writeEvent(&w.events.list[i]); err != nil {
 			return err
 		}
 	}
@@ -58,34 +58,30 @@ const mergedStatus = "merged"
 // writeLoss records what was lost while another process kept the database locked. After a
 // failure of the disk, recover records it.
 func (w *Writer) writeLoss() error {
-	nothingLost := w.rows.merged == 0 && w.unkept == 0
+	nothingLost := w.rows.merged == 0 && w.events.unkept == 0
 	if w.failing || nothingLost {
 		return nil
 	}
-	e := w.fault(mergedStatus, fmt.Sprintf("another process kept the file locked: %d snapshots were thinned in memory, those that follow them carry their totals; %d events dropped", w.rows.merged, w.unkept))
-	return w.writeEvent(&e)
-}
-
-func (w *Writer) writeEvent(e *rt.Event) error {
-	w.event.bindColumns(0, columnsOf(e))
-	return w.event.run()
+	e := w.fault(mergedStatus, fmt.Sprintf("another process kept the file locked: %d snapshots were thinned in memory, those that follow them carry their totals; %d events dropped", w.rows.merged, w.events.unkept))
+	return w.stmts.writeEvent(&e)
 }
 
 // flush commits everything that is pending. The ledger gets the first failure, and the
 // first success after one.
 func (w *Writer) flush() error {
 	w.fresh = 0
-	if len(w.rows.rows) == 0 && len(w.events) == 0 && len(w.records.list) == 0 && !w.runDirty {
+	if len(w.rows.rows) == 0 && len(w.events.list) == 0 && len(w.records.list) == 0 && !w.runDirty {
 		return nil
 	}
+	w.quota.mayUseReserve = w.out.seq == 0 || w.closing
 	if w.failing {
 		return w.recover()
 	}
 	isFirst := w.out.seq == 0 && len(w.rows.rows) <= 1 // rt-prolog waits for it, and the file is too small to be thinned
-	err := w.checkReserve(thinReserve)
+	err := w.quota.checkReserve(thinReserve)
 	if err != nil {
-		w.quotaState(w.makeRoom())
-		err = w.checkReserve(lastReserve)
+		w.noteQuota(w.quota.makeRoom())
+		err = w.quota.checkReserve(lastReserve)
 	}
 	if err == nil {
 		err = w.transaction()
@@ -93,14 +89,14 @@ func (w *Writer) flush() error {
 	if err == nil {
 		w.written()
 		if !isFirst {
-			w.quotaState(w.enforce())
+			w.noteQuota(w.quota.enforce())
 		}
 		return nil
 	}
 	if !busy(err) {
 		w.failing = true
 		e := w.fault("failed", "snapshots wait in memory: "+err.Error())
-		w.note(e)
+		w.events.addEvent(e)
 		w.notify(e)
 	}
 	return fmt.Errorf("write %s: %w", w.path, err)
@@ -108,17 +104,17 @@ func (w *Writer) flush() error {
 
 // recover does the same as flush, after a failure.
 func (w *Writer) recover() error {
-	w.truncateLog() // that can succeed on a full disk
-	w.quotaState(w.makeRoom())
-	e := w.fault("ok", fmt.Sprintf("snapshots are written again; %d were thinned, %d events dropped", w.rows.merged, w.unkept))
-	waiting := len(w.events)
-	w.events = append(w.events, e)
-	err := w.checkReserve(lastReserve)
+	truncateLog(w.db) // that can succeed on a full disk
+	w.noteQuota(w.quota.makeRoom())
+	e := w.fault("ok", fmt.Sprintf("snapshots are written again; %d were thinned, %d events dropped", w.rows.merged, w.events.unkept))
+	waiting := len(w.events.list)
+	w.events.list = append(w.events.list, e)
+	err := w.quota.checkReserve(lastReserve)
 	if err == nil {
 		err = w.transaction()
 	}
 	if err != nil {
-		w.events = w.events[:waiting]
+		w.events.list = w.events.list[:waiting]
 		w.notify(w.fault("failed", "snapshots still wait in memory: "+err.Error()))
 		return fmt.Errorf("write %s: %w", w.path, err)
 	}
@@ -131,13 +127,13 @@ func (w *Writer) recover() error {
 // written drops what is stored from memory.
 func (w *Writer) written() {
 	w.rows.reset()
-	w.events, w.unkept = w.events[:0], 0
+	w.events.list, w.events.unkept = w.events.list[:0], 0
 	w.records.reset()
 	w.runDirty = false
 	if !w.normal { // see open
 		w.normal = w.db.exec("PRAGMA synchronous = NORMAL") == nil
 	}
-	w.sync.begin(w.path, w.notified.now)
+	w.sync.begin(w.path, w.clock.boot)
 }
 
 // fault returns an event of the spool with the time of the newest pending item.
@@ -145,13 +141,20 @@ func (w *Writer) fault(status, detail string) rt.Event {
 	e := rt.Event{Kind: "spool", Name: w.path, Status: status, Detail: detail}
 	if n := len(w.rows.rows); n > 0 {
 		e.Time = time.Unix(0, w.rows.rows[n-1].Wall).UTC()
-	} else if n := len(w.events); n > 0 {
-		e.Time = w.events[n-1].Time
+	} else if n := len(w.events.list); n > 0 {
+		e.Time = w.events.list[n-1].Time
 	}
 	if e.Time.IsZero() {
-		e.Time = w.now()
+		e.Time = w.clock.now()
 	}
 	return e
+}
+
+// noteQuota adds the state of the quota to the ledger when it changes.
+func (w *Writer) noteQuota(err error) {
+	if e, isNews := w.quota.changeState(err); isNews {
+		w.events.addEvent(e)
+	}
 }
 
 // fold moves the log into the database and leaves one plain, synced file. It fails with a busy

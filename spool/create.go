@@ -171,11 +171,13 @@ func (w *Writer) open() error {
 	if err != nil {
 		return err
 	}
-	w.db = c
-	if err := errors.Join(w.prepare(), c.keepLog(true)); err != nil {
-		w.db = nil
+	dir := filepath.Dir(w.path)
+	err = errors.Join(c.exec(pragma("wal_autocheckpoint", logPages(dir, w.opts.QuotaNode))), w.stmts.prepare(c), w.out.prepare(c), c.keepLog(true))
+	if err != nil {
 		return errors.Join(err, c.Close())
 	}
+	w.db = c
+	w.quota = quota{db: c, dir: dir, clock: &w.clock, run: w.opts.QuotaRun, node: w.opts.QuotaNode}
 	return nil
 }
 

@@ -59,15 +59,15 @@ func (w *Writer) Record(r rt.ForeignReport) error {
 func (w *Writer) writeRecords() error {
 	for i := range w.records.list {
 		r := &w.records.list[i]
-		w.record.bindFrom(0, r.Time/1000, textValue(r.Source), string(r.Body))
-		if err := w.record.run(); err != nil {
+		w.stmts.record.bindFrom(0, r.Time/1000, textValue(r.Source), string(r.Body))
+		if err := w.stmts.record.run(); err != nil {
 			return err
 		}
 	}
 	if w.records.dropped == 0 {
 		return nil
 	}
-	return w.writeEvent(&rt.Event{
+	return w.stmts.writeEvent(&rt.Event{
 		Time: time.Unix(0, w.records.list[len(w.records.list)-1].Time).UTC(), Kind: "spool", Name: "record", Status: "failed",
 		Detail: fmt.Sprintf("%d reports of other programs were dropped: they could not be written in time", w.records.dropped),
 	})

@@ -28,6 +28,12 @@ const (
 // quota limits the size of a writer's file. DESIGN.md describes stretches, thinning and sealed
 // batches. In this file, the log is SQLite's write-ahead log (WAL).
 type quota struct {
+	db            *conn
+	dir           string // of the file
+	clock         *clock
+	run, node     int64 // Options.QuotaRun and QuotaNode
+	mayUseReserve bool  // the next commit may use the reserve of the disk
+
 	limit   int64 // bytes of content, 0: none
 	forced  bool  // the limit comes from QuotaNode
 	next    int64 // time of the next check of the directory, as Snapshot.Boot
@@ -35,80 +41,74 @@ type quota struct {
 	err     error // of the last attempt; the next commit tries again
 	isNoted bool  // the ledger has the error
 	notedAt int64 // time at which an error was last noted, as Snapshot.Boot
-	wall    int64 // Snapshot.Wall of the newest snapshot
 }
 
 // enforce thins old snapshots if the file is larger than its limit. If that fails, the file
 // grows, and the next commit tries again.
-func (w *Writer) enforce() error {
-	q := &w.quota
-	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
+func (q *quota) enforce() error {
+	if q.run == 0 && q.node == 0 {
 		return nil
 	}
-	if err := w.updateLimit(); err != nil || q.limit == 0 {
+	if err := q.updateLimit(); err != nil || q.limit == 0 {
 		return err
 	}
 	for range thinAtOnce {
-		used, _, err := usage(w.db)
+		used, _, err := usage(q.db)
 		if err != nil {
 			return err
 		}
 		if used <= q.limit {
 			break
 		}
-		if more, err := w.thinOne(w.limitName(), stretchKept); err != nil || !more {
+		if more, err := q.thinOne(q.limitName(), stretchKept); err != nil || !more {
 			return err
 		}
 	}
 	if !q.forced {
 		return nil
 	}
-	return w.releasePages()
+	return q.releasePages()
 }
 
-// quotaState adds an event to the next commit when thinning starts to fail and when it succeeds
-// again, at most one such pair per minute. A locked database is not a failure.
-func (w *Writer) quotaState(err error) {
-	q := &w.quota
+// changeState returns an event when thinning starts to fail and when it succeeds again, at most one such pair per minute. A
+// locked database is not a failure.
+func (q *quota) changeState(err error) (e rt.Event, isNews bool) {
 	q.err = err
-	switch {
-	case busy(err), (err != nil) == q.isNoted:
-		return
-	case err != nil && q.notedAt != 0 && w.notified.now-q.notedAt < int64(notifyEvery):
-		return
+	isTooSoon := err != nil && q.notedAt != 0 && q.clock.boot-q.notedAt < int64(notifyEvery)
+	if isSame := (err != nil) == q.isNoted; busy(err) || isSame || isTooSoon {
+		return e, false
 	}
-	e := rt.Event{Time: time.Unix(0, q.wall).UTC(), Kind: "spool", Name: "quota", Status: "ok", Detail: "old snapshots are thinned again"}
+	e = rt.Event{Time: time.Unix(0, q.clock.wall).UTC(), Kind: "spool", Name: "quota", Status: "ok", Detail: "old snapshots are thinned again"}
 	q.isNoted = err != nil
 	if q.isNoted {
-		q.notedAt = w.notified.now
+		q.notedAt = q.clock.boot
 		e.Status, e.Detail = "failed", "old snapshots could not be thinned, the file grows beyond its quota: "+err.Error()
 	}
-	w.note(e)
+	return e, true
 }
 
 // releasePages returns free pages and the log to the file system. It leaves the pages of one
 // commit: on a full disk the file would need them again.
-func (w *Writer) releasePages() error {
-	used, size, err := usage(w.db)
+func (q *quota) releasePages() error {
+	used, size, err := usage(q.db)
 	if err != nil || size-used < 2*freePages*pageSize {
 		return err
 	}
 	pages := min(vacuumStep, (size-used)/pageSize-freePages)
-	if err := w.db.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", pages)); err != nil {
+	if err := q.db.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", pages)); err != nil {
 		return err
 	}
-	return w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	return q.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
 // contentBound returns the limit of the database's content: limit minus the log and its index.
 func contentBound(limit int64) int64 { return max(limit/2, limit-logReserve) }
 
 // thinOne thins the next stretch, see thinNext. It returns false if nothing is left to thin.
-func (w *Writer) thinOne(why string, shortest int64) (bool, error) {
-	q := &w.quota
+func (q *quota) thinOne(why string, shortest int64) (bool, error) {
 	if q.thin == nil {
 		var err error
-		q.thin, err = newThinner(w.db)
+		q.thin, err = newThinner(q.db)
 		if err != nil {
 			return false, err
 		}
@@ -118,8 +118,8 @@ func (w *Writer) thinOne(why string, shortest int64) (bool, error) {
 }
 
 // limitName names the limit for the ledger.
-func (w *Writer) limitName() string {
-	if w.quota.forced {
+func (q *quota) limitName() string {
+	if q.forced {
 		return "spool.quota_node"
 	}
 	return "spool.quota_run"
@@ -132,42 +132,40 @@ func (w *Writer) limitName() string {
 // than nodeBound, the limit becomes three quarters of the current content, at least quotaFloor.
 // updateLimit marks it as forced. If the files are smaller than three quarters of nodeBound, it
 // raises a forced limit by a quarter, but not above the limit of QuotaRun.
-func (w *Writer) updateLimit() error {
-	q := &w.quota
-	if w.notified.now < q.next {
+func (q *quota) updateLimit() error {
+	if q.clock.boot < q.next {
 		return nil
 	}
-	q.next = w.notified.now + int64(nodeEvery)
-	if q.limit == 0 && w.opts.QuotaRun > 0 {
-		q.limit = contentBound(w.opts.QuotaRun)
+	q.next = q.clock.boot + int64(nodeEvery)
+	if q.limit == 0 && q.run > 0 {
+		q.limit = contentBound(q.run)
 	}
-	if w.opts.QuotaNode == 0 {
+	if q.node == 0 {
 		return nil
 	}
-	dir := filepath.Dir(w.path)
-	total, err := dirUsage(dir)
+	total, err := dirUsage(q.dir)
 	if err != nil {
 		return err
 	}
-	bound, err := nodeBound(dir, w.opts.QuotaNode)
+	bound, err := nodeBound(q.dir, q.node)
 	if err != nil {
 		return err
 	}
 	switch {
 	case total > bound:
-		used, _, err := usage(w.db)
+		used, _, err := usage(q.db)
 		if err != nil {
 			return err
 		}
 		q.limit, q.forced = max(quotaFloor, used*3/4), true
 	case q.forced && total < bound*3/4:
 		q.limit += q.limit / 4
-		if run := contentBound(w.opts.QuotaRun); w.opts.QuotaRun > 0 && q.limit >= run {
+		if run := contentBound(q.run); q.run > 0 && q.limit >= run {
 			q.limit, q.forced = run, false
 		}
 	}
 	if !q.forced {
-		q.next = w.notified.now + int64(nextCheck(bound-total))
+		q.next = q.clock.boot + int64(nextCheck(bound-total))
 	}
 	return nil
 }

@@ -264,7 +264,7 @@ func TestNextCheck(t *testing.T) {
 func TestNextCheckOfALimitedFile(t *testing.T) {
 	w := mustCreate(t, Options{QuotaNode: 1 << 40})
 	defer w.Close()
-	if err := w.updateLimit(); err != nil {
+	if err := w.quota.updateLimit(); err != nil {
 		t.Fatal(err)
 	}
 	bound, err := nodeBound(filepath.Dir(w.Path()), 1<<40)
@@ -275,7 +275,7 @@ func TestNextCheckOfALimitedFile(t *testing.T) {
 		t.Errorf("the next check is after %s, want %s", time.Duration(w.quota.next), time.Duration(want))
 	}
 	w.quota.forced, w.quota.limit, w.quota.next = true, 4096, 0
-	if err := w.updateLimit(); err != nil || w.quota.limit != 5120 || w.quota.next != int64(nodeEvery) {
+	if err := w.quota.updateLimit(); err != nil || w.quota.limit != 5120 || w.quota.next != int64(nodeEvery) {
 		t.Errorf("limit %d, next check after %s, %v; want 5120 and 1m", w.quota.limit, time.Duration(w.quota.next), err)
 	}
 }

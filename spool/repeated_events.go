@@ -23,6 +23,29 @@ const (
 // of this event is "kind/name" of the others.
 const repeatedStatus = "repeated"
 
+// maxEvents limits the number of events in memory while writes to the disk fail.
+const maxEvents = 128
+
+// pendingEvents are the events that are not committed yet.
+type pendingEvents struct {
+	list    []rt.Event
+	unkept  int // number of events that were dropped because of maxEvents
+	repeats map[eventName]*repeats
+	names   []eventName // the keys of repeats, in the order in which they were added
+}
+
+// addEvent adds an event to the next commit.
+func (p *pendingEvents) addEvent(e rt.Event) {
+	if p.isRepeated(&e) {
+		return
+	}
+	if len(p.list) >= maxEvents {
+		p.unkept++
+		return
+	}
+	p.list = append(p.list, e)
+}
+
 type eventName struct{ kind, name string }
 
 // repeats counts the events of one kind and name.
@@ -33,20 +56,20 @@ type repeats struct {
 }
 
 // isRepeated counts an event, and reports whether it is left out.
-func (w *Writer) isRepeated(e *rt.Event) bool {
+func (p *pendingEvents) isRepeated(e *rt.Event) bool {
 	of := eventName{e.Kind, e.Name}
-	r := w.repeats[of]
-	if r == nil && len(w.repeats) >= maxNames {
+	r := p.repeats[of]
+	if r == nil && len(p.repeats) >= maxNames {
 		of = eventName{"spool", "other"}
-		r = w.repeats[of]
+		r = p.repeats[of]
 	}
 	if r == nil {
 		r = &repeats{}
-		if w.repeats == nil {
-			w.repeats = map[eventName]*repeats{}
+		if p.repeats == nil {
+			p.repeats = map[eventName]*repeats{}
 		}
-		w.repeats[of] = r
-		w.names = append(w.names, of)
+		p.repeats[of] = r
+		p.names = append(p.names, of)
 	}
 	r.n++
 	first := maxRepeats
@@ -61,21 +84,21 @@ func (w *Writer) isRepeated(e *rt.Event) bool {
 	return !r.isStored
 }
 
-// noteRepeats adds the events for the end of the run. For each kind and name it adds the last
+// addRepeats adds the events for the end of the run. For each kind and name it adds the last
 // event, if it was left out, and the number of the others.
-func (w *Writer) noteRepeats() {
-	for _, of := range w.names {
-		r := w.repeats[of]
+func (p *pendingEvents) addRepeats() {
+	for _, of := range p.names {
+		r := p.repeats[of]
 		if r.leftOut == 0 {
 			continue
 		}
 		if !r.isStored {
-			w.events = append(w.events, r.last)
+			p.list = append(p.list, r.last)
 			r.isStored = true
 			r.leftOut--
 		}
 		if r.leftOut > 0 {
-			w.events = append(w.events, rt.Event{
+			p.list = append(p.list, rt.Event{
 				Time: r.last.Time, Kind: "spool", Name: of.kind + "/" + of.name, Status: repeatedStatus,
 				Detail: fmt.Sprintf("%d further events are left out of the ledger", r.leftOut),
 			})

@@ -81,7 +81,7 @@ func TestNamesOfEventsAreBounded(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.repeats); n > maxNames+1 {
+	if n := len(w.events.repeats); n > maxNames+1 {
 		t.Errorf("%d names are in memory", n)
 	}
 }

@@ -3,7 +3,6 @@ package spool
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
@@ -19,17 +18,16 @@ const (
 // file system. A Writer needs space to move the log into the database and to thin the file. If several Writers fill a disk
 // with snapshots, none of them has it, and none can ever write again. The first snapshot, and the last ones when the run
 // ends, may use the reserve.
-func (w *Writer) checkReserve(bytes int64) error {
-	isEmpty := w.out.seq == 0
-	if isEmpty || w.closing || w.opts.QuotaNode == 0 {
+func (q *quota) checkReserve(bytes int64) error {
+	if q.mayUseReserve || q.node == 0 {
 		return nil
 	}
-	free, size, err := space(filepath.Dir(w.path))
+	free, size, err := space(q.dir)
 	reserve := min(bytes, size/8)
 	if err != nil || free >= reserve {
 		return nil // if the space is not known, SQLite returns the error of a full disk
 	}
-	hasFreePages, err := w.hasFreePages()
+	hasFreePages, err := q.hasFreePages()
 	if err != nil || hasFreePages {
 		return err
 	}
@@ -37,8 +35,8 @@ func (w *Writer) checkReserve(bytes int64) error {
 }
 
 // hasFreePages reports whether the file has free pages for a commit.
-func (w *Writer) hasFreePages() (bool, error) {
-	used, size, err := usage(w.db)
+func (q *quota) hasFreePages() (bool, error) {
+	used, size, err := usage(q.db)
 	return size-used >= freePages*pageSize, err
 }
 
@@ -57,29 +55,29 @@ func space(dir string) (free, size int64, err error) {
 
 // makeRoom thins stretches when the disk is full until the file has free pages for new snapshots. It can fail because the
 // disk is full: then the next transaction returns the reason.
-func (w *Writer) makeRoom() error {
-	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
+func (q *quota) makeRoom() error {
+	if q.run == 0 && q.node == 0 {
 		return nil
 	}
-	thinned, err := w.thinUntilFree()
+	thinned, err := q.thinUntilFree()
 	if thinned {
-		w.truncateLog()
+		truncateLog(q.db)
 	}
 	return err
 }
 
 // thinUntilFree thins stretches until the file has free pages for a commit; thinned reports whether it thinned one.
-func (w *Writer) thinUntilFree() (thinned bool, err error) {
+func (q *quota) thinUntilFree() (thinned bool, err error) {
 	shortest := int64(stretchKept) // after a failure of the disk that leaves room, the newest snapshots stay
-	if w.checkReserve(lastReserve) != nil {
+	if q.checkReserve(lastReserve) != nil {
 		shortest = keptAtLeast
 	}
 	for range thinAtOnce {
-		hasFreePages, err := w.hasFreePages()
+		hasFreePages, err := q.hasFreePages()
 		if err != nil || hasFreePages {
 			return thinned, err
 		}
-		more, err := w.thinOne(reserveName, shortest)
+		more, err := q.thinOne(reserveName, shortest)
 		if err != nil || !more {
 			return thinned, err
 		}
@@ -94,4 +92,4 @@ const reserveName = "disk"
 // truncateLog moves the log into the database and returns its space to the file system. Its error
 // is not needed. If a reader or a full disk prevents that, nothing is lost, and the next
 // transaction returns the reason.
-func (w *Writer) truncateLog() { _ = w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)") }
+func truncateLog(c *conn) { _ = c.exec("PRAGMA wal_checkpoint(TRUNCATE)") }

@@ -43,7 +43,7 @@ func Load(dir string, limits *ImportLimits, r io.Reader) (path string, err error
 	}
 	err = in.fill(w)
 	if err == nil {
-		err = w.finishRecord()
+		err = in.finish(w)
 	}
 	if err != nil {
 		return "", errors.Join(err, w.Discard())
@@ -294,7 +294,7 @@ func (in *recordReader) fill(w *Writer) error {
 				return err
 			}
 		}
-		err = w.insertRows(inserts[in.table], in.rows)
+		err = in.insertRows(w, inserts[in.table])
 		if isContent(err) {
 			return in.broken(err)
 		}
@@ -328,10 +328,10 @@ func (t *recordTable) check(known []recordTable) error {
 	return nil
 }
 
-// insertRows writes rows in one transaction.
-func (w *Writer) insertRows(insert *stmt, rows [][]driver.Value) error {
+// insertRows writes the rows of the newest frame in one transaction.
+func (in *recordReader) insertRows(w *Writer, insert *stmt) error {
 	err := w.db.inTx(func() error {
-		for _, row := range rows {
+		for _, row := range in.rows {
 			if err := checkRow(row); err != nil {
 				return err
 			}
@@ -348,8 +348,8 @@ func (w *Writer) insertRows(insert *stmt, rows [][]driver.Value) error {
 	return w.tooLarge()
 }
 
-// finishRecord closes the file. The file of a run that has not ended is left as by a tracker that died.
-func (w *Writer) finishRecord() error {
+// finish closes the file. The file of a run that has not ended is left as by a tracker that died.
+func (in *recordReader) finish(w *Writer) error {
 	if w.run.State == rt.StateRunning {
 		return w.Close()
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -12,9 +11,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 )
-
-// maxEvents limits the number of events in memory while writes to the disk fail.
-const maxEvents = 128
 
 // walPages is the size in pages at which SQLite copies the log to the database. On a small disk
 // the limit is lower, see logPages.
@@ -26,34 +22,74 @@ type Writer struct {
 	path string
 	opts Options
 
-	mu     sync.Mutex
-	lock   *liveLock
-	db     *conn // nil once closed
-	out    snapshotWriter
-	begin  *stmt
-	commit *stmt
-	undo   *stmt
-	event  *stmt
-	record *stmt
+	mu    sync.Mutex
+	lock  *liveLock
+	db    *conn // nil once closed
+	out   snapshotWriter
+	stmts statements
 
-	run       rt.Run
-	runDirty  bool
-	rows      pending
-	fresh     int   // snapshots since the last attempt to commit
-	freshAt   int64 // Boot of the first of them
-	events    []rt.Event
-	unkept    int // number of events that were dropped because of maxEvents
-	repeats   map[eventName]*repeats
-	names     []eventName // the keys of repeats, in the order in which they were added
-	records   records
-	failing   bool
-	closing   bool // the run ends or the file is closed: what waits in memory may use the reserve of the disk
-	notified  notified
-	granted   bool // Options.Access was applied, for the user grantedTo
-	grantedTo rt.Opt[uint64]
-	quota     quota
-	normal    bool // PRAGMA synchronous is NORMAL, as after the first commit: see open
-	sync      logSync
+	run      rt.Run
+	runDirty bool
+	rows     pending
+	fresh    int   // snapshots since the last attempt to commit
+	freshAt  int64 // Boot of the first of them
+	events   pendingEvents
+	records  records
+	clock    clock
+	failing  bool
+	closing  bool // the run ends or the file is closed: what waits in memory may use the reserve of the disk
+	notified notified
+	granted  grantedAccess
+	quota    quota
+	normal   bool // PRAGMA synchronous is NORMAL, as after the first commit: see open
+	sync     logSync
+}
+
+// statements are those of a Writer next to the snapshots.
+type statements struct{ begin, commit, undo, event, record *stmt }
+
+func (s *statements) prepare(c *conn) error {
+	for _, p := range []struct {
+		to  **stmt
+		sql string
+	}{
+		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.undo, "ROLLBACK"},
+		{&s.event, "INSERT INTO event (time_us, kind, name, status, detail) VALUES (?, ?, ?, ?, ?)"},
+		{&s.record, "INSERT INTO record (time_us, source, body) VALUES (?, ?, ?)"},
+	} {
+		var err error
+		*p.to, err = c.prepare(p.sql)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeEvent writes a line of the ledger.
+func (s *statements) writeEvent(e *rt.Event) error {
+	s.event.bindColumns(0, columnsOf(e))
+	return s.event.run()
+}
+
+// clock is the time of the newest snapshot, in nanoseconds. A change of the system clock does not affect it.
+type clock struct{ boot, wall int64 }
+
+// now returns the present time on the clock of the snapshots.
+func (c *clock) now() time.Time {
+	var boot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil || c.wall == 0 {
+		return time.Now().UTC()
+	}
+	return time.Unix(0, c.wall+boot.Nano()-c.boot).UTC()
+}
+
+// last returns the time of the last snapshot, or the time now if there is none.
+func (c *clock) last() time.Time {
+	if c.wall == 0 {
+		return time.Now().UTC()
+	}
+	return time.Unix(0, c.wall).UTC()
 }
 
 // Path returns the path of the run's file.
@@ -72,27 +108,6 @@ func (w *Writer) LockFile() (*os.File, error) {
 	return os.NewFile(uintptr(fd), w.lock.path), nil
 }
 
-func (w *Writer) prepare() error {
-	if err := w.db.exec(pragma("wal_autocheckpoint", logPages(filepath.Dir(w.path), w.opts.QuotaNode))); err != nil {
-		return err
-	}
-	for _, p := range []struct {
-		to  **stmt
-		sql string
-	}{
-		{&w.begin, "BEGIN IMMEDIATE"}, {&w.commit, "COMMIT"}, {&w.undo, "ROLLBACK"},
-		{&w.event, "INSERT INTO event (time_us, kind, name, status, detail) VALUES (?, ?, ?, ?, ?)"},
-		{&w.record, "INSERT INTO record (time_us, source, body) VALUES (?, ?, ?)"},
-	} {
-		var err error
-		*p.to, err = w.db.prepare(p.sql)
-		if err != nil {
-			return err
-		}
-	}
-	return w.out.prepare(w.db)
-}
-
 // Put copies a snapshot and commits if a commit is due. It commits the first snapshot, and each
 // snapshot with a reason other than tick, at once. While writes to the disk fail, snapshots stay in
 // memory and Put returns nil; the failure is recorded in the ledger and passed to Options.Notify.
@@ -106,7 +121,7 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 		w.rows.thin()
 	}
 	w.rows.add(s, &w.opts)
-	w.notified.now, w.quota.wall = s.Boot, s.Wall
+	w.clock = clock{s.Boot, s.Wall}
 	w.fresh++
 	if w.fresh == 1 {
 		w.freshAt = s.Boot
@@ -122,7 +137,7 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 
 // Event adds a line to the ledger. It commits a line of kind "job" at once, with everything that
 // is pending. Other lines are committed with the next commit. An event without a time gets the
-// present time of the run, see now.
+// present time of the run, see clock.
 func (w *Writer) Event(e rt.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,9 +145,9 @@ func (w *Writer) Event(e rt.Event) {
 		return
 	}
 	if e.Time.IsZero() {
-		e.Time = w.now()
+		e.Time = w.clock.now()
 	}
-	w.note(e)
+	w.events.addEvent(e)
 	if e.Kind == "job" {
 		w.flush()
 	}
@@ -172,11 +187,11 @@ func (w *Writer) End(run rt.Run) error {
 	}
 	run.State = rt.StateEnded
 	if run.End.IsZero() {
-		run.End = w.lastTime()
+		run.End = w.clock.last()
 	}
 	w.run, w.runDirty, w.closing = run, true, true
 	w.grant()
-	w.noteRepeats()
+	w.events.addRepeats()
 	err := w.db.exec(pragma("busy_timeout", 1000)) // ms; no later commit can retry, so this one waits longer for a lock
 	if err == nil {
 		err = w.flush()
@@ -198,35 +213,24 @@ func (w *Writer) closeEnded() error {
 	return nil
 }
 
-// now returns the present time on the clock of the snapshots, which a change of the system clock
-// does not affect.
-func (w *Writer) now() time.Time {
-	var boot unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil || w.quota.wall == 0 {
-		return time.Now().UTC()
-	}
-	return time.Unix(0, w.quota.wall+boot.Nano()-w.notified.now).UTC()
-}
-
-// lastTime returns the time of the last snapshot, or the time now if there is none.
-func (w *Writer) lastTime() time.Time {
-	if w.quota.wall == 0 {
-		return time.Now().UTC()
-	}
-	return time.Unix(0, w.quota.wall).UTC()
+// grantedAccess says whether Options.Access was applied, and for which user.
+type grantedAccess struct {
+	isDone bool
+	to     rt.Opt[uint64]
 }
 
 // grant sets the access of the file and its log, again if the job's user has become known. If
 // that fails, the run is still complete, and the ledger has the reason.
 func (w *Writer) grant() {
-	if w.granted && w.grantedTo == w.run.UID {
+	now := grantedAccess{true, w.run.UID}
+	if w.granted == now {
 		return
 	}
-	w.granted, w.grantedTo = true, w.run.UID
+	w.granted = now
 	if err := w.opts.Access.grant(w.path, &w.run); err != nil {
 		e := w.fault("failed", err.Error())
 		e.Name = "access"
-		w.note(e)
+		w.events.addEvent(e)
 		w.opts.Notify(e)
 	}
 }
@@ -240,7 +244,7 @@ func (w *Writer) Close() error {
 	if w.db == nil {
 		return nil
 	}
-	w.noteRepeats()
+	w.events.addRepeats()
 	w.closing = true
 	err := w.flush()
 	lost := err != nil
@@ -268,44 +272,35 @@ func (w *Writer) close(removeLock bool) error {
 	return err
 }
 
-// note adds an event to the next commit.
-func (w *Writer) note(e rt.Event) {
-	if w.isRepeated(&e) {
-		return
-	}
-	if len(w.events) >= maxEvents {
-		w.unkept++
-		return
-	}
-	w.events = append(w.events, e)
-}
-
 // notifyEvery is the minimum time between two failures that are passed to Notify.
 const notifyEvery = time.Minute
 
 // notified is the state of Options.Notify.
 type notified struct {
-	now     int64 // Boot of the newest snapshot, in nanoseconds: the present time for notifyEvery
-	at      int64 // time of the last failure that Notify got
+	at      int64 // Boot of the snapshot at the last failure that Notify got
 	ever    bool  // whether there was one
 	failing bool  // Notify got "failed" and no "ok" since
 }
 
-// notify passes an event of the spool to Notify. A failure within notifyEvery of the last one
+// wants reports whether Notify gets an event of the spool at a time. A failure within notifyEvery of the last one
 // is passed later, if it lasts. An "ok" is passed only after a "failed".
-func (w *Writer) notify(e rt.Event) {
-	n := &w.notified
+func (n *notified) wants(e *rt.Event, now int64) bool {
 	if e.Status == "ok" {
-		if !n.failing {
-			return
-		}
+		wasFailing := n.failing
 		n.failing = false
-	} else {
-		tooSoon := n.ever && n.now-n.at < int64(notifyEvery)
-		if n.failing || tooSoon {
-			return
-		}
-		*n = notified{now: n.now, at: n.now, ever: true, failing: true}
+		return wasFailing
 	}
-	w.opts.Notify(e)
+	tooSoon := n.ever && now-n.at < int64(notifyEvery)
+	if n.failing || tooSoon {
+		return false
+	}
+	*n = notified{at: now, ever: true, failing: true}
+	return true
+}
+
+// notify passes an event of the spool to Options.Notify.
+func (w *Writer) notify(e rt.Event) {
+	if w.notified.wants(&e, w.clock.boot) {
+		w.opts.Notify(e)
+	}
 }
