@@ -80,7 +80,7 @@ func TestWhoMayRead(t *testing.T) {
 			if problems := r.Verify(t.Context()); len(problems) > 0 {
 				t.Errorf("afterwards: %v", problems)
 			}
-			if err := r.MarkDelivered(start); err != nil { // what root changes stays the owner's
+			if err := r.Delivery().MarkDelivered(start); err != nil { // what root changes stays the owner's
 				t.Fatal(err)
 			}
 			if err := r.Close(); err != nil {
@@ -282,14 +282,14 @@ func TestOwnerLocksHisRun(t *testing.T) {
 	release := lockAs(t, base, ownerUID, entries[0].Path)
 	r := mustOpen(t, entries[0].Path)
 	waits := int64(0)
-	err = r.withTimeout(func() (err error) {
+	err = r.log.withTimeout(func() (err error) {
 		waits, err = r.db.queryInt("PRAGMA busy_timeout")
 		return err
 	})
 	if err != nil || waits != busyTimeoutEnded {
 		t.Errorf("a change of an ended run waits for %d ms, %v", waits, err)
 	}
-	if err := r.MarkDelivered(start); !errors.Is(err, ErrBusy) {
+	if err := r.Delivery().MarkDelivered(start); !errors.Is(err, ErrBusy) {
 		t.Errorf("a change of a locked file: %v", err)
 	}
 	if _, err := r.Thin(1); err != nil && !errors.Is(err, ErrBusy) {
@@ -299,7 +299,7 @@ func TestOwnerLocksHisRun(t *testing.T) {
 		t.Errorf("reading a locked file: %d, %v", n, err)
 	}
 	release()
-	if err := r.MarkDelivered(start); err != nil {
+	if err := r.Delivery().MarkDelivered(start); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 }

@@ -174,7 +174,7 @@ func TestReadableOfADamagedFile(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		n, last := r.Readable(t.Context())
+		n, last := Readable(t.Context(), r)
 		if n != last || n > 300 {
 			t.Errorf("page %d: %d snapshots up to number %d", page, n, last)
 		}

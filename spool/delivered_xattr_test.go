@@ -64,7 +64,7 @@ func TestDeliveredRunsAreNotOpened(t *testing.T) {
 	markedRun(t, path)
 	walk := func() *Entry { return mustWalk(t, dir) }
 	r := mustOpen(t, path)
-	want, err := r.DeliveredAt()
+	want, err := r.Delivery().DeliveredAt()
 	if err := errors.Join(err, r.Close()); err != nil {
 		t.Fatal(err)
 	}

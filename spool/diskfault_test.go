@@ -163,7 +163,7 @@ func (f *faultRun) whole(t *testing.T, what, path string, least int64) (stored i
 		stored++
 		same(t, f.list[stored-1], s)
 	}
-	noLog := r.noLog
+	noLog := r.log.isMissing
 	if err := errors.Join(r.CloseLost(rt.Exit{Time: start}, "boot-2"), r.Close()); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}

@@ -101,7 +101,7 @@ func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Foreig
 			return nil
 		})
 		if err != nil && !errors.Is(err, io.EOF) {
-			yield(rt.ForeignReport{}, r.broken(err))
+			yield(rt.ForeignReport{}, refused(r.path, err))
 		}
 	}
 }
@@ -116,7 +116,7 @@ func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Foreig
 			return err
 		})
 	if err != nil {
-		return nil, r.broken(err)
+		return nil, refused(r.path, err)
 	}
 	return list, nil
 }
@@ -130,7 +130,7 @@ func (r *Reader) AddRecords(list []rt.ForeignReport, entry rt.Event) (added int,
 		return 0, err
 	}
 	err = r.change("add reports", func() error {
-		fresh, err := r.unknown(list)
+		fresh, err := unknownReports(r, list)
 		added = len(fresh)
 		if err != nil || added == 0 {
 			return err
@@ -140,7 +140,7 @@ func (r *Reader) AddRecords(list []rt.ForeignReport, entry rt.Event) (added int,
 				return err
 			}
 		}
-		return r.addEvent(&entry)
+		return r.db.insert("event", columnsOf(&entry))
 	})
 	if err != nil {
 		return 0, err
@@ -148,8 +148,8 @@ func (r *Reader) AddRecords(list []rt.ForeignReport, entry rt.Event) (added int,
 	return added, nil
 }
 
-// unknown returns the reports of a list that are not stored yet, each once.
-func (r *Reader) unknown(list []rt.ForeignReport) (fresh []*rt.ForeignReport, err error) {
+// unknownReports returns the reports of a list that are not stored yet, each once.
+func unknownReports(r *Reader, list []rt.ForeignReport) (fresh []*rt.ForeignReport, err error) {
 	known := map[[sha256.Size]byte]bool{}
 	for rec, err := range r.Records(context.Background(), "") {
 		if err != nil {

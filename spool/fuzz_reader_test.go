@@ -36,8 +36,8 @@ func FuzzReader(f *testing.F) {
 		}
 		defer r.Close()
 		_, _ = r.Events()
-		_, _ = r.Batches()
-		_, _, _ = r.Registration()
+		_, _ = r.Delivery().Batches()
+		_, _, _ = r.Delivery().Registration()
 		n := 0
 		for range r.Snapshots(t.Context(), 1, 0) {
 			n++

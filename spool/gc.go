@@ -256,7 +256,7 @@ func stillDelivered(e *Entry, r *Reader) error {
 	if !delivered(e) {
 		return nil
 	}
-	at, err := r.DeliveredAt()
+	at, err := r.Delivery().DeliveredAt()
 	if err != nil || !at.IsZero() {
 		return err
 	}

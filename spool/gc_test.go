@@ -34,7 +34,7 @@ func gcRun(t *testing.T, dir string, job uint64, snapshots, ended, delivered int
 	}
 	if delivered >= 0 {
 		r := mustOpen(t, w.Path())
-		if err := r.MarkDelivered(run.End.Add(time.Duration(delivered) * time.Hour)); err != nil {
+		if err := r.Delivery().MarkDelivered(run.End.Add(time.Duration(delivered) * time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Close(); err != nil {

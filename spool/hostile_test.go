@@ -95,7 +95,7 @@ func TestManyIdentities(t *testing.T) {
 	path := hostile(t, endedFile(t, 3), "WITH RECURSIVE n(i) AS (SELECT 1000000 UNION ALL SELECT i + 1 FROM n LIMIT 300000) "+
 		"INSERT INTO process (id, slot, pid, start_ticks, comm) SELECT i, 1, i, i, 'sh' FROM n")
 	r := mustOpen(t, path)
-	if n, _ := r.Readable(t.Context()); n != 3 {
+	if n, _ := Readable(t.Context(), r); n != 3 {
 		t.Errorf("%d snapshots can be read", n)
 	}
 	if problems := r.Verify(t.Context()); len(problems) > 0 {

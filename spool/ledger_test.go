@@ -40,17 +40,17 @@ func TestBatchesFollowOneAnother(t *testing.T) {
 		{"the second", batch(2, 11, 30), true},
 		{"number 0", batch(0, 2, 10), false},
 	} {
-		if err := r.SealBatch(step.b); (err == nil) != step.ok || err != nil && !errors.Is(err, ErrOutOfOrder) {
+		if err := r.Delivery().SealBatch(step.b); (err == nil) != step.ok || err != nil && !errors.Is(err, ErrOutOfOrder) {
 			t.Errorf("%s: %v", step.what, err)
 		}
 	}
-	if err := r.MarkUploaded(2, start.Add(time.Hour)); err != nil {
+	if err := r.Delivery().MarkUploaded(2, start.Add(time.Hour)); err != nil {
 		t.Error(err)
 	}
-	if err := r.MarkUploaded(3, start); err == nil {
+	if err := r.Delivery().MarkUploaded(3, start); err == nil {
 		t.Error("a batch that does not exist was marked as uploaded")
 	}
-	batches, err := r.Batches()
+	batches, err := r.Delivery().Batches()
 	if err != nil || len(batches) != 2 || !batches[0].UploadedAt.IsZero() || !batches[1].UploadedAt.Equal(start.Add(time.Hour)) {
 		t.Errorf("%+v, %v", batches, err)
 	}
@@ -72,20 +72,20 @@ func TestDeliveryOfARun(t *testing.T) {
 	for what, err := range map[string]error{
 		"CloseLost":     r.CloseLost(rt.Exit{}, ""),
 		"UpdateRun":     r.UpdateRun(r.Run()),
-		"MarkDelivered": r.MarkDelivered(start),
+		"MarkDelivered": r.Delivery().MarkDelivered(start),
 		"Remove":        r.Remove(),
 	} {
 		if !errors.Is(err, ErrLive) {
 			t.Errorf("%s next to a live tracker: %v", what, err)
 		}
 	}
-	if _, ok, err := r.Registration(); ok || err != nil {
+	if _, ok, err := r.Delivery().Registration(); ok || err != nil {
 		t.Errorf("a registration before the first: %v", err)
 	}
 	reg := rt.Registration{Endpoint: "https://a", Dialect: "spec", Scope: rt.ScopeNode, IntentAt: start, Attempts: 1}
 	for range 2 {
 		reg.Attempts++
-		if err := r.SaveRegistration(reg); err != nil { // while the tracker writes
+		if err := r.Delivery().SaveRegistration(reg); err != nil { // while the tracker writes
 			t.Fatal(err)
 		}
 	}
@@ -97,18 +97,18 @@ func TestDeliveryOfARun(t *testing.T) {
 	if err := r.UpdateRun(run); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.MarkDelivered(start.Add(time.Minute)); err != nil {
+	if err := r.Delivery().MarkDelivered(start.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	r = mustOpen(t, w.Path())
-	at, err := r.DeliveredAt()
+	at, err := r.Delivery().DeliveredAt()
 	if r.Run().State != rt.StateDelivered || r.Run().QOS != "high" || !at.Equal(start.Add(time.Minute)) || err != nil {
 		t.Errorf("after delivery: %+v at %v, %v", r.Run(), at, err)
 	}
-	if got, ok, err := r.Registration(); got != reg || !ok || err != nil {
+	if got, ok, err := r.Delivery().Registration(); got != reg || !ok || err != nil {
 		t.Errorf("registration %+v, %v", got, err)
 	}
 	if err := r.Remove(); err != nil {
@@ -296,11 +296,11 @@ func TestListTellsWhatIsUnsent(t *testing.T) {
 	}
 	r := mustOpen(t, w.Path())
 	for i, b := range []rt.Batch{batch(1, 2, 4), batch(2, 5, 6)} {
-		if err := r.SealBatch(b); err != nil {
+		if err := r.Delivery().SealBatch(b); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			if err := r.MarkUploaded(1, start); err != nil {
+			if err := r.Delivery().MarkUploaded(1, start); err != nil {
 				t.Fatal(err)
 			}
 		}

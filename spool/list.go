@@ -161,11 +161,11 @@ func inspect(path string) (e Entry) {
 	}
 	var errs [6]error
 	e.Run = r.Run()
-	e.Snapshots, errs[0] = r.stored()
-	e.DeliveredAt, errs[1] = r.DeliveredAt()
+	e.Snapshots, errs[0] = storedSnapshots(r)
+	e.DeliveredAt, errs[1] = r.Delivery().DeliveredAt()
 	e.Live, errs[2] = r.Live()
-	e.Unsent, errs[3] = r.unsent(e.Snapshots, e.DeliveredAt)
-	e.SuspendedSecs, errs[4] = r.suspended()
+	e.Unsent, errs[3] = unsentSnapshots(r, e.Snapshots, e.DeliveredAt)
+	e.SuspendedSecs, errs[4] = suspendedSecs(r)
 	errs[5] = r.Close()
 	if err := errors.Join(errs[:]...); err != nil {
 		return Entry{Path: path, Size: e.Size, Err: err, written: e.written}
@@ -173,9 +173,9 @@ func inspect(path string) (e Entry) {
 	return e
 }
 
-// stored returns how many snapshots there are: the last number less those that were thinned,
+// storedSnapshots returns how many snapshots there are: the last number less those that were thinned,
 // which is faster than counting.
-func (r *Reader) stored() (int64, error) {
+func storedSnapshots(r *Reader) (int64, error) {
 	last, err := r.LastSeq()
 	if err != nil {
 		return 0, err
@@ -184,8 +184,8 @@ func (r *Reader) stored() (int64, error) {
 	return last - gone, describe(r.path, err)
 }
 
-// suspended returns how long the job was suspended. The last snapshots may be without it, because the job is gone.
-func (r *Reader) suspended() (secs rt.Opt[float64], err error) {
+// suspendedSecs returns how long the job was suspended. The last snapshots may be without it, because the job is gone.
+func suspendedSecs(r *Reader) (secs rt.Opt[float64], err error) {
 	row, err := r.db.query("SELECT detail FROM event WHERE kind = 'job' AND name = 'sacct' AND status = 'ok' LIMIT 1")
 	if err != nil {
 		return secs, describe(r.path, err)
@@ -206,8 +206,8 @@ func (r *Reader) suspended() (secs rt.Opt[float64], err error) {
 	return secs, describe(r.path, err)
 }
 
-// unsent returns how many snapshots follow the last batch that was confirmed.
-func (r *Reader) unsent(snapshots int64, delivered time.Time) (int64, error) {
+// unsentSnapshots returns how many snapshots follow the last batch that was confirmed.
+func unsentSnapshots(r *Reader, snapshots int64, delivered time.Time) (int64, error) {
 	if !delivered.IsZero() {
 		return 0, nil
 	}

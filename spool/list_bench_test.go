@@ -23,7 +23,7 @@ func retained(b *testing.B, runs int) string {
 		b.Fatal(err)
 	}
 	r := mustOpen(b, w.Path())
-	if err := r.MarkDelivered(time.Now()); err != nil {
+	if err := r.Delivery().MarkDelivered(time.Now()); err != nil {
 		b.Fatal(err)
 	}
 	if err := r.Close(); err != nil {

@@ -97,16 +97,18 @@ func TestPowerFailureOfALedger(t *testing.T) {
 	rng := rand.New(rand.NewPCG(random.Seed(t), 8))
 	sum := strings.Repeat("0", 64)
 	steps := []func(*Reader) error{
-		func(r *Reader) error { return r.SaveRegistration(rt.Registration{Endpoint: "e", IntentAt: start}) },
 		func(r *Reader) error {
-			return r.SealBatch(rt.Batch{Number: 1, FirstSeq: 2, LastSeq: 20, Rows: 19, SHA256: sum, Key: "a", SealedAt: start})
+			return r.Delivery().SaveRegistration(rt.Registration{Endpoint: "e", IntentAt: start})
 		},
-		func(r *Reader) error { return r.MarkUploaded(1, start) },
 		func(r *Reader) error {
-			return r.SealBatch(rt.Batch{Number: 2, FirstSeq: 21, LastSeq: 40, Rows: 20, SHA256: sum, Key: "b", SealedAt: start})
+			return r.Delivery().SealBatch(rt.Batch{Number: 1, FirstSeq: 2, LastSeq: 20, Rows: 19, SHA256: sum, Key: "a", SealedAt: start})
 		},
-		func(r *Reader) error { return r.MarkUploaded(2, start.Add(time.Second)) },
-		func(r *Reader) error { return r.MarkDelivered(start) },
+		func(r *Reader) error { return r.Delivery().MarkUploaded(1, start) },
+		func(r *Reader) error {
+			return r.Delivery().SealBatch(rt.Batch{Number: 2, FirstSeq: 21, LastSeq: 40, Rows: 20, SHA256: sum, Key: "b", SealedAt: start})
+		},
+		func(r *Reader) error { return r.Delivery().MarkUploaded(2, start.Add(time.Second)) },
+		func(r *Reader) error { return r.Delivery().MarkDelivered(start) },
 	}
 	for _, mode := range []os.FileMode{0o600, 0o640} { // the second: others may read it
 		for at := firstFault(t, faultStep()); ; at += faultStep() {
@@ -154,9 +156,9 @@ func ledgerSteps(t *testing.T, what, path string) (n int) {
 	for _, p := range r.Verify(t.Context()) {
 		t.Errorf("%s: verify: %s", what, p.What)
 	}
-	_, registered, err := r.Registration()
-	batches, err2 := r.Batches()
-	delivered, err3 := r.DeliveredAt()
+	_, registered, err := r.Delivery().Registration()
+	batches, err2 := r.Delivery().Batches()
+	delivered, err3 := r.Delivery().DeliveredAt()
 	if err := errors.Join(err, err2, err3); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}

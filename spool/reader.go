@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -21,9 +20,9 @@ import (
 type Reader struct {
 	path     string
 	db       *conn
+	log      runLog
 	readOnly bool
-	noLog    bool // the run has no tracker and its log is missing
-	version  int  // of the schema
+	version  int // of the schema
 	run      rt.Run
 	host     rt.Host
 }
@@ -39,7 +38,7 @@ func Open(path string) (*Reader, error) {
 	}
 	err = r.upgrade()
 	if err == nil && r.run.State != rt.StateRunning && !r.readOnly {
-		err = describe(path, r.tidy())
+		err = describe(path, r.log.tidy())
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -82,7 +81,7 @@ func openReader(path string) (*Reader, error) {
 	}
 	r.readOnly = readOnly
 	if r.run.State == rt.StateRunning {
-		err := r.keepLog(hadLog)
+		err := r.log.keep(hadLog, readOnly)
 		if err == nil && !hadLog && !readOnly {
 			err = hideLog(path) // SQLite made it with the mode of the database
 		}
@@ -103,7 +102,7 @@ func newReader(path, file string, st fs.FileInfo, params url.Values) (*Reader, e
 	if err != nil {
 		return nil, describe(path, err)
 	}
-	r := &Reader{path: path, db: c}
+	r := &Reader{path: path, db: c, log: runLog{path: path, db: c}}
 	err = c.limit(blocksOf(file))
 	if err == nil {
 		err = unchanged(path, st)
@@ -133,7 +132,7 @@ func (r *Reader) upgrade() error {
 	if err := r.db.exec(pragma("busy_timeout", busyTimeoutEnded)); err != nil {
 		return err
 	}
-	if r.journaled(func() error { return migrate(r.db, r.version) }) == nil {
+	if r.log.journaled(func() error { return migrate(r.db, r.version) }) == nil {
 		r.version = newest()
 	}
 	return r.db.exec(pragma("busy_timeout", busyTimeout))
@@ -145,18 +144,6 @@ const (
 	busyTimeout      = 5000
 	busyTimeoutEnded = 100
 )
-
-// withTimeout runs f, which changes the file, with the busy timeout that fits the run's state.
-func (r *Reader) withTimeout(f func() error) error {
-	alive, err := r.Live()
-	if err != nil || alive {
-		return errors.Join(err, f())
-	}
-	if err := r.db.exec(pragma("busy_timeout", busyTimeoutEnded)); err != nil {
-		return err
-	}
-	return errors.Join(r.journaled(f), r.db.exec(pragma("busy_timeout", busyTimeout)))
-}
 
 // howToOpen checks the file before it is opened. The commits of a Reader are synced (FULL),
 // because the ledger of batches must survive a power failure.
@@ -216,14 +203,11 @@ func (r *Reader) load() error {
 		_, err = one(r.db, "host", columnsOf(&r.host))
 	}
 	if err != nil {
-		return r.broken(err)
+		return refused(r.path, err)
 	}
 	r.run = run
 	return nil
 }
-
-// broken describes an error that the content of the file caused.
-func (r *Reader) broken(err error) error { return refused(r.path, err) }
 
 // one scans the only row of a table and returns how many there are.
 func one(c *conn, table string, columns []column) (n int, err error) {
@@ -232,22 +216,6 @@ func one(c *conn, table string, columns []column) (n int, err error) {
 		return scan(row, columns)
 	})
 	return n, err
-}
-
-// tidy moves the log of an ended run into the database, unless another process has it open.
-func (r *Reader) tidy() error {
-	inLog, err := r.db.inLog()
-	switch {
-	case err != nil:
-		return err
-	case !inLog:
-		return r.sweep()
-	}
-	err = fold(r.db)
-	if busy(err) {
-		err = hideLog(r.path)
-	}
-	return errors.Join(err, r.db.exec(pragma("busy_timeout", busyTimeout)))
 }
 
 // Close closes the file.
@@ -274,9 +242,12 @@ func (r *Reader) Live() (bool, error) { return live(r.path) }
 
 // LastSeq is the number of the newest snapshot, 0 if there is none.
 func (r *Reader) LastSeq() (int64, error) {
-	n, err := r.db.queryInt("SELECT max(seq) FROM snapshot")
+	n, err := r.db.queryInt(lastSeq)
 	return n, describe(r.path, err)
 }
+
+// lastSeq selects the number of the newest snapshot.
+const lastSeq = "SELECT max(seq) FROM snapshot"
 
 // Count returns the number of snapshots.
 func (r *Reader) Count() (int64, error) {
@@ -284,21 +255,9 @@ func (r *Reader) Count() (int64, error) {
 	return n, describe(r.path, err)
 }
 
-// DeliveredAt returns the time at which the run was marked as delivered, zero before.
-func (r *Reader) DeliveredAt() (time.Time, error) {
-	var t time.Time
-	_, err := one(r.db, "run", []column{{"delivered_us", &t}})
-	return t, describe(r.path, err)
-}
-
 // Events returns the quality ledger in the order it was written.
 func (r *Reader) Events() ([]rt.Event, error) {
 	return all[rt.Event](r, "event ORDER BY id")
-}
-
-// Batches returns the sealed batches, ascending.
-func (r *Reader) Batches() ([]rt.Batch, error) {
-	return all[rt.Batch](r, "batch ORDER BY number")
 }
 
 // all scans every row of a table.
@@ -311,17 +270,7 @@ func all[T any](r *Reader, from string) ([]T, error) {
 		return err
 	})
 	if err != nil {
-		return nil, r.broken(err)
+		return nil, refused(r.path, err)
 	}
 	return list, nil
-}
-
-// Registration returns what is known about the run at the receiver; false before the first
-// request.
-func (r *Reader) Registration() (rt.Registration, bool, error) {
-	list, err := all[rt.Registration](r, "registration")
-	if err != nil || len(list) == 0 {
-		return rt.Registration{}, false, err
-	}
-	return list[0], true, nil
 }

@@ -128,7 +128,7 @@ func TestFilesOfTheFirstRelease(t *testing.T) {
 			t.Errorf("%s: events %+v, %v", kind, events, err)
 		}
 		hasReleased(t, restored(t, recordOf(t, r)), kind)
-		if err := errors.Join(r.MarkDelivered(time.Now()), r.Remove()); err != nil {
+		if err := errors.Join(r.Delivery().MarkDelivered(time.Now()), r.Remove()); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}

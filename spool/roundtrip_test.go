@@ -357,20 +357,20 @@ func TestRoundTripOfRecords(t *testing.T) {
 	}
 	var reg rt.Registration
 	fill(reflect.ValueOf(&reg).Elem(), &n)
-	if err := r.SaveRegistration(reg); err != nil {
+	if err := r.Delivery().SaveRegistration(reg); err != nil {
 		t.Fatal(err)
 	}
 	var batch rt.Batch
 	fill(reflect.ValueOf(&batch).Elem(), &n)
 	batch.Number, batch.FirstSeq, batch.LastSeq = 1, 1, 1
-	if err := r.SealBatch(batch); err != nil {
+	if err := r.Delivery().SealBatch(batch); err != nil {
 		t.Fatal(err)
 	}
-	gotReg, ok, err := r.Registration()
+	gotReg, ok, err := r.Delivery().Registration()
 	if diff := cmp.Diff(reg, gotReg); err != nil || !ok || diff != "" {
 		t.Errorf("registration: %v %v\n%s", ok, err, diff)
 	}
-	batches, err := r.Batches()
+	batches, err := r.Delivery().Batches()
 	if diff := cmp.Diff([]rt.Batch{batch}, batches); err != nil || diff != "" {
 		t.Errorf("batches: %v\n%s", err, diff)
 	}

@@ -185,13 +185,13 @@ type dump struct {
 func (r *dump) write(ctx context.Context) error {
 	all, err := r.db.recordTables()
 	if err != nil {
-		return r.broken(err)
+		return refused(r.path, err)
 	}
 	var tables []recordTable
 	for _, t := range all {
 		row, err := r.db.query("SELECT 1 FROM " + t.rows() + " LIMIT 1")
 		if err != nil {
-			return r.broken(err)
+			return refused(r.path, err)
 		}
 		if row != nil {
 			tables = append(tables, t)
@@ -245,7 +245,7 @@ func (r *dump) writeTable(ctx context.Context, number int, t *recordTable) error
 	case failed != nil:
 		return failed
 	case err != nil:
-		return r.broken(err)
+		return refused(r.path, err)
 	case len(rows) > 0:
 		return r.out.rows(number, t, rows)
 	}

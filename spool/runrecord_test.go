@@ -222,10 +222,10 @@ func checkDeliveryLeftOut(t *testing.T, r *Reader) {
 	t.Helper()
 	before := recordOf(t, r)
 	err := errors.Join(
-		r.SaveRegistration(rt.Registration{Endpoint: "http://a", RemoteID: "7", Record: true}),
+		r.Delivery().SaveRegistration(rt.Registration{Endpoint: "http://a", RemoteID: "7", Record: true}),
 		r.AddEvent(rt.Event{Kind: rt.EventDelivery, Name: "register", Status: "possible duplicate", Detail: "x"}),
-		r.SealBatch(rt.Batch{Number: 1, FirstSeq: 1, LastSeq: 3, Rows: 3, SHA256: strings.Repeat("0", 64), Key: "k", SealedAt: time.Unix(1772367180, 0)}),
-		r.MarkDelivered(time.Unix(1772367180, 0)),
+		r.Delivery().SealBatch(rt.Batch{Number: 1, FirstSeq: 1, LastSeq: 3, Rows: 3, SHA256: strings.Repeat("0", 64), Key: "k", SealedAt: time.Unix(1772367180, 0)}),
+		r.Delivery().MarkDelivered(time.Unix(1772367180, 0)),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func checkDeliveryLeftOut(t *testing.T, r *Reader) {
 		t.Error("the record has changed with the delivery")
 	}
 	back := restored(t, record)
-	at, err := back.DeliveredAt()
+	at, err := back.Delivery().DeliveredAt()
 	if err != nil || !at.IsZero() || back.Run().State != rt.StateEnded {
 		t.Errorf("%v, %v, state %s", at, err, back.Run().State)
 	}

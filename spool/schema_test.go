@@ -15,7 +15,7 @@ import (
 func withSecondVersion(t *testing.T) (path string) {
 	t.Helper()
 	r := stored(t, Options{}, []*rt.Snapshot{{Boot: 1000}})
-	if err := errors.Join(r.SaveRegistration(rt.Registration{Endpoint: "http://r"}), r.Close()); err != nil {
+	if err := errors.Join(r.Delivery().SaveRegistration(rt.Registration{Endpoint: "http://r"}), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 	before := migrations
@@ -35,7 +35,7 @@ func isVersion(t *testing.T, path string, want int) {
 	for _, p := range r.Verify(t.Context()) {
 		t.Errorf("verify: %s", p.What)
 	}
-	if reg, ok, err := r.Registration(); !ok || reg.Endpoint != "http://r" || err != nil {
+	if reg, ok, err := r.Delivery().Registration(); !ok || reg.Endpoint != "http://r" || err != nil {
 		t.Errorf("registration %+v, %v, %v", reg, ok, err)
 	}
 	if err := r.Close(); err != nil {

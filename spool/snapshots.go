@@ -16,7 +16,7 @@ import (
 // valid until the next iteration, but a plain copy can be kept, because it has no references. The
 // iteration ends after an error.
 func (r *Reader) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
-	return r.iterate(ctx, from, to, selection{figures: everyFigure})
+	return selection{figures: everyFigure}.iterate(ctx, r, from, to)
 }
 
 // Rates is Scalars with only the figures that rt.DeriveScalars and rt.DeriveProcess use; the others
@@ -25,7 +25,7 @@ func (r *Reader) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snap
 func (r *Reader) Rates(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return func(yield func(*rt.Snapshot, error) bool) {
 		of := selection{figures: rateFigures}
-		hasVirtual, err := r.hasVirtualNets()
+		hasVirtual, err := hasVirtualNets(r.db)
 		if err != nil {
 			yield(nil, describe(r.path, err))
 			return
@@ -33,14 +33,14 @@ func (r *Reader) Rates(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapsh
 		if hasVirtual {
 			of.lists = []storedList{netList}
 		}
-		r.iterate(ctx, from, to, of)(yield)
+		of.iterate(ctx, r, from, to)(yield)
 	}
 }
 
 // hasVirtualNets reports whether the run has seen an interface that is not in the sums over rt.Wire.
-func (r *Reader) hasVirtualNets() (bool, error) {
+func hasVirtualNets(c *conn) (bool, error) {
 	var nets []rt.NetReading
-	err := r.db.identities("net", []string{"name", "driver", "mac"}, func(row []driver.Value) error {
+	err := c.identities("net", []string{"name", "driver", "mac"}, func(row []driver.Value) error {
 		var n rt.NetReading
 		err := scan(row, []column{{"name", &n.Name}, {"driver", &n.Driver}, {"mac", &n.MAC}})
 		nets = append(nets, n)
@@ -61,13 +61,13 @@ func (r *Reader) hasVirtualNets() (bool, error) {
 // Usage is Scalars with only the figures of CPU time, memory and OOM kills, and with the GPUs and
 // their processes. For a run of an hour with steps and processes, it takes half of the time of Snapshots.
 func (r *Reader) Usage(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
-	return r.iterate(ctx, from, to, selection{figures: usageFigures, lists: []storedList{gpuList, gpuProcessList}})
+	return selection{figures: usageFigures, lists: []storedList{gpuList, gpuProcessList}}.iterate(ctx, r, from, to)
 }
 
 // Snapshots is Scalars with CPUs and devices, in slices that are also reused. A CPU has its busy
 // ticks in User and all other ticks in Idle. Times are in whole microseconds.
 func (r *Reader) Snapshots(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
-	return r.iterate(ctx, from, to, everything)
+	return everything.iterate(ctx, r, from, to)
 }
 
 // selection is what an iterator reads of each snapshot.
@@ -79,9 +79,9 @@ type selection struct {
 
 var everything = selection{everyFigure, true, storedLists[:]}
 
-func (r *Reader) iterate(ctx context.Context, from, to int64, of selection) iter.Seq2[*rt.Snapshot, error] {
+func (of selection) iterate(ctx context.Context, r *Reader, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return func(yield func(*rt.Snapshot, error) bool) {
-		it, err := r.start(ctx, max(from, 1), to, of)
+		it, err := of.start(ctx, r, max(from, 1), to)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -97,7 +97,7 @@ func (r *Reader) iterate(ctx context.Context, from, to int64, of selection) iter
 				return
 			}
 			if err != nil {
-				yield(nil, r.broken(err))
+				yield(nil, refused(r.path, err))
 				return
 			}
 			if !yield(&it.snapshot, nil) {
@@ -120,50 +120,45 @@ type iterator struct {
 	read     int
 }
 
-func (r *Reader) start(ctx context.Context, from, to int64, of selection) (_ *iterator, err error) {
+// start begins to read the snapshots between two numbers.
+func (of selection) start(ctx context.Context, r *Reader, from, to int64) (_ *iterator, err error) {
 	it := &iterator{}
 	defer func() {
 		if err != nil {
 			it.close()
+			err = describe(r.path, err)
 		}
 	}()
 	it.held, err = r.db.hold()
 	if err != nil {
-		return nil, describe(r.path, err)
+		return nil, err
 	}
-	newest, err := r.LastSeq()
+	newest, err := r.db.queryInt(lastSeq)
 	if err != nil {
 		return nil, err
 	}
 	if to <= 0 || to > newest {
 		to = newest
 	}
-	if err := it.open(ctx, r.db, from, to, of); err != nil {
-		return nil, describe(r.path, err)
-	}
-	return it, nil
-}
-
-func (it *iterator) open(ctx context.Context, c *conn, from, to int64, of selection) (err error) {
 	it.columns = snapshotColumns(&it.snapshot, of.figures)
-	it.rows, err = openRows(ctx, c, "snapshot", columnNamesOf(it.columns), from, to)
+	it.rows, err = openRows(ctx, r.db, "snapshot", columnNamesOf(it.columns), from, to)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if of.cores {
-		it.cores, err = openRows(ctx, c, "core_ticks", []string{"seq", "cores"}, from, to)
+		it.cores, err = openRows(ctx, r.db, coreTable, []string{"seq", "cores"}, from, to)
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, l := range of.lists {
-		r, err := l.reader(ctx, c, from, to)
+		read, err := l.reader(ctx, r.db, from, to)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		it.lists = append(it.lists, r)
+		it.lists = append(it.lists, read)
 	}
-	return nil
+	return it, nil
 }
 
 func (it *iterator) close() {

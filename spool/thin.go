@@ -101,7 +101,7 @@ func (t *thinner) thinNext(why string, shortest int64) (dropped int64, found boo
 		if err != nil {
 			return err
 		}
-		newest, err := t.c.queryInt("SELECT max(seq) FROM snapshot")
+		newest, err := t.c.queryInt(lastSeq)
 		if err != nil {
 			return err
 		}

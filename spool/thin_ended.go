@@ -15,8 +15,8 @@ func (r *Reader) Thin(limit int64) (dropped int64, err error) {
 	if r.readOnly || r.version != newest() {
 		return 0, fmt.Errorf("thin %s: %w", r.path, ErrReadOnly)
 	}
-	err = r.withTimeout(func() error {
-		dropped, err = r.thin(limit)
+	err = r.log.withTimeout(func() error {
+		dropped, err = thinTo(r.db, limit)
 		return errors.Join(err, vacuum(r.db)) // a full disk needs the space that was freed before an error, too
 	})
 	if err != nil {
@@ -42,13 +42,14 @@ func vacuum(c *conn) error {
 	}
 }
 
-func (r *Reader) thin(limit int64) (dropped int64, err error) {
-	t, err := newThinner(r.db)
+// thinTo thins a database until its content has at most limit bytes.
+func thinTo(c *conn, limit int64) (dropped int64, err error) {
+	t, err := newThinner(c)
 	if err != nil {
 		return 0, err
 	}
 	for {
-		used, _, err := usage(r.db)
+		used, _, err := usage(c)
 		if err != nil || used <= limit {
 			return dropped, err
 		}

@@ -149,7 +149,7 @@ func TestThinningLeavesSealedBatchesAlone(t *testing.T) {
 	r := mustOpen(t, w.Path())
 	before := collect(t, r, 1, 500)
 	sum := strings.Repeat("0", 64)
-	if err := r.SealBatch(rt.Batch{Number: 1, FirstSeq: 2, LastSeq: 500, Rows: 499, SHA256: sum, Key: "a", SealedAt: start}); err != nil {
+	if err := r.Delivery().SealBatch(rt.Batch{Number: 1, FirstSeq: 2, LastSeq: 500, Rows: 499, SHA256: sum, Key: "a", SealedAt: start}); err != nil {
 		t.Fatal(err)
 	}
 	put(4000)
@@ -162,7 +162,7 @@ func TestThinningLeavesSealedBatchesAlone(t *testing.T) {
 	if err != nil || n == 2500 {
 		t.Fatalf("%d snapshots were not thinned, %v", n, err)
 	}
-	if err := r.SealBatch(next); !errors.Is(err, ErrOutOfOrder) || !strings.Contains(err.Error(), "thinned") {
+	if err := r.Delivery().SealBatch(next); !errors.Is(err, ErrOutOfOrder) || !strings.Contains(err.Error(), "thinned") {
 		t.Errorf("a batch of snapshots that were thinned meanwhile: %v", err)
 	}
 	if err := w.End(testRun()); err != nil {

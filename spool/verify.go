@@ -40,7 +40,7 @@ func (r *Reader) Verify(ctx context.Context) []Problem {
 
 // Readable returns how many snapshots can be read before the first one that cannot, and the
 // number of the last of them.
-func (r *Reader) Readable(ctx context.Context) (n, last int64) {
+func Readable(ctx context.Context, r *Reader) (n, last int64) {
 	for s, err := range r.Snapshots(ctx, 1, 0) {
 		if err != nil {
 			break
@@ -130,7 +130,7 @@ func (v *verifier) snapshots(ctx context.Context) {
 
 // batches checks that the sealed batches follow each other from snapshot 1 on.
 func (v *verifier) batches() {
-	list, err := v.r.Batches()
+	list, err := v.r.Delivery().Batches()
 	if err != nil {
 		v.add("the ledger of batches cannot be read: %v", err)
 		return

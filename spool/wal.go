@@ -17,17 +17,24 @@ import (
 // SQLite writes these files next to a database: the log of a tracked run, the journal of a change
 // to an ended run.
 
-// keepLog checks for the log, which a run in state running has from its beginning to its end.
+// runLog is the log of a run, and the journal of a change to one that has ended.
+type runLog struct {
+	path      string // of the run
+	db        *conn
+	isMissing bool // the run has no tracker and its log is missing
+}
+
+// keep checks for the log, which a run in state running has from its beginning to its end.
 // A log stays, even if this Reader is the last one that closes the file.
-func (r *Reader) keepLog(there bool) error {
+func (l *runLog) keep(there, readOnly bool) error {
 	if there {
-		if r.readOnly {
+		if readOnly {
 			return nil
 		}
-		return r.db.keepLog(true)
+		return l.db.keepLog(true)
 	}
-	alive, err := r.Live()
-	r.noLog = err == nil && !alive
+	alive, err := live(l.path)
+	l.isMissing = err == nil && !alive
 	return err
 }
 
@@ -39,21 +46,21 @@ func noLogText(last int64) string {
 	return fmt.Sprintf("the WAL of this run is missing: snapshots after number %d may be lost, unless sqlite3 was run on the file, which moves the WAL into it", last)
 }
 
-// noteNoLog adds noLogText to the ledger of a run that is closed.
-func (r *Reader) noteNoLog(at time.Time) error {
-	if !r.noLog {
+// noteMissing adds noLogText to the ledger of a run that is closed.
+func (l *runLog) noteMissing(at time.Time) error {
+	if !l.isMissing {
 		return nil
 	}
-	last, err := r.LastSeq()
+	last, err := l.db.queryInt(lastSeq)
 	if err != nil {
 		return err
 	}
-	return r.addEvent(&rt.Event{Time: at, Kind: "spool", Name: "log", Status: missingStatus, Detail: noLogText(last)})
+	return l.db.insert("event", columnsOf(&rt.Event{Time: at, Kind: "spool", Name: "log", Status: missingStatus, Detail: noLogText(last)}))
 }
 
 // log reports a missing log: of a run without an end from its files, of others from the ledger.
 func (v *verifier) log() {
-	if v.r.noLog && v.r.run.State == rt.StateRunning {
+	if v.r.log.isMissing && v.r.run.State == rt.StateRunning {
 		v.add("%s", noLogText(v.last))
 		return
 	}
@@ -68,31 +75,59 @@ func (v *verifier) log() {
 	}
 }
 
+// tidy moves the log of an ended run into the database, unless another process has it open.
+func (l *runLog) tidy() error {
+	inLog, err := l.db.inLog()
+	switch {
+	case err != nil:
+		return err
+	case !inLog:
+		return l.sweep()
+	}
+	err = fold(l.db)
+	if busy(err) {
+		err = hideLog(l.path)
+	}
+	return errors.Join(err, l.db.exec(pragma("busy_timeout", busyTimeout)))
+}
+
+// withTimeout runs f, which changes the file, with the busy timeout that fits the run's state.
+func (l *runLog) withTimeout(f func() error) error {
+	alive, err := live(l.path)
+	if err != nil || alive {
+		return errors.Join(err, f())
+	}
+	if err := l.db.exec(pragma("busy_timeout", busyTimeoutEnded)); err != nil {
+		return err
+	}
+	return errors.Join(l.journaled(f), l.db.exec(pragma("busy_timeout", busyTimeout)))
+}
+
 // journaled runs f, which changes a database. Its commits are on the disk when they return:
 // SQLite syncs the zeroing of a journal header, but not the removal of a journal.
-func (r *Reader) journaled(f func() error) error {
-	inLog, err := r.db.inLog()
+func (l *runLog) journaled(f func() error) error {
+	inLog, err := l.db.inLog()
 	if err != nil || inLog {
 		return errors.Join(err, f())
 	}
-	if err := errors.Join(hideJournal(r.path), r.db.exec("PRAGMA journal_mode = PERSIST")); err != nil {
+	if err := errors.Join(hideJournal(l.path), l.db.exec("PRAGMA journal_mode = PERSIST")); err != nil {
 		return err
 	}
-	return errors.Join(f(), r.db.exec("PRAGMA journal_mode = DELETE"))
+	return errors.Join(f(), l.db.exec("PRAGMA journal_mode = DELETE"))
 }
 
 // sweep removes the files next to a database without a log. They are the journal of an interrupted
 // change that is already rolled back, and an empty log.
-func (r *Reader) sweep() error {
-	if st, err := os.Lstat(r.path + "-wal"); err == nil && st.Mode().IsRegular() && st.Size() == 0 {
-		if err := os.Remove(r.path + "-wal"); err != nil {
+func (l *runLog) sweep() error {
+	if st, err := os.Lstat(l.path + "-wal"); err == nil && st.Mode().IsRegular() && st.Size() == 0 {
+		if err := os.Remove(l.path + "-wal"); err != nil {
 			return fmt.Errorf("remove an empty log: %w", err)
 		}
 	}
-	if !exists(r.path + "-journal") {
+	if !exists(l.path + "-journal") {
 		return nil
 	}
-	return r.journaled(func() error { return nil })
+	return l.journaled(func() error { return nil })
 }
 
 // hideJournal creates the journal of a file with an access control list. SQLite would create it

@@ -138,7 +138,7 @@ func TestEndWhileSomebodyReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.MarkDelivered(start); err != nil {
+	if err := r.Delivery().MarkDelivered(start); err != nil {
 		t.Fatalf("the reader did not see that the run has ended: %v", err)
 	}
 	if err := r.Close(); err != nil {

@@ -138,7 +138,7 @@ func readLedger(t *testing.T, path string) ledger {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	reg, _, err := r.Registration()
+	reg, _, err := r.Delivery().Registration()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func check(ctx context.Context, e *spool.Entry) Checked {
 	v.OK = len(v.Problems) == 0
 	v.Readable = e.Snapshots
 	if !v.OK {
-		v.Readable, _ = r.Readable(ctx)
+		v.Readable, _ = spool.Readable(ctx, r)
 	}
 	return v
 }

@@ -86,7 +86,7 @@ func (d *locked) sendAgain(e *spool.Entry) bool {
 		e.Err = err
 		return true
 	}
-	isAgain, err := r.SendAgain(d.endpoint, rt.Event{
+	isAgain, err := r.Delivery().SendAgain(d.endpoint, rt.Event{
 		Time: time.Now(), Kind: rt.EventDelivery, Name: "drain", Status: "again", Detail: "was delivered at " + e.DeliveredAt.Format(time.RFC3339),
 	})
 	e.Run = r.Run()
@@ -166,7 +166,7 @@ func (d *locked) Open(name string) (upload.Spooled, error) {
 	if err != nil {
 		return nil, err
 	}
-	return spooled{r, &d.Privacy}, nil
+	return spooled{r, r.Delivery(), &d.Privacy}, nil
 }
 
 // removeOld removes what was delivered longer ago than Retain, and keeps QuotaNode.
@@ -236,7 +236,7 @@ func sendsRecord(path string) string {
 		return "if taken"
 	}
 	defer r.Close()
-	reg, _, err := r.Registration()
+	reg, _, err := r.Delivery().Registration()
 	switch {
 	case err != nil || reg.RemoteID == "":
 		return "if taken"

@@ -30,6 +30,6 @@ func (dir *Directory) Preview(e *spool.Entry, dialect string) *Preview {
 	if dialect == "auto" {
 		dialect = ""
 	}
-	run := spooled{r, &dir.Privacy}.Run()
+	run := spooled{r, r.Delivery(), &dir.Privacy}.Run()
 	return &Preview{Registration: sentinel.Registration(cmp.Or(dialect, upload.DialectSpec), run, r.Host()), Run: &run}
 }

@@ -15,6 +15,7 @@ import (
 // spooled is a run of the spool as an upload.Spooled.
 type spooled struct {
 	*spool.Reader
+	*spool.Delivery
 	privacy *Privacy
 }
 

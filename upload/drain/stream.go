@@ -78,7 +78,7 @@ func (s *Stream) sendRows(ctx context.Context) {
 	if err := r.UpdateHost(host); err != nil {
 		s.Warn(err)
 	}
-	s.stream.Run(ctx, spooled{r, &Privacy{}}, s.Every, s.Warn)
+	s.stream.Run(ctx, spooled{r, r.Delivery(), &Privacy{}}, s.Every, s.Warn)
 }
 
 // firstGPUs waits for the first reading, at most a second, and returns its GPUs.
@@ -162,7 +162,7 @@ func (s *Stream) deliver(ctx context.Context) error {
 		err = errOpenRecord
 	default:
 		s.recordCost(r)
-		err = s.stream.Finish(ctx, spooled{r, &Privacy{}})
+		err = s.stream.Finish(ctx, spooled{r, r.Delivery(), &Privacy{}})
 	}
 	return errors.Join(err, r.Close())
 }
