@@ -139,7 +139,7 @@ func fillDashboard(t *testing.T, url string) {
 			Identity:   rt.Identity{Cluster: "c", JobID: rt.Some(uint64(n + 1)), Node: "n1", Start: time.Now().Add(-2 * time.Hour)},
 			Allocation: rt.Allocation{User: "o'brien", Account: "physics", Partition: "batch"}, Ending: rt.Ending{State: state},
 		}
-		err := r.Runs.Create(t.Context(), rtsite.Run{ID: id, Owner: "owner", Created: time.Now(), Metadata: []byte(`{}`)})
+		err := r.Runs.Create(t.Context(), rtsite.StoredRun{ID: id, Owner: "owner", Created: time.Now(), Metadata: []byte(`{}`)})
 		if err == nil && state == rt.StateEnded {
 			record.Outcome, record.End = rt.OutcomeFinished, time.Now().Add(-time.Hour)
 		}

@@ -17,12 +17,12 @@ const (
 
 // Report is a request for the report of a job.
 type Report struct {
-	Form    string // FormHTML, FormJSON or FormParquet
-	Name    string // of the job, as the reader wrote it
-	Reader  string // Reader.Name
-	Runs    []Run  // with their records
-	Earlier []Run  // of the same user and the same name, for the advice
-	Links   []Link // for the top of the page
+	Form    string      // FormHTML, FormJSON or FormParquet
+	Name    string      // of the job, as the reader wrote it
+	Reader  string      // Reader.Name
+	Runs    []StoredRun // with their records
+	Earlier []StoredRun // of the same user and the same name, for the advice
+	Links   []Link      // for the top of the page
 }
 
 // Link is a link of a page. An empty URL begins a new line with a text.

@@ -16,8 +16,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Run is one registered run.
-type Run struct {
+// StoredRun is one registered run.
+type StoredRun struct {
 	ID       string          // of the form 20060102t150405-<26 characters>; ids sort by the time of registration
 	Owner    string          // names the token that registered the run, without revealing it
 	Created  time.Time       // when it was registered
@@ -30,7 +30,7 @@ type Run struct {
 }
 
 // Copy returns what decides between the registrations of one run. Held must be set.
-func (r *Run) Copy() *rt.Copy {
+func (r *StoredRun) Copy() *rt.Copy {
 	c := &rt.Copy{State: rt.StateRunning, HasRecord: r.Held.RecordBytes > 0, IsAtSite: true, Place: r.ID}
 	switch {
 	case r.Record != nil:
@@ -61,8 +61,8 @@ type Finish struct {
 
 // Rewrite has new texts of a run, in which other names stand for those that must not stay.
 type Rewrite struct {
-	Old       Run    // as it was read
-	OldRecord Object // the record that was read; its SHA256 is empty if there was none
+	Old       StoredRun // as it was read
+	OldRecord Object    // the record that was read; its SHA256 is empty if there was none
 	Metadata  json.RawMessage
 	Finish    *Finish
 	Run       *rt.Run // what the new record says; nil if the run had no record

@@ -89,7 +89,7 @@ func (l *loaded) put(ctx context.Context, id, name string, class site.Class, con
 // step delivers a run, and replaces the records of the runs before it.
 func (l *loaded) step(ctx context.Context) error {
 	id := l.id()
-	err := l.st.registry.Runs.Create(ctx, site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: []byte("{}")})
+	err := l.st.registry.Runs.Create(ctx, site.StoredRun{ID: id, Owner: "o", Created: time.Now(), Metadata: []byte("{}")})
 	if err == nil {
 		err = l.put(ctx, id, site.RecordName, site.ClassRecord, l.record, &l.run)
 	}

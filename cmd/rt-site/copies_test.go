@@ -72,7 +72,7 @@ func (c *copyOfRun) register(ctx context.Context, r *registry.Registry, path, id
 	}
 	sum := sha256.Sum256(record.Bytes())
 	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(record.Len()), SHA256: hex.EncodeToString(sum[:])}
-	err = r.Runs.Create(ctx, site.Run{ID: id, Owner: c.owner, Created: run.Start, Metadata: []byte(`{}`)})
+	err = r.Runs.Create(ctx, site.StoredRun{ID: id, Owner: c.owner, Created: run.Start, Metadata: []byte(`{}`)})
 	if err == nil {
 		_, err = r.Runs.PutObject(ctx, o, record.Bytes(), &run)
 	}

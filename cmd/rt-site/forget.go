@@ -182,7 +182,7 @@ type pseudonyms struct {
 	problem func(run string, err error)
 }
 
-func (p pseudonyms) rewrite(run site.Run, record []byte) (out upkeep.Rewritten, err error) {
+func (p pseudonyms) rewrite(run site.StoredRun, record []byte) (out upkeep.Rewritten, err error) {
 	privacy := drain.Privacy{Users: drain.Pseudonym, Jobs: drain.Pseudonym, Directories: drain.Pseudonym, Commands: drain.None, Key: p.key, Keep: true}
 	of := described(run)
 	d := privacy.Disguise(of)
@@ -231,7 +231,7 @@ func (p pseudonyms) record(privacy *drain.Privacy, record []byte) (out []byte, e
 }
 
 // described is what is known of a run: its record, or its registration.
-func described(run site.Run) rt.Run {
+func described(run site.StoredRun) rt.Run {
 	if run.Record != nil {
 		return *run.Record
 	}

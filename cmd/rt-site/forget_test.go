@@ -76,7 +76,7 @@ func recordOf(t *testing.T, user string, lines ...rt.ForeignReport) (run rt.Run,
 func putRun(t *testing.T, st *stores, id, user string, lines ...rt.ForeignReport) {
 	t.Helper()
 	run, registration, record := recordOf(t, user, lines...)
-	if err := st.registry.Runs.Create(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: registration}); err != nil {
+	if err := st.registry.Runs.Create(t.Context(), site.StoredRun{ID: id, Owner: "o", Created: time.Now(), Metadata: registration}); err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(record)

@@ -316,7 +316,9 @@ func runsOf(ctx context.Context, r *registry.Registry, f site.Filter) (list []si
 		if err != nil {
 			return nil, err
 		}
-		runs := site.AllPages(func(cursor string) ([]site.Run, string, error) { return r.Visible.OfJob(ctx, job, nil, cursor, limit) })
+		runs := site.AllPages(func(cursor string) ([]site.StoredRun, string, error) {
+			return r.Visible.OfJob(ctx, job, nil, cursor, limit)
+		})
 		for run, err := range runs {
 			if err != nil {
 				return nil, err

@@ -228,7 +228,7 @@ func TestLakeWithUnreadableRuns(t *testing.T) {
 	sum := fmt.Sprintf("%x", sha256.Sum256(record))
 	id := idOfRun(9)
 	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(len(record)), SHA256: sum, Stored: id + "/" + sum, Created: time.Now()}
-	err := st.registry.Runs.Create(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now()})
+	err := st.registry.Runs.Create(t.Context(), site.StoredRun{ID: id, Owner: "o", Created: time.Now()})
 	if err == nil {
 		_, err = st.registry.Runs.PutObject(t.Context(), o, nil, &run)
 	}

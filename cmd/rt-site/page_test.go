@@ -84,7 +84,7 @@ func storeRun(ctx context.Context, dir string, r *registry.Registry, n int, run 
 		return err
 	}
 	id := fmt.Sprintf("20260301t120000-%026d", n)
-	if err := r.Runs.Create(ctx, site.Run{ID: id, Owner: "owner", Created: run.Start, Metadata: []byte(`{}`)}); err != nil {
+	if err := r.Runs.Create(ctx, site.StoredRun{ID: id, Owner: "owner", Created: run.Start, Metadata: []byte(`{}`)}); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(record.Bytes())

@@ -63,7 +63,7 @@ func TestForgetWithAFullQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	const id = "20261101t120000-cccccccccccccccccccccccccc"
-	if err := st.registry.Runs.Create(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now()}); err != nil {
+	if err := st.registry.Runs.Create(t.Context(), site.StoredRun{ID: id, Owner: "o", Created: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	large := site.Object{RunID: id, Name: "1", Class: site.ClassCSV, Bytes: 2 << 20, SHA256: "1", Stored: id + "/1", Created: time.Now()}

@@ -175,7 +175,7 @@ func (s *testSite) deliver(t *testing.T, n int, run rt.Run, record []byte, store
 	ctx, id := t.Context(), fmt.Sprintf("20260301t100000-%026d", n)
 	_, err := s.registry.Runs.Get(ctx, id)
 	if errors.Is(err, site.ErrNotFound) {
-		err = s.registry.Runs.Create(ctx, site.Run{ID: id, Owner: "o", Created: time.Now(), Metadata: json.RawMessage("{}")})
+		err = s.registry.Runs.Create(ctx, site.StoredRun{ID: id, Owner: "o", Created: time.Now(), Metadata: json.RawMessage("{}")})
 	}
 	if err != nil {
 		t.Fatal(err)

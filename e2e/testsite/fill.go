@@ -40,7 +40,7 @@ func Fill(ctx context.Context, dir string, users [3]string) (ids []string, err e
 		return nil, err
 	}
 	for n := range 5 {
-		run := site.Run{ID: fmt.Sprintf("20260301t12000%d-%s", n, strings.Repeat(string(rune('a'+n)), 26)), Owner: "owner", Created: start, Metadata: []byte(`{"job_name":"train"}`)}
+		run := site.StoredRun{ID: fmt.Sprintf("20260301t12000%d-%s", n, strings.Repeat(string(rune('a'+n)), 26)), Owner: "owner", Created: start, Metadata: []byte(`{"job_name":"train"}`)}
 		ids = append(ids, run.ID)
 		if err := r.Runs.Create(ctx, run); err != nil {
 			return nil, err

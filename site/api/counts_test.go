@@ -179,7 +179,7 @@ func TestBacklog(t *testing.T) {
 	if strings.Contains(got, "rt_site_lake_last") {
 		t.Error("the lake has a time before it was written")
 	}
-	run := site.Run{ID: "20260301t120000-a", Owner: "o", Created: time.Now()}
+	run := site.StoredRun{ID: "20260301t120000-a", Owner: "o", Created: time.Now()}
 	record := rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), Node: "n1", Start: time.Now()}}
 	object := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: "00"}
 	failed := errors.Join(r.Runs.Create(t.Context(), run), r.Lake.Done(t.Context(), time.UnixMilli(1_700_000_000_500)))

@@ -32,7 +32,7 @@ const (
 
 // finish answers POST /runs/{id}/finish. A repeated finish with the same rows succeeds: the
 // answer to the first one may have been lost.
-func (s *receiver) finish(w http.ResponseWriter, t turn, run site.Run, body []byte) error {
+func (s *receiver) finish(w http.ResponseWriter, t turn, run site.StoredRun, body []byte) error {
 	if err := checkObject(t, body); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (s keyNames) ofURIs(id string, uris []string) ([]string, error) {
 
 // finishInline stores a finish with inline data. The object store has large data before the
 // registry names its objects.
-func (s *receiver) finishInline(t turn, run site.Run, f site.Finish, text string) (done site.Finished, err error) {
+func (s *receiver) finishInline(t turn, run site.StoredRun, f site.Finish, text string) (done site.Finished, err error) {
 	o := site.Object{RunID: run.ID, Name: site.InlineName, Class: site.ClassInline, Created: time.Now().UTC()}
 	packed, err := s.unpack(t, text, &f, &o)
 	if err != nil {

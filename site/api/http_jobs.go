@@ -126,7 +126,7 @@ func (v jobView) completed(from jobView) jobView {
 }
 
 // viewOfRun returns the fields of a run.
-func viewOfRun(r site.Run) runView {
+func viewOfRun(r site.StoredRun) runView {
 	v := runView{RunID: r.ID, FromUser: site.IsOwnerOfUser(r.Owner), CSVRows: r.Held.Rows, Summary: json.RawMessage("null")}
 	if r.Finish != nil && !isNull(r.Finish.Summary) {
 		v.Summary = cleaned(r.Finish.Summary)
@@ -221,7 +221,7 @@ func (l *listWriter) item(v any, without int) (err error) {
 
 // each calls f with the runs of a job that the reader may see, until there are no more. The first call can be
 // without runs.
-func (l *listWriter) each(job site.JobRow, f func(runs []site.Run, isLast bool) error) error {
+func (l *listWriter) each(job site.JobRow, f func(runs []site.StoredRun, isLast bool) error) error {
 	for after, isLast := "", false; !isLast; {
 		runs, next, err := l.registry.Visible.OfJob(l.ctx, job, l.access, after, batchRuns)
 		after, isLast = next, next == ""
@@ -238,7 +238,7 @@ func (l *listWriter) each(job site.JobRow, f func(runs []site.Run, isLast bool) 
 // job writes a job with its runs.
 func (l *listWriter) job(job site.JobRow) error {
 	isBegun, comma := false, ""
-	err := l.each(job, func(runs []site.Run, isLast bool) error {
+	err := l.each(job, func(runs []site.StoredRun, isLast bool) error {
 		isFirst := !isBegun && (len(runs) > 0 || isLast) // runs have fields that the row of the job lacks
 		if isFirst {
 			isBegun = true
@@ -269,7 +269,7 @@ func (l *listWriter) job(job site.JobRow) error {
 }
 
 // viewOf returns a job with the fields of its row, and those that only records have.
-func (l *listWriter) viewOf(job site.JobRow, runs []site.Run) jobItem {
+func (l *listWriter) viewOf(job site.JobRow, runs []site.StoredRun) jobItem {
 	v := jobItem{
 		jobView{Cluster: known(job.Cluster), JobID: rt.Some(job.JobID), User: known(job.User), Account: known(job.Account), Partition: known(job.Partition)},
 		endView{known(job.State), known(job.Outcome), knownTime(job.Start), knownTime(job.End)},
@@ -286,7 +286,7 @@ func (l *listWriter) viewOf(job site.JobRow, runs []site.Run) jobItem {
 
 // runs writes the runs of a job.
 func (l *listWriter) runs(job site.JobRow) error {
-	return l.each(job, func(runs []site.Run, _ bool) error {
+	return l.each(job, func(runs []site.StoredRun, _ bool) error {
 		for _, run := range runs {
 			if err := l.item(runItem{viewOfJob(run.Record), viewOfRun(run)}, 0); err != nil {
 				return err

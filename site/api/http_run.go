@@ -44,9 +44,9 @@ type objectView struct {
 }
 
 // visible returns a run that the reader may see.
-func (s *readers) visible(r *http.Request, q reading, id string) (site.Run, error) {
+func (s *readers) visible(r *http.Request, q reading, id string) (site.StoredRun, error) {
 	if _, err := parseQuery(r); err != nil {
-		return site.Run{}, err
+		return site.StoredRun{}, err
 	}
 	return s.conf.Registry.Visible.Get(q.ctx, id, q.access)
 }

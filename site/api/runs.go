@@ -17,7 +17,7 @@ func (s *receiver) register(w http.ResponseWriter, t turn, body []byte) error {
 		return err
 	}
 	now := time.Now()
-	run := site.Run{ID: newID(now), Owner: t.client, Created: now.UTC(), Metadata: body}
+	run := site.StoredRun{ID: newID(now), Owner: t.client, Created: now.UTC(), Metadata: body}
 	if err := s.conf.Registry.Runs.Create(t.ctx, run); err != nil {
 		return err
 	}

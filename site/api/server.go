@@ -191,7 +191,7 @@ type receiver struct {
 }
 
 // ownRun returns the id, owner and finish of a run of this owner.
-func (s *receiver) ownRun(ctx context.Context, id, owner string) (site.Run, error) {
+func (s *receiver) ownRun(ctx context.Context, id, owner string) (site.StoredRun, error) {
 	run, err := s.conf.Registry.Runs.Head(ctx, id)
 	if err == nil && run.Owner != owner {
 		err = refuse(http.StatusForbidden, "the run is of another token: if this one replaces it, write the name %s after it in the token file of the service", run.Owner)

@@ -85,7 +85,7 @@ func (m *memory) accept(t testing.TB) {
 }
 
 // runOfID returns a run of the registry.
-func runOfID(t testing.TB, s *Server, id string) site.Run {
+func runOfID(t testing.TB, s *Server, id string) site.StoredRun {
 	t.Helper()
 	run, err := s.conf.Registry.Runs.Get(t.Context(), id)
 	if err != nil {

@@ -29,7 +29,7 @@ func (s *readers) readUnassigned(w http.ResponseWriter, r *http.Request, q readi
 		return refuse(http.StatusForbidden, "only operators may list the runs of no job (serve.operators)")
 	}
 	left := list.limit
-	read := func(before string) (runs []site.Run, next string, err error) {
+	read := func(before string) (runs []site.StoredRun, next string, err error) {
 		runs, next, err = s.conf.Registry.Visible.Unassigned(q.ctx, before, min(left, batchRuns))
 		left -= len(runs)
 		return runs, next, err

@@ -90,7 +90,7 @@ func TestFieldsOfRows(t *testing.T) {
 		t.Error(text)
 	}
 	for owner, want := range map[string]string{site.OwnerOfUser("x"): `"from_user":true`, "nodes": `"from_user":false`} {
-		if text := of(viewOfRun(site.Run{Owner: owner})); !strings.Contains(text, want) {
+		if text := of(viewOfRun(site.StoredRun{Owner: owner})); !strings.Contains(text, want) {
 			t.Errorf("%s: %s", owner, text)
 		}
 	}

@@ -24,7 +24,7 @@ func TestRowsHaveWhatAccountingSays(t *testing.T) {
 		{`[`, "cancelled", "0:30:00"},
 	} {
 		record := &rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](7), Start: start}, Ending: rt.Ending{State: rt.StateEnded, Outcome: rt.OutcomeCancelled, End: end}}
-		run := site.Run{Record: record, Finish: &site.Finish{Summary: []byte(tt.summary)}}
+		run := site.StoredRun{Record: record, Finish: &site.Finish{Summary: []byte(tt.summary)}}
 		said := summaryOf(run)
 		row := rowOf(site.JobRow{
 			JobID: 7, State: rt.StateEnded, Outcome: rt.OutcomeCancelled, Start: start, End: end, SlurmState: said.SlurmState, SuspendedSecs: said.SuspendedSecs,

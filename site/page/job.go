@@ -47,7 +47,7 @@ type wanted struct {
 	id         uint64
 	generation int64 // 0: the newest job with the id
 	jobs       []site.JobRow
-	runs       []site.Run
+	runs       []site.StoredRun
 	isPartial  bool
 }
 
@@ -143,7 +143,7 @@ func isOfOneJob(job []site.JobRow, row *site.JobRow) bool {
 
 // addRuns adds the runs of a job.
 func (p *Pages) addRuns(r request, f *wanted, j site.JobRow) error {
-	all := site.AllPages(func(cursor string) ([]site.Run, string, error) {
+	all := site.AllPages(func(cursor string) ([]site.StoredRun, string, error) {
 		return p.conf.Registry.Visible.OfJob(r.Context(), j, r.access, cursor, batchRuns)
 	})
 	for run, err := range all {
@@ -161,15 +161,15 @@ func (p *Pages) addRuns(r request, f *wanted, j site.JobRow) error {
 
 // reported returns the runs that make a report: runs of whole jobs with a record, or else of steps.
 // Runs that a user has delivered count only if no node has any.
-func (f *wanted) reported() (list []site.Run) {
-	isWhole := func(r site.Run) bool { return r.Record != nil && r.Record.Step == "" }
-	isOfNode := func(r site.Run) bool { return r.Record != nil && !site.IsOwnerOfUser(r.Owner) }
+func (f *wanted) reported() (list []site.StoredRun) {
+	isWhole := func(r site.StoredRun) bool { return r.Record != nil && r.Record.Step == "" }
+	isOfNode := func(r site.StoredRun) bool { return r.Record != nil && !site.IsOwnerOfUser(r.Owner) }
 	onlyWhole, onlyNodes := slices.ContainsFunc(f.runs, isWhole), slices.ContainsFunc(f.runs, isOfNode)
-	list = bestCopies(slices.DeleteFunc(slices.Clone(f.runs), func(run site.Run) bool {
+	list = bestCopies(slices.DeleteFunc(slices.Clone(f.runs), func(run site.StoredRun) bool {
 		return (onlyWhole && !isWhole(run)) || (onlyNodes && !isOfNode(run))
 	}))
-	list = slices.DeleteFunc(list, func(run site.Run) bool { return run.Held.RecordBytes == 0 })
-	slices.SortStableFunc(list, func(a, b site.Run) int {
+	list = slices.DeleteFunc(list, func(run site.StoredRun) bool { return run.Held.RecordBytes == 0 })
+	slices.SortStableFunc(list, func(a, b site.StoredRun) int {
 		return cmp.Or(cmp.Compare(a.Record.ArrayTaskID.Or(0), b.Record.ArrayTaskID.Or(0)), cmp.Compare(a.Record.HetJobOffset.Or(0), b.Record.HetJobOffset.Or(0)),
 			cmp.Compare(a.Record.Attempt, b.Record.Attempt), cmp.Compare(a.Record.Node, b.Record.Node))
 	})
@@ -178,7 +178,7 @@ func (f *wanted) reported() (list []site.Run) {
 
 // bestCopies returns the best registration of each run with a record. Two owners' runs are
 // different runs.
-func bestCopies(runs []site.Run) (list []site.Run) {
+func bestCopies(runs []site.StoredRun) (list []site.StoredRun) {
 	at := map[string]int{}
 	for _, run := range runs {
 		if run.Record == nil {
@@ -281,7 +281,7 @@ func (p *Pages) jobWithout(w http.ResponseWriter, r request, f *wanted, why erro
 // reasonOf is the text of an error that wraps site.ErrNoReport, as a sentence.
 func reasonOf(err error) string { return "T" + err.Error()[1:] + "." }
 
-func runRowOf(run site.Run) runRow {
+func runRowOf(run site.StoredRun) runRow {
 	row := runRow{Label: dash, Node: dash, Outcome: dash, Start: moment(run.Created), Elapsed: dash, Links: filesOf(run)}
 	if record := run.Record; record != nil {
 		row.Label, row.Node, row.Attempt = printable.Text(record.Label()), printable.Text(record.Node), strconv.FormatUint(record.Attempt, 10)
@@ -295,7 +295,7 @@ func runRowOf(run site.Run) runRow {
 }
 
 // filesOf returns the links to the files of a run.
-func filesOf(run site.Run) []site.Link {
+func filesOf(run site.StoredRun) []site.Link {
 	base := "v1/runs/" + run.ID
 	list := []site.Link{{Text: "CSV", URL: base + "/csv"}, {Text: "JSON", URL: base}}
 	if run.Held.RecordBytes > 0 {

@@ -58,7 +58,7 @@ func (f *fake) add(t *testing.T, n, node int, state rt.State) {
 		record.End, record.Outcome = start.Add(90061*time.Second), rt.OutcomeTimeout
 	}
 	id := fmt.Sprintf("run%03d", n)
-	err := f.Runs.Create(t.Context(), site.Run{ID: id, Created: start})
+	err := f.Runs.Create(t.Context(), site.StoredRun{ID: id, Created: start})
 	_, failed := f.Runs.PutObject(t.Context(), site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: id}, []byte("r"), &record)
 	if err := errors.Join(err, failed); err != nil {
 		t.Error(err)

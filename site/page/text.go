@@ -118,7 +118,7 @@ func elapsed(from, to time.Time, suspended rt.Opt[float64]) string {
 }
 
 // summaryOf returns the figures that came with the finish of a run, the zero value for none.
-func summaryOf(run site.Run) (f report.RunFigures) {
+func summaryOf(run site.StoredRun) (f report.RunFigures) {
 	if run.Finish == nil {
 		return f
 	}

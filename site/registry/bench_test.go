@@ -212,7 +212,7 @@ func benchRecord(job int64, start time.Time) *rt.Run {
 func storeRun(ctx context.Context, r *registry.Registry, n int64) error {
 	now := time.Now()
 	id := fmt.Sprintf("%s-%026d", now.UTC().Format("20060102t150405"), n)
-	run := site.Run{ID: id, Owner: "owner", Created: now, Metadata: []byte(`{"job_name":"case","external_run_id":"cluster:1@n1#0"}`)}
+	run := site.StoredRun{ID: id, Owner: "owner", Created: now, Metadata: []byte(`{"job_name":"case","external_run_id":"cluster:1@n1#0"}`)}
 	if err := r.Runs.Create(ctx, run); err != nil {
 		return err
 	}

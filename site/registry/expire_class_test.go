@@ -10,7 +10,7 @@ import (
 // Expire removes old objects of one class of finished runs. The run, its record row and its job stay.
 func TestExpireClass(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		var runs []site.Run
+		var runs []site.StoredRun
 		for i := range 4 {
 			run := putRun(t, r, i, job(uint64(i), i))
 			for _, name := range []string{"1", "2"} {

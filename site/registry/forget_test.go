@@ -112,7 +112,7 @@ func TestForgottenRunsLeaveNoNamesInTheJob(t *testing.T) {
 			{"b", "bob", "chem", "debug", "other", 9},
 			{"a", "ann", "", "batch", "", 9},
 		} {
-			run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: step.owner, Created: start}
+			run := site.StoredRun{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: step.owner, Created: start}
 			is(t, "CreateRun", r.Runs.Create(t.Context(), run), nil)
 			record := job(9, n)
 			record.User, record.Account, record.Partition, record.Meta.JobName = step.user, step.account, step.partition, step.name

@@ -13,7 +13,7 @@ import (
 )
 
 // putRun stores a run with a record.
-func putRun(t *testing.T, r *Registry, n int, record rt.Run) site.Run {
+func putRun(t *testing.T, r *Registry, n int, record rt.Run) site.StoredRun {
 	t.Helper()
 	run := newRun(t, r, n)
 	put(t, r, site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: "r", Created: run.Created}, []byte("r"), &record)
@@ -203,7 +203,7 @@ func TestJobOfSeveralRuns(t *testing.T) {
 			t.Helper()
 			record := job(9, hour)
 			edit(&record)
-			run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: "owner", Created: start}
+			run := site.StoredRun{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: "owner", Created: start}
 			if _, err := r.Runs.Get(t.Context(), run.ID); err != nil {
 				is(t, "CreateRun", r.Runs.Create(t.Context(), run), nil)
 			}
@@ -249,7 +249,7 @@ func TestOtherOwnersOfAJob(t *testing.T) {
 			{"a", "ann", "bio", "", "ann,bio,fit"},
 			{"b", "ann", "chem", "other", "ann,bio,fit"},
 		} {
-			run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: step.owner, Created: start}
+			run := site.StoredRun{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: step.owner, Created: start}
 			is(t, "CreateRun", r.Runs.Create(t.Context(), run), nil)
 			record := job(9, 0)
 			record.User, record.Account, record.Meta.JobName = step.user, step.account, step.name
@@ -306,12 +306,12 @@ func TestQuota(t *testing.T) {
 		put(t, r, sized("1", 2<<10), []byte("x"), nil) // in place of more
 		put(t, r, sized("2", 2<<10), []byte("x"), nil)
 		checkUsage(t, r)
-		other := site.Run{ID: "20260301t000000-other", Owner: "other", Created: start}
+		other := site.StoredRun{ID: "20260301t000000-other", Owner: "other", Created: start}
 		is(t, "another owner", r.Runs.Create(t.Context(), other), nil)
 		run = other
 		_, err = r.Runs.PutObject(t.Context(), sized("1", 11<<10), []byte("x"), nil)
 		is(t, "more than the quota of all", err, site.ErrQuota)
-		is(t, "large registration", r.Runs.Create(t.Context(), site.Run{ID: "3", Metadata: make([]byte, 20<<10)}), site.ErrQuota)
+		is(t, "large registration", r.Runs.Create(t.Context(), site.StoredRun{ID: "3", Metadata: make([]byte, 20<<10)}), site.ErrQuota)
 		_, err = r.Runs.Get(t.Context(), "3")
 		is(t, "refused run", err, site.ErrNotFound)
 		f := site.Finish{DataSource: "s3", Summary: []byte(`"` + strings.Repeat("x", 11<<10) + `"`)}
@@ -326,7 +326,7 @@ func TestQuota(t *testing.T) {
 
 func TestExpire(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		var runs []site.Run
+		var runs []site.StoredRun
 		for i := range 6 {
 			run := putRun(t, r, i, job(uint64(i/2), i))
 			for _, name := range []string{"1", "2"} {

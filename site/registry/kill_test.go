@@ -69,7 +69,7 @@ func step(ctx context.Context, r *Registry, client, n int) error {
 	o := site.Object{RunID: id, Name: strconv.Itoa(n % steps), Class: site.ClassCSV, Bytes: int64(len(body)), SHA256: strconv.Itoa(n)}
 	switch n % steps {
 	case 0:
-		return r.Runs.Create(ctx, site.Run{ID: id, Owner: "owner", Created: start, Metadata: body})
+		return r.Runs.Create(ctx, site.StoredRun{ID: id, Owner: "owner", Created: start, Metadata: body})
 	case 8:
 		record := job(uint64(client), n)
 		o.Name, o.Class = site.RecordName, site.ClassRecord

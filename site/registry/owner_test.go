@@ -20,7 +20,7 @@ type sent struct {
 func deliver(t *testing.T, r *Registry, from int, list []sent) string {
 	t.Helper()
 	for n, one := range list {
-		run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", from+n), Owner: one.owner, Created: start}
+		run := site.StoredRun{ID: fmt.Sprintf("20260301t130000-%026d", from+n), Owner: one.owner, Created: start}
 		is(t, "CreateRun", r.Runs.Create(t.Context(), run), nil)
 		record := job(9, 0)
 		if one.edit != nil {

@@ -119,7 +119,7 @@ func testRetentionAndDeliveriesDoNotDeadlock(t *testing.T) {
 	for w := range 4 {
 		writers.Go(func() {
 			for n := range 40 {
-				run := site.Run{ID: fmt.Sprintf("20990301t130000-%025d%d", n, w), Owner: "owner", Created: time.Now()}
+				run := site.StoredRun{ID: fmt.Sprintf("20990301t130000-%025d%d", n, w), Owner: "owner", Created: time.Now()}
 				record := job(uint64(n%jobs+1), 0)
 				o := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: "r", Created: run.Created}
 				err := r.Runs.Create(t.Context(), run)

@@ -56,17 +56,17 @@ func each(t *testing.T, o Config, test func(t *testing.T, r *Registry, again fun
 var start = time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
 
 // newRun creates the run with a number; its time of registration is that many hours after start.
-func newRun(t *testing.T, r *Registry, n int) site.Run {
+func newRun(t *testing.T, r *Registry, n int) site.StoredRun {
 	t.Helper()
 	created := start.Add(time.Duration(n) * time.Hour)
-	run := site.Run{ID: fmt.Sprintf("%s-%026d", created.Format(idTime), n), Owner: "owner", Created: created, Metadata: []byte(`{"job_name":"x"}`)}
+	run := site.StoredRun{ID: fmt.Sprintf("%s-%026d", created.Format(idTime), n), Owner: "owner", Created: created, Metadata: []byte(`{"job_name":"x"}`)}
 	if err := r.Runs.Create(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 	return run
 }
 
-func csv(run site.Run, name, sum string) site.Object {
+func csv(run site.StoredRun, name, sum string) site.Object {
 	return site.Object{RunID: run.ID, Name: name, Class: site.ClassCSV, Bytes: 3, SHA256: sum, Rows: 1, Text: 30, Header: 20, Created: run.Created}
 }
 
@@ -107,7 +107,7 @@ func same(t *testing.T, what string, got, want any) {
 func TestRunIsReadAsItWasStored(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, again func() *Registry) {
 		run := newRun(t, r, 1)
-		other := site.Run{ID: "20260302t000000-b", Owner: "", Created: start, Metadata: []byte("{\"job_name\":\"\xff\\u0000<\"}")}
+		other := site.StoredRun{ID: "20260302t000000-b", Owner: "", Created: start, Metadata: []byte("{\"job_name\":\"\xff\\u0000<\"}")}
 		if err := r.Runs.Create(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestNotFound(t *testing.T) {
 		is(t, "Body", err, site.ErrNotFound)
 		_, err = r.Objects.Body(t.Context(), run.ID, "1")
 		is(t, "Body in the object store", err, site.ErrNotFound)
-		_, err = r.Runs.PutObject(t.Context(), csv(site.Run{ID: "none"}, "1", "a"), []byte("x"), nil)
+		_, err = r.Runs.PutObject(t.Context(), csv(site.StoredRun{ID: "none"}, "1", "a"), []byte("x"), nil)
 		is(t, "PutObject", err, site.ErrNotFound)
 		is(t, "FinishRun", finish(t, r, "none", site.Finish{}), site.ErrNotFound)
 		objects, err := r.Objects.OfRun(t.Context(), "none")
@@ -288,7 +288,7 @@ func TestUnusedInlineData(t *testing.T) {
 		}
 		head, err := r.Runs.Head(t.Context(), run.ID)
 		is(t, "RunHead", err, nil)
-		same(t, "head", head, site.Run{ID: run.ID, Owner: "owner", Finish: &site.Finish{DataSource: "inline", CSVSHA256: "c"}})
+		same(t, "head", head, site.StoredRun{ID: run.ID, Owner: "owner", Finish: &site.Finish{DataSource: "inline", CSVSHA256: "c"}})
 		_, err = r.Runs.Head(t.Context(), "none")
 		is(t, "RunHead", err, site.ErrNotFound)
 	})
@@ -357,7 +357,7 @@ func TestChangesAtTheSameTime(t *testing.T) {
 					t.Error(err)
 				}
 				record := &rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](7), Node: fmt.Sprint(i), Start: start}}
-				node := site.Run{ID: fmt.Sprintf("20260301t120001-%026d", i), Owner: "owner", Created: start}
+				node := site.StoredRun{ID: fmt.Sprintf("20260301t120001-%026d", i), Owner: "owner", Created: start}
 				if err := registries[i%2].Runs.Create(t.Context(), node); err != nil {
 					t.Error(err)
 				}
@@ -404,7 +404,7 @@ func TestCancelledChange(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := r.Runs.Create(ctx, site.Run{ID: "cancelled", Created: start})
+		err := r.Runs.Create(ctx, site.StoredRun{ID: "cancelled", Created: start})
 		is(t, "CreateRun", err, context.Canceled)
 		newRun(t, r, 1)
 		_, err = r.Runs.Get(t.Context(), "cancelled")
@@ -457,7 +457,7 @@ func TestClosedRegistry(t *testing.T) {
 	for i := range 20 {
 		all.Go(func() { // each gets an answer
 			id := fmt.Sprint(i)
-			err := r.Runs.Create(t.Context(), site.Run{ID: id, Created: start})
+			err := r.Runs.Create(t.Context(), site.StoredRun{ID: id, Created: start})
 			if err != nil && !errors.Is(err, errClosed) {
 				t.Error(err)
 			}
@@ -467,7 +467,7 @@ func TestClosedRegistry(t *testing.T) {
 		t.Error(err)
 	}
 	all.Wait()
-	is(t, "CreateRun", r.Runs.Create(t.Context(), site.Run{ID: "late"}), errClosed)
+	is(t, "CreateRun", r.Runs.Create(t.Context(), site.StoredRun{ID: "late"}), errClosed)
 }
 
 // A change that panics fails by itself.

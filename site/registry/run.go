@@ -23,7 +23,7 @@ type Runs struct {
 }
 
 // Create stores a new run. The finish and the record of r are not stored.
-func (r *Runs) Create(ctx context.Context, run site.Run) error {
+func (r *Runs) Create(ctx context.Context, run site.StoredRun) error {
 	metadata := append([]byte{}, run.Metadata...) // nil would be NULL
 	charged := rowBytes + int64(len(metadata))
 	return r.db.change(ctx, "create run "+run.ID, func(tx transaction) error {
@@ -39,25 +39,25 @@ func (r *Runs) Create(ctx context.Context, run site.Run) error {
 const runColumns = "id, owner, created, metadata, finish, finished, record, expired"
 
 // Get returns a run, or site.ErrNotFound.
-func (r *Runs) Get(ctx context.Context, id string) (site.Run, error) {
+func (r *Runs) Get(ctx context.Context, id string) (site.StoredRun, error) {
 	run, err := scanRun(r.db.read.QueryRowContext(ctx, "SELECT "+runColumns+" FROM run WHERE id = $1", id).Scan)
 	if err != nil {
-		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.db.fault(notFound(err)))
+		return site.StoredRun{}, fmt.Errorf("read run %s: %w", id, r.db.fault(notFound(err)))
 	}
 	return run, nil
 }
 
 // Head returns the id, the owner and the finish of a run, or site.ErrNotFound. Unlike the record and
 // the registration, they are small.
-func (r *Runs) Head(ctx context.Context, id string) (site.Run, error) {
-	run := site.Run{ID: id}
+func (r *Runs) Head(ctx context.Context, id string) (site.StoredRun, error) {
+	run := site.StoredRun{ID: id}
 	var finish []byte
 	err := r.db.read.QueryRowContext(ctx, "SELECT owner, finish FROM run WHERE id = $1", id).Scan(&run.Owner, &finish)
 	if err == nil {
 		run.Finish, err = decode[site.Finish](finish)
 	}
 	if err != nil {
-		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.db.fault(notFound(err)))
+		return site.StoredRun{}, fmt.Errorf("read run %s: %w", id, r.db.fault(notFound(err)))
 	}
 	return run, nil
 }
@@ -108,14 +108,14 @@ func collect[T any](from *sql.Rows, err error, read func(scanFunc) (T, error)) (
 	return all, from.Err()
 }
 
-func scanRun(scan scanFunc) (site.Run, error) {
-	var run site.Run
+func scanRun(scan scanFunc) (site.StoredRun, error) {
+	var run site.StoredRun
 	var metadata, finish, record []byte
 	var created int64
 	var finished sql.NullInt64
 	var expired string
 	if err := scan(&run.ID, &run.Owner, &created, &metadata, &finish, &finished, &record, &expired); err != nil {
-		return site.Run{}, err
+		return site.StoredRun{}, err
 	}
 	run.Created, run.Metadata = moment(created), metadata
 	for class := range strings.FieldsSeq(expired) {
@@ -128,7 +128,7 @@ func scanRun(scan scanFunc) (site.Run, error) {
 	run.Finish, failed[0] = decode[site.Finish](finish)
 	run.Record, failed[1] = decode[rt.Run](record)
 	if err := errors.Join(failed[:]...); err != nil {
-		return site.Run{}, fmt.Errorf("%w: run %s: %w", site.ErrDamaged, run.ID, err)
+		return site.StoredRun{}, fmt.Errorf("%w: run %s: %w", site.ErrDamaged, run.ID, err)
 	}
 	return run, nil
 }

@@ -112,7 +112,7 @@ func TestWait(t *testing.T) {
 	if err := r.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "nil pointer") {
 		t.Errorf("Wait: %v", err)
 	}
-	if err := r.Runs.Create(t.Context(), site.Run{ID: "late"}); err == nil {
+	if err := r.Runs.Create(t.Context(), site.StoredRun{ID: "late"}); err == nil {
 		t.Error("a change after the end was accepted")
 	}
 	_ = r.Close()

@@ -28,13 +28,13 @@ type VisibleRuns struct {
 
 // heldRun is a run with counts of its objects.
 type heldRun struct {
-	site.Run
+	site.StoredRun
 	csv, rows int64 // number of uploads, and of the rows of uploads and inline data
 }
 
 func scanHeld(scan scanFunc) (h heldRun, err error) {
 	var held site.Held
-	h.Run, err = scanRun(func(to ...any) error {
+	h.StoredRun, err = scanRun(func(to ...any) error {
 		return scan(append(to, &held.RecordBytes, &held.RecordSHA256, &h.csv, &h.rows)...)
 	})
 	h.Held = held
@@ -59,7 +59,7 @@ func (h heldRun) isVisible(a *site.Access) bool {
 
 // OfJob reads at most limit runs of a job after an id, the oldest first, without their metadata. It
 // returns those that the reader may see, and the id after which to continue, empty at the end.
-func (r *VisibleRuns) OfJob(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
+func (r *VisibleRuns) OfJob(ctx context.Context, job site.JobRow, access *site.Access, after string, limit int) (runs []site.StoredRun, next string, err error) {
 	runs, next, err = r.page(ctx, r.pseudonyms.reach(access), limit, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+` FROM run r WHERE r.id IN
 		(SELECT id FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND id > $4 ORDER BY id LIMIT $5) ORDER BY r.id`,
 		job.Cluster, int64(job.JobID), job.Generation, after, limit)
@@ -70,7 +70,7 @@ func (r *VisibleRuns) OfJob(ctx context.Context, job site.JobRow, access *site.A
 }
 
 // page returns the runs of a query that a reader may see. next is the id of the last one if there are as many as limit.
-func (r *VisibleRuns) page(ctx context.Context, access *site.Access, limit int, query string, args ...any) (runs []site.Run, next string, err error) {
+func (r *VisibleRuns) page(ctx context.Context, access *site.Access, limit int, query string, args ...any) (runs []site.StoredRun, next string, err error) {
 	rows, err := r.db.read.QueryContext(ctx, query, args...)
 	found, err := collect(rows, err, scanHeld)
 	if len(found) == limit {
@@ -81,7 +81,7 @@ func (r *VisibleRuns) page(ctx context.Context, access *site.Access, limit int, 
 			continue
 		}
 		err = r.countRows(ctx, &h)
-		runs = append(runs, h.Run)
+		runs = append(runs, h.StoredRun)
 	}
 	return runs, next, err
 }
@@ -89,7 +89,7 @@ func (r *VisibleRuns) page(ctx context.Context, access *site.Access, limit int, 
 // Unassigned returns at most limit runs of no job before an id, the newest first, without metadata.
 // They have no record, or no job in it. next is the id before which to continue, empty at the end.
 // An empty id is after all others.
-func (r *VisibleRuns) Unassigned(ctx context.Context, before string, limit int) (runs []site.Run, next string, err error) {
+func (r *VisibleRuns) Unassigned(ctx context.Context, before string, limit int) (runs []site.StoredRun, next string, err error) {
 	query, args := unassigned(before, limit)
 	runs, next, err = r.page(ctx, nil, limit, query, args...)
 	if err != nil {
@@ -110,7 +110,7 @@ func unassigned(before string, limit int) (query string, args []any) {
 }
 
 // Get returns a run, or site.ErrNotFound if there is none or the reader may not see it.
-func (r *VisibleRuns) Get(ctx context.Context, id string, access *site.Access) (site.Run, error) {
+func (r *VisibleRuns) Get(ctx context.Context, id string, access *site.Access) (site.StoredRun, error) {
 	h, err := scanHeld(r.db.read.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+" FROM run r WHERE r.id = $1", id).Scan)
 	if err == nil && !h.isVisible(r.pseudonyms.reach(access)) {
 		err = sql.ErrNoRows
@@ -119,9 +119,9 @@ func (r *VisibleRuns) Get(ctx context.Context, id string, access *site.Access) (
 		err = r.countRows(ctx, &h)
 	}
 	if err != nil {
-		return site.Run{}, fmt.Errorf("read run %s: %w", id, r.db.fault(notFound(err)))
+		return site.StoredRun{}, fmt.Errorf("read run %s: %w", id, r.db.fault(notFound(err)))
 	}
-	return h.Run, nil
+	return h.StoredRun, nil
 }
 
 // countRows sets the number of rows. Retention may have removed some. A finished run can have

@@ -10,7 +10,7 @@ import (
 )
 
 // jobRuns reads the runs of a job in pages of three.
-func jobRuns(t *testing.T, r *Registry, job site.JobRow, access *site.Access) (runs []site.Run) {
+func jobRuns(t *testing.T, r *Registry, job site.JobRow, access *site.Access) (runs []site.StoredRun) {
 	t.Helper()
 	after := ""
 	for {
@@ -29,7 +29,7 @@ func jobRuns(t *testing.T, r *Registry, job site.JobRow, access *site.Access) (r
 func TestAccess(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		owners := []string{"alice physics", "bob physics", "carol chemistry", "alice chemistry", "bob biology", " ", "dave physics"}
-		var runs []site.Run
+		var runs []site.StoredRun
 		for n := range 70 {
 			record := job(uint64(n+1), n/3)
 			record.User, record.Account, _ = strings.Cut(owners[n%7], " ")

@@ -28,7 +28,7 @@ func loaded(t *testing.T, add Add, records ...[]byte) (*LoadedJob, error) {
 	for i := range records {
 		run := rt.Run{}
 		run.Node = string(rune('a' + i))
-		r.Runs = append(r.Runs, site.Run{ID: string(rune('0' + i)), Record: &run})
+		r.Runs = append(r.Runs, site.StoredRun{ID: string(rune('0' + i)), Record: &run})
 	}
 	dir := t.TempDir()
 	if err := m.prepare(t.Context(), dir, r); err != nil {

@@ -33,9 +33,9 @@ func newMaker(t *testing.T, script string) *Maker {
 	})
 }
 
-func runsOf(ids ...string) (list []site.Run) {
+func runsOf(ids ...string) (list []site.StoredRun) {
 	for _, id := range ids {
-		list = append(list, site.Run{ID: id, Held: site.Held{RecordBytes: 10}})
+		list = append(list, site.StoredRun{ID: id, Held: site.Held{RecordBytes: 10}})
 	}
 	return list
 }
@@ -45,7 +45,7 @@ func TestMaker(t *testing.T) {
 	large[0].Held.RecordBytes = maxRecords + 1
 	for _, c := range []struct {
 		name, script string
-		runs         []site.Run
+		runs         []site.StoredRun
 		want         string
 		err          error
 		message      string
@@ -55,7 +55,7 @@ func TestMaker(t *testing.T) {
 		{"a record that is gone", `ls "$1"; grep -c gone "$1"/manifest.json`, runsOf("a", "gone"), "0.rtrec\nmanifest.json\n1\n", nil, ""},
 		{"no record can be read", `echo "rt-site: all are damaged" >&2; exit 65`, runsOf("a"), "", site.ErrNoReport, "there is no report: all are damaged"},
 		{"too much output", `head -c 17000000 /dev/zero`, runsOf("a"), "", site.ErrNoReport, "16 MiB"},
-		{"too many runs", `true`, make([]site.Run, site.MaxReportRuns+1), "", site.ErrNoReport, "301 runs"},
+		{"too many runs", `true`, make([]site.StoredRun, site.MaxReportRuns+1), "", site.ErrNoReport, "301 runs"},
 		{"large records", `true`, large, "", site.ErrNoReport, "128 MiB"},
 	} {
 		m := newMaker(t, c.script)

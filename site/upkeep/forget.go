@@ -26,7 +26,7 @@ type Forgetter struct {
 	DryRun   bool     // changes nothing
 	// Rewrite returns the texts of a run with pseudonyms. record is the complete record, nil if there is
 	// none. nil: runs are removed.
-	Rewrite func(run site.Run, record []byte) (Rewritten, error)
+	Rewrite func(run site.StoredRun, record []byte) (Rewritten, error)
 	// Problem receives what could not be done to a run as it should be; the others are done.
 	Problem func(run string, err error)
 	// Checked is called after each run of the site.
@@ -127,7 +127,7 @@ func (f *Forgetter) try(ctx context.Context, id string, done *Forgotten) error {
 	return err
 }
 
-func (d *Forgotten) addRun(run site.Run, objects []site.Object, removed bool) {
+func (d *Forgotten) addRun(run site.StoredRun, objects []site.Object, removed bool) {
 	d.Runs++
 	d.Objects += len(objects)
 	for _, o := range objects {
@@ -143,7 +143,7 @@ func (d *Forgotten) addRun(run site.Run, objects []site.Object, removed bool) {
 }
 
 // isOf reports whether the record or the registration of a run names one of these users.
-func isOf(run site.Run, users []string) bool {
+func isOf(run site.StoredRun, users []string) bool {
 	isInRecord := run.Record != nil && slices.Contains(users, run.Record.User)
 	return isInRecord || slices.Contains(users, UserOf(run.Metadata))
 }
@@ -187,7 +187,7 @@ func (f *Forgetter) leftover(ctx context.Context, done *Forgotten) error {
 }
 
 // rewrite puts pseudonyms in the place of names. All rows of the run change in one transaction.
-func (f *Forgetter) rewrite(ctx context.Context, run site.Run, objects []site.Object) (removed bool, err error) {
+func (f *Forgetter) rewrite(ctx context.Context, run site.StoredRun, objects []site.Object) (removed bool, err error) {
 	w := site.Rewrite{Old: run, Finish: run.Finish}
 	for _, o := range objects {
 		if o.Class == site.ClassRecord {

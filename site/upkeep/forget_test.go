@@ -50,7 +50,7 @@ func (d dyingStore) Delete(ctx context.Context, name string) error {
 }
 
 // rewritten puts "user-x" in the place of a user.
-func rewritten(run site.Run, record []byte) (out Rewritten, err error) {
+func rewritten(run site.StoredRun, record []byte) (out Rewritten, err error) {
 	replace := func(text []byte) []byte { return []byte(strings.ReplaceAll(string(text), "alice", "user-x")) }
 	of := *run.Record
 	of.User = "user-x"
@@ -67,7 +67,7 @@ func rewritten(run site.Run, record []byte) (out Rewritten, err error) {
 	return out, nil
 }
 
-func (s *store) forget(t *testing.T, left int, rewrite func(site.Run, []byte) (Rewritten, error)) (Forgotten, error) {
+func (s *store) forget(t *testing.T, left int, rewrite func(site.StoredRun, []byte) (Rewritten, error)) (Forgotten, error) {
 	t.Helper()
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
@@ -82,7 +82,7 @@ func (s *store) forget(t *testing.T, left int, rewrite func(site.Run, []byte) (R
 // Forgetting may be interrupted at each step, and finishes when it is started again. Other users keep
 // everything, and nothing is damaged.
 func TestForgetIsFinishedAfterAnInterruption(t *testing.T) {
-	for name, rewrite := range map[string]func(site.Run, []byte) (Rewritten, error){"delete": nil, "pseudonym": rewritten} {
+	for name, rewrite := range map[string]func(site.StoredRun, []byte) (Rewritten, error){"delete": nil, "pseudonym": rewritten} {
 		t.Run(name, func(t *testing.T) {
 			whole := newStore(t)
 			for n, user := range []string{"alice", "bob", "alice", "malice"} {
@@ -172,7 +172,7 @@ func TestARecordThatArrivesMeanwhileIsRewritten(t *testing.T) {
 	s := newStore(t)
 	id := s.fill(t, 1, "alice")
 	calls := 0
-	rewrite := func(run site.Run, record []byte) (Rewritten, error) {
+	rewrite := func(run site.StoredRun, record []byte) (Rewritten, error) {
 		calls++
 		if calls == 1 {
 			newer, text := recordOf(t, 1, "alice")
@@ -194,7 +194,7 @@ func TestARecordThatArrivesMeanwhileIsRewritten(t *testing.T) {
 func TestARecordThatCannotBeRewrittenIsRemoved(t *testing.T) {
 	s := newStore(t)
 	id := s.fill(t, 1, "alice")
-	done, err := s.forget(t, -1, func(run site.Run, _ []byte) (Rewritten, error) { return rewritten(run, nil) })
+	done, err := s.forget(t, -1, func(run site.StoredRun, _ []byte) (Rewritten, error) { return rewritten(run, nil) })
 	if err != nil || done.Records != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -222,7 +222,7 @@ func (b *broken) Delete(ctx context.Context, name string) error {
 
 // A run that cannot be changed and an object that cannot be deleted are reported, and stop nothing else.
 func TestForgetGoesOn(t *testing.T) {
-	for name, rewrite := range map[string]func(site.Run, []byte) (Rewritten, error){"delete": nil, "pseudonym": rewritten} {
+	for name, rewrite := range map[string]func(site.StoredRun, []byte) (Rewritten, error){"delete": nil, "pseudonym": rewritten} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
 			var ids []string
@@ -325,7 +325,7 @@ func TestUserOf(t *testing.T) {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
-	if !isOf(site.Run{Record: &rt.Run{Allocation: rt.Allocation{User: "a"}}}, []string{"b", "a"}) {
+	if !isOf(site.StoredRun{Record: &rt.Run{Allocation: rt.Allocation{User: "a"}}}, []string{"b", "a"}) {
 		t.Error("the user of the record is not looked at")
 	}
 }

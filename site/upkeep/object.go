@@ -28,7 +28,7 @@ const retryPause = time.Second
 
 // object returns what is wrong with an object; empty for nothing. The error is errUnread if the object could
 // not be read several times.
-func (c *check) object(ctx context.Context, run site.Run, o site.Object) (problem string, err error) {
+func (c *check) object(ctx context.Context, run site.StoredRun, o site.Object) (problem string, err error) {
 	for try := 1; ; try++ {
 		problem, err = c.try(ctx, run, o)
 		isLast := !errors.Is(err, errUnread) || try == readTries
@@ -44,7 +44,7 @@ func (c *check) object(ctx context.Context, run site.Run, o site.Object) (proble
 }
 
 // try reads an object once.
-func (c *check) try(ctx context.Context, run site.Run, o site.Object) (problem string, err error) {
+func (c *check) try(ctx context.Context, run site.StoredRun, o site.Object) (problem string, err error) {
 	f, err := c.Registry.Objects.Open(ctx, c.Verifier.Objects, o)
 	if errors.Is(err, site.ErrNotFound) {
 		return "it is missing", nil
@@ -86,7 +86,7 @@ func (c *check) try(ctx context.Context, run site.Run, o site.Object) (problem s
 }
 
 // record checks the complete record of a run.
-func (c *check) record(r io.Reader, run site.Run) string {
+func (c *check) record(r io.Reader, run site.StoredRun) string {
 	got, err := c.RunOf(r)
 	switch {
 	case err != nil:

@@ -44,7 +44,7 @@ func (f *failing) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 func TestObjectsThatCannotBeRead(t *testing.T) {
 	whole := newStore(t)
 	for n := range 30 {
-		if err := whole.Runs.Create(t.Context(), site.Run{ID: runID(n)}); err != nil {
+		if err := whole.Runs.Create(t.Context(), site.StoredRun{ID: runID(n)}); err != nil {
 			t.Fatal(err)
 		}
 		run, text := recordOf(t, n, "alice")

@@ -146,7 +146,7 @@ func (c *check) runs(ctx context.Context) error {
 
 // state is a run with its objects.
 type state struct {
-	run     site.Run
+	run     site.StoredRun
 	objects []site.Object
 }
 

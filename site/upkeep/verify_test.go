@@ -126,7 +126,7 @@ func (s *store) fill(t *testing.T, n int, user string) (id string) {
 	t.Helper()
 	id = runID(n)
 	meta := fmt.Sprintf(`{"job_name":"j","tags":{"slurm_user":%q}}`, user)
-	if err := s.Runs.Create(t.Context(), site.Run{ID: id, Owner: "o", Created: time.Now().Add(-100 * time.Hour), Metadata: []byte(meta)}); err != nil {
+	if err := s.Runs.Create(t.Context(), site.StoredRun{ID: id, Owner: "o", Created: time.Now().Add(-100 * time.Hour), Metadata: []byte(meta)}); err != nil {
 		t.Fatal(err)
 	}
 	for i, csv := range []string{"a,b\n1,2\n", "a,b\n3,4\n5,6\n"} {
@@ -182,7 +182,7 @@ func TestAWholeSiteHasNoDamage(t *testing.T) {
 			bytes += o.Bytes
 		}
 	}
-	if err := s.Runs.Create(t.Context(), site.Run{ID: runID(9), Owner: "o", Created: time.Now(), Metadata: []byte("{}")}); err != nil {
+	if err := s.Runs.Create(t.Context(), site.StoredRun{ID: runID(9), Owner: "o", Created: time.Now(), Metadata: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	totals, found := s.verify(t)
