@@ -11,18 +11,18 @@ import (
 // slower is how much longer a run may take with fewer cores, as a part of its time.
 const slower = 0.05
 
-// threadUse is the CPU time of a process, and the highest number of its threads at a reading. A
+// ThreadUse is the CPU time of a process, and the highest number of its threads at a reading. A
 // process uses at most one core for each of its threads.
-type threadUse struct {
+type ThreadUse struct {
 	task    rt.Opt[uint64]
-	secs    float64
-	threads uint64
+	Secs    float64 `json:"cpu_secs"`
+	Threads uint64  `json:"threads"`
 }
 
 // maxThreadUses bounds the processes that are kept for the advice about cores.
 const maxThreadUses = 256
 
-func (t processTallies) threadUses() (list []threadUse) {
+func (t processTallies) threadUses() (list []ThreadUse) {
 	for _, p := range t.sorted(byCPU) {
 		secs, used := p.UsedSecs.Get()
 		threads, known := p.Threads.Get()
@@ -32,7 +32,7 @@ func (t processTallies) threadUses() (list []threadUse) {
 		if len(list) == maxThreadUses {
 			break
 		}
-		list = append(list, threadUse{p.Task, secs, threads})
+		list = append(list, ThreadUse{p.Task, secs, threads})
 	}
 	return list
 }
@@ -40,31 +40,31 @@ func (t processTallies) threadUses() (list []threadUse) {
 // maxCores is more than the number of cores of any node.
 const maxCores = 1 << 16
 
-// coreGroup is a group of processes that share cores: a task with cores of its own, or the whole
+// CoreGroup is a group of processes that share cores: a task with cores of its own, or the whole
 // job on a node.
-type coreGroup struct {
-	secs      float64 // CPU time
-	cores     uint64
-	processes []threadUse // by CPU time, the largest first
+type CoreGroup struct {
+	Secs      float64     `json:"cpu_secs"`
+	Cores     uint64      `json:"cores"`
+	Processes []ThreadUse `json:"processes,omitempty"` // by CPU time, the largest first
 }
 
 // delay returns the maximum number of seconds by which the work takes longer with k cores. A mean
 // over an interval is not a peak: the CPU time may have been used in bursts on all cores. Such
 // bursts, of secs seconds in total, take secs/k instead of secs/cores. If processes with at most k
 // threads together used most of the CPU time, only the rest can have been in such bursts.
-func (g *coreGroup) delay(k uint64) float64 {
-	if k >= g.cores {
+func (g *CoreGroup) delay(k uint64) float64 {
+	if k >= g.Cores {
 		return 0
 	}
-	most := g.secs * (1/float64(k) - 1/float64(g.cores))
-	rest, threads := g.secs, uint64(0)
-	for i := range g.processes {
-		p := &g.processes[i]
-		if threads+p.threads > k {
+	most := g.Secs * (1/float64(k) - 1/float64(g.Cores))
+	rest, threads := g.Secs, uint64(0)
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		if threads+p.Threads > k {
 			continue
 		}
-		threads += p.threads
-		rest -= p.secs
+		threads += p.Threads
+		rest -= p.Secs
 	}
 	if threads > 0 {
 		most = min(most, max(rest, 0)/float64(k))
@@ -74,12 +74,12 @@ func (g *coreGroup) delay(k uint64) float64 {
 
 // coreGroups returns the groups of a node, and the number of tasks among which its cores are divided. The tasks are
 // from the step that used most CPU time. If that step has one task, the group is the whole job.
-func (s *Summary) coreGroups() (list []coreGroup, tasks int) {
+func (s *Summary) coreGroups() (list []CoreGroup, tasks int) {
 	if s.sample != nil {
-		return s.sample.coreGroups()
+		return s.sample.Groups, s.sample.Tasks
 	}
 	cores := s.CPU.Cores.Or(0)
-	all := coreGroup{secs: s.CPU.UsedSecs.Or(0), cores: cores, processes: s.threads}
+	all := CoreGroup{Secs: s.CPU.UsedSecs.Or(0), Cores: cores, Processes: s.threads}
 	var main *Step
 	for i := range s.Steps {
 		if st := &s.Steps[i]; main == nil || st.UsedSecs.Or(0) > main.UsedSecs.Or(0) {
@@ -87,22 +87,22 @@ func (s *Summary) coreGroups() (list []coreGroup, tasks int) {
 		}
 	}
 	if main == nil || len(main.Tasks) < 2 {
-		return []coreGroup{all}, 1
+		return []CoreGroup{all}, 1
 	}
 	tasks = len(main.Tasks)
 	each := cores / uint64(tasks)
-	rest := all.secs
+	rest := all.Secs
 	for i := range main.Tasks {
 		t := &main.Tasks[i]
 		secs, ok := t.UsedSecs.Get()
 		if !ok {
-			return []coreGroup{all}, tasks
+			return []CoreGroup{all}, tasks
 		}
 		rest -= secs
-		own := slices.DeleteFunc(slices.Clone(s.threads), func(p threadUse) bool { return p.task != rt.Some(t.Task) })
-		list = append(list, coreGroup{secs: secs, cores: each, processes: own})
+		own := slices.DeleteFunc(slices.Clone(s.threads), func(p ThreadUse) bool { return p.task != rt.Some(t.Task) })
+		list = append(list, CoreGroup{Secs: secs, Cores: each, Processes: own})
 	}
-	return append(list, coreGroup{secs: max(rest, 0), cores: each}), tasks
+	return append(list, CoreGroup{Secs: max(rest, 0), Cores: each}), tasks
 }
 
 // coresOf is how many cores a node, or each of its tasks, needs for the run to be at most a
@@ -110,7 +110,7 @@ func (s *Summary) coreGroups() (list []coreGroup, tasks int) {
 type coresOf struct {
 	need, have uint64
 	tasks      int // per node
-	groups     []coreGroup
+	groups     []CoreGroup
 	elapsed    float64
 }
 
@@ -128,7 +128,7 @@ func (j *Job) needed() (c coresOf, ok bool) {
 		c.tasks = max(c.tasks, tasks)
 	}
 	for i := range c.groups {
-		c.have = max(c.have, c.groups[i].cores)
+		c.have = max(c.have, c.groups[i].Cores)
 	}
 	if c.have > maxCores { // the number is from a file
 		return c, false

@@ -325,8 +325,8 @@ func TestMemoryVerdicts(t *testing.T) {
 
 // A mean over an interval is not a peak. 8 cores that are busy for 2 s of each 10 s are not "2 of 8 cores".
 func TestCoresFromWhatIsKnown(t *testing.T) {
-	thread := func(secs float64, threads uint64) threadUse {
-		return threadUse{secs: secs, threads: threads}
+	thread := func(secs float64, threads uint64) ThreadUse {
+		return ThreadUse{Secs: secs, Threads: threads}
 	}
 	task := func(n uint64, secs float64) Task {
 		return Task{Task: n, Figures: Figures{Used: Used{UsedSecs: rt.Some(secs)}}}
@@ -335,22 +335,22 @@ func TestCoresFromWhatIsKnown(t *testing.T) {
 		name    string
 		used    float64 // of an hour
 		cores   uint64
-		threads []threadUse
+		threads []ThreadUse
 		tasks   []Task
 		request string
 		verdict Verdict
 	}{
-		{"bursts on 8 cores", 5760, 8, []threadUse{thread(5760, 8)}, nil, "", NotKnown},
+		{"bursts on 8 cores", 5760, 8, []ThreadUse{thread(5760, 8)}, nil, "", NotKnown},
 		{"hardly anything", 100, 8, nil, nil, "--cpus-per-task=1 (or --ntasks-per-node=1)", Less},
-		{"one thread", 3600, 4, []threadUse{thread(3590, 1)}, nil, "--cpus-per-task=1 (or --ntasks-per-node=1)", Less},
+		{"one thread", 3600, 4, []ThreadUse{thread(3590, 1)}, nil, "--cpus-per-task=1 (or --ntasks-per-node=1)", Less},
 		{"one thread, no processes were read", 3600, 4, nil, nil, "", NotKnown},
-		{"two of one thread", 7100, 4, []threadUse{thread(3550, 1), thread(3500, 1)}, nil, "--cpus-per-task=2 (or --ntasks-per-node=2)", Less},
-		{"all", 14000, 4, []threadUse{thread(14000, 4)}, nil, "", WellSized},
+		{"two of one thread", 7100, 4, []ThreadUse{thread(3550, 1), thread(3500, 1)}, nil, "--cpus-per-task=2 (or --ntasks-per-node=2)", Less},
+		{"all", 14000, 4, []ThreadUse{thread(14000, 4)}, nil, "", WellSized},
 		{"one core", 3000, 1, nil, nil, "", WellSized},
 		{"one idle core", 300, 1, nil, nil, "", Least},
-		{"two tasks of one thread", 7000, 8, []threadUse{{task: u(0), secs: 3500, threads: 1}, {task: u(1), secs: 3480, threads: 1}}, []Task{task(0, 3505), task(1, 3485)}, "--cpus-per-task=1", Less},
+		{"two tasks of one thread", 7000, 8, []ThreadUse{{task: u(0), Secs: 3500, Threads: 1}, {task: u(1), Secs: 3480, Threads: 1}}, []Task{task(0, 3505), task(1, 3485)}, "--cpus-per-task=1", Less},
 		{"idle tasks of one core each", 100, 2, nil, []Task{task(0, 50), task(1, 50)}, "", NotKnown},
-		{"two tasks of four threads", 7000, 8, []threadUse{{task: u(0), secs: 3500, threads: 4}, {task: u(1), secs: 3480, threads: 4}}, []Task{task(0, 3505), task(1, 3485)}, "", NotKnown},
+		{"two tasks of four threads", 7000, 8, []ThreadUse{{task: u(0), Secs: 3500, Threads: 4}, {task: u(1), Secs: 3480, Threads: 4}}, []Task{task(0, 3505), task(1, 3485)}, "", NotKnown},
 	} {
 		s := ran(5, "n1", 6, tt.used)
 		s.CPU.Cores, s.CPU.AllocatedSecs, s.CPU.UsedPct = u(tt.cores), rt.Some(3600*float64(tt.cores)), rt.Some(tt.used/36/float64(tt.cores))

@@ -79,27 +79,17 @@ func RollUp(job string, list []*Summary) *Array {
 		r := &list[len(list)-1].Run
 		a.Name, a.Cluster, a.User, a.Account, a.Partition = r.Meta.JobName, r.Cluster, r.User, r.Account, r.Partition
 	}
-	keys, of := attempts(list)
-	last := map[string]attempt{}
-	var order []string
-	for _, key := range keys {
-		label := of[key][0].Label
-		if _, known := last[label]; !known {
-			order = append(order, label)
-		} else {
-			a.Earlier++
-		}
-		last[label] = key
-	}
-	for _, label := range order {
-		a.Tasks = append(a.Tasks, arrayTask(of[last[label]]))
+	jobs := Jobs(list)
+	for _, j := range jobs {
+		a.Earlier += len(j.Earlier)
+		a.Tasks = append(a.Tasks, arrayTask(j))
 	}
 	slices.SortStableFunc(a.Tasks, func(x, y ArrayTask) int {
 		return cmp.Or(cmp.Compare(len(x.Job), len(y.Job)), cmp.Compare(x.Job, y.Job))
 	})
 	a.TaskIDs = taskIDs(list)
 	a.spread()
-	a.advise(Jobs(list))
+	a.advise(jobs)
 	return a
 }
 
@@ -159,27 +149,17 @@ func whyNoTask(tasks []*Job) string {
 	return strings.Replace(why, "the job was too short", "the tasks were too short", 1)
 }
 
-func arrayTask(list []*Summary) ArrayTask {
-	s := list[0]
+func arrayTask(j *Job) ArrayTask {
+	n := j.Nodes
 	t := ArrayTask{
-		Job: s.Label, Nodes: []string{s.Run.Node}, Outcome: s.Run.Outcome, ElapsedSecs: s.ElapsedSecs, Used: s.CPU.Used,
-		UsedPct: s.CPU.UsedPct, PeakMemory: s.Memory.PeakMemory, PeakPct: s.Memory.PeakPct, OOMKills: s.Memory.OOMKills, Complete: s.Record.Complete,
+		Job: j.Label, Outcome: j.Outcome, ElapsedSecs: j.ElapsedSecs, Used: n.Used, UsedPct: n.UsedPct,
+		PeakMemory: n.Nodes[0].PeakMemory, PeakPct: n.Nodes[0].PeakPct, OOMKills: n.OOMKills, Complete: n.Complete,
 	}
-	if len(list) == 1 {
-		return t
-	}
-	n := together(list)
-	t.Nodes = nil
 	for _, share := range n.Nodes { // the worst first
 		t.Nodes = append(t.Nodes, share.Node)
 	}
-	t.Used, t.UsedPct, t.OOMKills, t.Complete = n.Used, n.UsedPct, n.OOMKills, n.Complete
-	t.PeakMemory, t.PeakPct = n.Nodes[0].PeakMemory, n.Nodes[0].PeakPct
-	for _, s := range list {
-		raise(&t.ElapsedSecs, s.ElapsedSecs)
-		if t.Outcome == rt.OutcomeFinished || t.Outcome == rt.OutcomeNone {
-			t.Outcome = s.Run.Outcome
-		}
+	if len(n.Nodes) == 1 { // the others may be in other spools
+		t.UsedPct, t.Complete = n.Nodes[0].UsedPct, n.Nodes[0].Complete
 	}
 	return t
 }

@@ -11,33 +11,20 @@ type DeliveredFigures struct {
 
 // SampleFigures is what the advice about later jobs takes from a run, in addition to its RunFigures.
 type SampleFigures struct {
-	WorkDir  string        `json:"work_dir,omitempty"`
-	Scope    Scope         `json:"scope"`
-	Readings int           `json:"readings"`
-	Missed   int           `json:"missed"`
-	Gaps     int           `json:"gaps"`
-	PeakOf   string        `json:"peak_of,omitempty"`
-	GPUs     []SampleGPU   `json:"gpus,omitempty"` // as in RunFigures
-	Groups   []SampleGroup `json:"core_groups,omitempty"`
-	Tasks    int           `json:"tasks"` // per node
+	WorkDir  string      `json:"work_dir,omitempty"`
+	Scope    Scope       `json:"scope"`
+	Readings int         `json:"readings"`
+	Missed   int         `json:"missed"`
+	Gaps     int         `json:"gaps"`
+	PeakOf   string      `json:"peak_of,omitempty"`
+	GPUs     []SampleGPU `json:"gpus,omitempty"` // as in RunFigures
+	Groups   []CoreGroup `json:"core_groups,omitempty"`
+	Tasks    int         `json:"tasks"` // per node
 }
 
 // SampleGPU is the part of GPU in SampleFigures.
 type SampleGPU struct {
 	MaxBusyPct rt.Opt[float64] `json:"max_busy_pct"`
-}
-
-// SampleGroup is a group of processes that share cores.
-type SampleGroup struct {
-	Secs      float64         `json:"cpu_secs"`
-	Cores     uint64          `json:"cores"`
-	Processes []SampleProcess `json:"processes,omitempty"` // by CPU time, the largest first
-}
-
-// SampleProcess is the CPU time of a process, and the highest number of its threads at a reading.
-type SampleProcess struct {
-	Secs    float64 `json:"cpu_secs"`
-	Threads uint64  `json:"threads"`
 }
 
 // Delivered returns the figures that a drain delivers. The summary is of all snapshots of the run.
@@ -48,17 +35,10 @@ func (s *Summary) Delivered() *DeliveredFigures {
 	}
 	groups, tasks := s.coreGroups()
 	d.Sample = &SampleFigures{
-		WorkDir: s.Run.WorkDir, Scope: s.Scope, Readings: s.Record.Readings, Missed: s.Record.Missed, Gaps: s.Record.Gaps, PeakOf: s.Memory.PeakOf, Tasks: tasks,
+		WorkDir: s.Run.WorkDir, Scope: s.Scope, Readings: s.Record.Readings, Missed: s.Record.Missed, Gaps: s.Record.Gaps, PeakOf: s.Memory.PeakOf, Groups: groups, Tasks: tasks,
 	}
 	for i := range s.GPUs {
 		d.Sample.GPUs = append(d.Sample.GPUs, SampleGPU{s.GPUs[i].MaxBusyPct})
-	}
-	for i := range groups {
-		g := SampleGroup{Secs: groups[i].secs, Cores: groups[i].cores}
-		for _, p := range groups[i].processes {
-			g.Processes = append(g.Processes, SampleProcess{p.secs, p.threads})
-		}
-		d.Sample.Groups = append(d.Sample.Groups, g)
 	}
 	return d
 }
@@ -77,16 +57,4 @@ func (d *DeliveredFigures) Summary() *Summary {
 	}
 	s.sample = f
 	return s
-}
-
-// coreGroups returns the groups, as Summary.coreGroups.
-func (f *SampleFigures) coreGroups() (list []coreGroup, tasks int) {
-	for i := range f.Groups {
-		g := coreGroup{secs: f.Groups[i].Secs, cores: f.Groups[i].Cores}
-		for _, p := range f.Groups[i].Processes {
-			g.processes = append(g.processes, threadUse{secs: p.Secs, threads: p.Threads})
-		}
-		list = append(list, g)
-	}
-	return list, f.Tasks
 }

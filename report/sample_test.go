@@ -14,17 +14,17 @@ import (
 func TestDeliveredFiguresAreASample(t *testing.T) {
 	last := func() *Summary {
 		s := ran(9, "n1", 1, 3600)
-		s.threads = []threadUse{{secs: 3600, threads: 3}}
+		s.threads = []ThreadUse{{Secs: 3600, Threads: 3}}
 		return s
 	}
 	alone := advised(t, last())
 	for name, change := range map[string]func(*Summary){
-		"threads": func(s *Summary) { s.threads = []threadUse{{secs: 1700, threads: 1}, {secs: 1700, threads: 1}} },
+		"threads": func(s *Summary) { s.threads = []ThreadUse{{Secs: 1700, Threads: 1}, {Secs: 1700, Threads: 1}} },
 		"tasks": func(s *Summary) {
 			s.Steps = []Step{{Step: "0", Figures: Figures{Used: Used{UsedSecs: rt.Some(3600.0)}}, Tasks: []Task{
 				{Task: 0, Figures: Figures{Used: Used{UsedSecs: rt.Some(1800.0)}}}, {Task: 1, Figures: Figures{Used: Used{UsedSecs: rt.Some(1800.0)}}},
 			}}}
-			s.threads = []threadUse{{rt.Some[uint64](1), 1800, 1}}
+			s.threads = []ThreadUse{{rt.Some[uint64](1), 1800, 1}}
 		},
 		"peak of readings": func(s *Summary) { s.Memory.PeakOf = "readings" },
 		"directory":        func(s *Summary) { s.Run.WorkDir = "/elsewhere" },

@@ -63,7 +63,7 @@ type Summary struct {
 
 	energy energyRecord // of JobEnergy, for ShareEnergy
 	// For the advice about cores.
-	threads     []threadUse    // by CPU time
+	threads     []ThreadUse    // by CPU time
 	allBusySecs float64        // see the function allBusySecs
 	sample      *SampleFigures // of a run with nothing else; else nil
 }

@@ -16,10 +16,7 @@ func writeArrayOneLine(w io.Writer, a *Array) error {
 	}
 	parts = append(parts, onlyIf(a.Elapsed.N > 0, fmt.Sprintf("elapsed median %s, max %s", Clock(a.Elapsed.P50), Clock(a.Elapsed.Max))), percent("CPU", &a.UsedPct), percent("memory", &a.PeakPct))
 	line := "Array " + a.Job + onlyIf(a.Name != "", " "+a.Name) + onlyIf(a.TaskIDs != "", ", task ids "+a.TaskIDs) + ": " + present("; ", parts...) + requests(a.Advice)
-	if _, err := fmt.Fprintln(w, Plain(line)); err != nil {
-		return fmt.Errorf("report: write: %w", err)
-	}
-	return nil
+	return writeText(w, Plain(line)+"\n")
 }
 
 // writeArrayMarkdown writes an array as Markdown, for a ticket.
@@ -41,8 +38,5 @@ func writeArrayMarkdown(w io.Writer, a *Array) error {
 		o := &a.Outliers[i]
 		fmt.Fprintf(&b, "- outlier %s on %s: %s\n", markdown(o.Job), markdown(o.Node), o.shown())
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("report: write: %w", err)
-	}
-	return nil
+	return writeText(w, b.String())
 }

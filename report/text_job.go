@@ -247,15 +247,11 @@ func (p *page) bars(j *Job, o TextOptions) {
 
 // bar writes a bar of 20 characters, or 10 on a narrow screen.
 func (p *page) bar(label string, pct float64, text string, o TextOptions) {
-	full, empty, n := "█", "·", 20
-	if o.ASCII {
-		full, empty = "#", "."
-	}
+	n := 20
 	if p.room() < 72 {
 		n = 10
 	}
-	on := int(min(max(pct, 0), 100)/100*float64(n) + 0.5)
-	p.fit(label, fmt.Sprintf("[%s%s] %5.1f %%  %s", strings.Repeat(full, on), strings.Repeat(empty, n-on), pct, text))
+	p.fit(label, fmt.Sprintf("[%s] %5.1f %%  %s", Bar(pct, n, o.ASCII), pct, text))
 }
 
 func cores(v rt.Opt[uint64]) string {

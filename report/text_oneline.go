@@ -75,10 +75,7 @@ func WriteOneLine(w io.Writer, j *Job, o TextOptions) error {
 	parts = append(parts, j.missingText())
 	line := title(j.Runs[0]) + onlyIf(j.Name != "", " "+j.Name) + ": " + present(", ", parts...)
 	line += requests(j.Advice)
-	if _, err := fmt.Fprintln(w, Plain(line)); err != nil {
-		return fmt.Errorf("report: write: %w", err)
-	}
-	return nil
+	return writeText(w, Plain(line)+"\n")
 }
 
 // requests are the options of an advice for one line.
@@ -122,10 +119,7 @@ func WriteMarkdown(w io.Writer, j *Job, o TextOptions) error {
 		b.WriteString("\n")
 	}
 	b.WriteString(adviceList(j.Advice, j.AdviceReason))
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("report: write: %w", err)
-	}
-	return nil
+	return writeText(w, b.String())
 }
 
 // adviceList is the advice as a list in Markdown.

@@ -10,8 +10,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-func (p *page) write(w io.Writer) error {
-	if _, err := io.WriteString(w, p.String()); err != nil {
+func (p *page) write(w io.Writer) error { return writeText(w, p.String()) }
+
+func writeText(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("report: write: %w", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
@@ -131,4 +132,14 @@ func Peak(series []rt.Opt[float64]) float64 {
 		top = max(top, o.Or(0))
 	}
 	return top
+}
+
+// Bar draws a percentage as a bar of n characters. With ascii it uses only ASCII characters.
+func Bar(pct float64, n int, ascii bool) string {
+	full, empty := "█", "·"
+	if ascii {
+		full, empty = "#", "."
+	}
+	on := int(min(max(pct, 0), 100)/100*float64(n) + 0.5)
+	return strings.Repeat(full, on) + strings.Repeat(empty, n-on)
 }

@@ -78,7 +78,7 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 	if job.Form == site.FormJSON {
 		return cli.PrintJSON(stdout, job.Summaries())
 	}
-	page := html.Job{Name: job.Name, Jobs: job.Jobs, Array: job.Array, Zone: time.UTC}
+	page := html.Page{Name: job.Name, Jobs: job.Jobs, Array: job.Array, Zone: time.UTC}
 	for _, link := range job.Links {
 		page.Links = append(page.Links, html.Link(link))
 	}

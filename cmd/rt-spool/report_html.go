@@ -15,7 +15,7 @@ import (
 // writeHTML writes the page of the runs. found.Entries and summaries have the same order.
 func writeHTML(c *cli.Context, found *client.FoundJob, summaries []*report.Summary) error {
 	report.Together(summaries)
-	job := html.Job{Name: c.Args().First(), Jobs: report.Jobs(summaries), Zone: time.Local}
+	job := html.Page{Name: c.Args().First(), Jobs: report.Jobs(summaries), Zone: time.Local}
 	if isArrayOf(summaries) && len(job.Jobs) > 1 {
 		job.Array = report.RollUp(job.Name, summaries)
 	} else if err := advise(c, job.Jobs, found); err != nil {

@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write the screenshots of docs/")
 
 // show opens the page of a job in a real browser.
-func show(t *testing.T, c *chromium.Browser, runs ...Run) (path string) {
+func show(t *testing.T, c *chromium.Browser, runs ...PageRun) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "job.html")
 	if err := os.WriteFile(path, pageOf(t, runs...), 0o600); err != nil {
@@ -41,7 +41,7 @@ const (
 )
 
 // exampleDay has all plots, a kill, a gap and values that were not read.
-func exampleDay(t *testing.T) Run {
+func exampleDay(t *testing.T) PageRun {
 	t.Helper()
 	o := dayOf("n1")
 	o.gpus, o.killAt = 2, 8000

@@ -13,7 +13,7 @@ import (
 // A sensor that failed is shown with its reason. Those that the node does not have are folded, and have
 // no reason.
 func TestNotMeasured(t *testing.T) {
-	var runs []Run
+	var runs []PageRun
 	for _, node := range []string{"n1", "n2"} {
 		run := simulated{node: node, readings: 3, every: time.Second}.asRun(t)
 		run.Summary.Sensors = map[string]report.SensorIs{

@@ -97,7 +97,7 @@ func (o simulated) snapshots() iter.Seq2[*rt.Snapshot, error] {
 	}
 }
 
-func (o simulated) asRun(t *testing.T) Run {
+func (o simulated) asRun(t *testing.T) PageRun {
 	t.Helper()
 	run := o.run()
 	sum, err := report.Summarize(run, nil, o.snapshots())
@@ -112,13 +112,13 @@ func (o simulated) asRun(t *testing.T) Run {
 	if err := report.WriteDetails(&text, sum, report.TextOptions{Zone: time.UTC}); err != nil {
 		t.Fatal(err)
 	}
-	return Run{Summary: sum, Series: series, Text: text.String()}
+	return PageRun{Summary: sum, Series: series, Text: text.String()}
 }
 
 // pageOf writes the page of the runs, with the advice.
-func pageOf(t *testing.T, runs ...Run) []byte {
+func pageOf(t *testing.T, runs ...PageRun) []byte {
 	t.Helper()
-	job := &Job{Name: "4711", Zone: time.UTC, Runs: runs}
+	job := &Page{Name: "4711", Zone: time.UTC, Runs: runs}
 	job.Jobs = jobsOf(job)
 	for _, j := range job.Jobs {
 		j.Advise(nil)
@@ -136,18 +136,18 @@ func dayOf(node string) simulated {
 }
 
 // manyNodes returns the runs of 24 hours of a job on n nodes, with the same readings.
-func manyNodes(t *testing.T, n int) []Run {
+func manyNodes(t *testing.T, n int) []PageRun {
 	t.Helper()
 	return copies(dayOf("n01").asRun(t), n)
 }
 
-func copies(first Run, n int) []Run {
+func copies(first PageRun, n int) []PageRun {
 	first.Summary.Run.NumNodes.Set(uint64(n))
-	list := []Run{first}
+	list := []PageRun{first}
 	for i := 1; i < n; i++ {
 		summary := *first.Summary
 		summary.Run.Node = fmt.Sprintf("n%02d", i+1)
-		list = append(list, Run{Summary: &summary, Series: first.Series, Text: first.Text})
+		list = append(list, PageRun{Summary: &summary, Series: first.Series, Text: first.Text})
 	}
 	return list
 }

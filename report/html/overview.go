@@ -14,9 +14,9 @@ import (
 
 const timeLayout = "2006-01-02 15:04:05"
 
-func factsOf(job *Job, jobs []*report.Job) []fact {
-	r := &job.Runs[0].Summary.Run
-	started, elapsed := when(job, jobs)
+func factsOf(p *Page, jobs []*report.Job) []fact {
+	r := &p.Runs[0].Summary.Run
+	started, elapsed := when(p, jobs)
 	list := []fact{
 		{"Outcome", outcomes(jobs)},
 		{"User", r.User},
@@ -28,7 +28,7 @@ func factsOf(job *Job, jobs []*report.Job) []fact {
 		{"Started", started},
 		{"Elapsed", elapsed},
 	}
-	if a := job.Array; a != nil {
+	if a := p.Array; a != nil {
 		list = append(list, fact{"Tasks", a.TasksText()})
 	}
 	list = slices.DeleteFunc(list, func(f fact) bool { return f.Value == "" })
@@ -47,12 +47,12 @@ func moment(t time.Time, zone *time.Location) string {
 
 // when returns the start and the elapsed time of the only job as the text has them. Of several jobs
 // it returns the first and the last start, and the shortest and the longest time.
-func when(job *Job, jobs []*report.Job) (started, elapsed string) {
+func when(p *Page, jobs []*report.Job) (started, elapsed string) {
 	if len(jobs) == 1 {
-		return jobs[0].StartText(job.Zone), jobs[0].ElapsedText(job.Zone, time.Time{})
+		return jobs[0].StartText(p.Zone), jobs[0].ElapsedText(p.Zone, time.Time{})
 	}
-	first := slices.MinFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(job.Zone)
-	last := slices.MaxFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(job.Zone)
+	first := slices.MinFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(p.Zone)
+	last := slices.MaxFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(p.Zone)
 	return upTo(first, last), elapsedOf(jobs)
 }
 

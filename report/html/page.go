@@ -18,17 +18,17 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Run is one run of the job: a node, an attempt or a task of an array.
-type Run struct {
+// PageRun is one run of the job: a node, an attempt or a task of an array.
+type PageRun struct {
 	Summary *report.Summary
 	Series  *Series // nil: the run has no plots
 	Text    string  // the same report as text
 }
 
-// Job is what the page shows.
-type Job struct {
+// Page is what the page of a job shows.
+type Page struct {
 	Name  string // as the user wrote it
-	Runs  []Run
+	Runs  []PageRun
 	Jobs  []*report.Job  // the jobs of Runs with their advice; nil: Write combines them from Runs, without advice
 	Array *report.Array  // if Runs are tasks of an array: its advice replaces the advice of Jobs
 	Zone  *time.Location // of all times on the page
@@ -131,37 +131,37 @@ type mark struct {
 }
 
 // Write writes the page of a job with one run or more.
-func Write(w io.Writer, job *Job) error {
+func Write(w io.Writer, p *Page) error {
 	v := view{
-		Links:   job.Links,
+		Links:   p.Links,
 		License: uplotLicense,
 		Style:   template.CSS(style), Script: template.JS(script), //nolint:gosec // both are constants of the program
 		Policy: Policy,
-		Data:   dataOf(job),
+		Data:   dataOf(p),
 	}
-	jobs := jobsOf(job)
-	v.Title, v.Facts, v.Bars, v.Advice, v.Tables = title(job, jobs), factsOf(job, jobs), barsOf(jobs), adviceOf(jobs), tablesOf(job)
-	if job.Array != nil {
-		v.Advice = adviceOf([]*report.Job{{Advice: job.Array.Advice, AdviceReason: job.Array.AdviceReason}})
+	jobs := jobsOf(p)
+	v.Title, v.Facts, v.Bars, v.Advice, v.Tables = title(p, jobs), factsOf(p, jobs), barsOf(jobs), adviceOf(jobs), tablesOf(p)
+	if p.Array != nil {
+		v.Advice = adviceOf([]*report.Job{{Advice: p.Array.Advice, AdviceReason: p.Array.AdviceReason}})
 	}
-	names := runNames(job)
-	for i := range job.Runs {
-		v.Runs = append(v.Runs, runView{names[i], job.Runs[i].Text})
+	names := runNames(p)
+	for i := range p.Runs {
+		v.Runs = append(v.Runs, runView{names[i], p.Runs[i].Text})
 	}
 	if err := page.Execute(w, v); err != nil {
-		return fmt.Errorf("write the page of job %s: %w", job.Name, err)
+		return fmt.Errorf("write the page of job %s: %w", p.Name, err)
 	}
 	return nil
 }
 
 // jobsOf combines the runs to jobs. Several jobs are tasks of an array, or steps.
-func jobsOf(job *Job) []*report.Job {
-	if job.Jobs != nil {
-		return job.Jobs
+func jobsOf(p *Page) []*report.Job {
+	if p.Jobs != nil {
+		return p.Jobs
 	}
 	var list []*report.Summary
-	for i := range job.Runs {
-		list = append(list, job.Runs[i].Summary)
+	for i := range p.Runs {
+		list = append(list, p.Runs[i].Summary)
 	}
 	return report.Jobs(list)
 }
@@ -173,17 +173,17 @@ func hash(s string) string {
 
 // title names the job as the text does, and the tasks of an array as Slurm does: "Array 12_[0-4] md".
 // A command is named without its directory and its arguments, because the facts have them.
-func title(job *Job, jobs []*report.Job) string {
-	r := &job.Runs[0].Summary.Run
+func title(p *Page, jobs []*report.Job) string {
+	r := &p.Runs[0].Summary.Run
 	what := jobs[0].Title()
 	switch {
-	case job.Array != nil:
-		what = "Array " + printable.Text(job.Array.Job)
-		if ids := job.Array.TaskIDs; ids != "" {
+	case p.Array != nil:
+		what = "Array " + printable.Text(p.Array.Job)
+		if ids := p.Array.TaskIDs; ids != "" {
 			what += "_[" + shortIDs(ids) + "]"
 		}
 	case len(jobs) > 1:
-		what = "Job " + printable.Text(job.Name)
+		what = "Job " + printable.Text(p.Name)
 	case !r.JobID.Valid() && len(r.Command) > 0:
 		name := cmp.Or(r.Meta.JobName, filepath.Base(r.Command[0]))
 		return "Command " + printable.Text(name)
@@ -203,17 +203,17 @@ func shortIDs(ids string) string {
 }
 
 // runNames returns what distinguishes the runs: the node, and the task or the attempt if they differ.
-func runNames(job *Job) []string {
-	first := &job.Runs[0].Summary.Run
+func runNames(p *Page) []string {
+	first := &p.Runs[0].Summary.Run
 	labels, attempts := false, false
-	for i := range job.Runs {
-		r := &job.Runs[i].Summary.Run
+	for i := range p.Runs {
+		r := &p.Runs[i].Summary.Run
 		labels = labels || r.Label() != first.Label()
 		attempts = attempts || r.Attempt != first.Attempt
 	}
 	var names []string
-	for i := range job.Runs {
-		s := job.Runs[i].Summary
+	for i := range p.Runs {
+		s := p.Runs[i].Summary
 		name := cmp.Or(printable.Text(s.Run.Node), "-")
 		if labels {
 			name = cmp.Or(s.Run.Component(), s.Label) + " on " + name
@@ -227,25 +227,25 @@ func runNames(job *Job) []string {
 }
 
 // dataOf packs the lines of all runs.
-func dataOf(job *Job) pageData {
+func dataOf(p *Page) pageData {
 	offset := 0
-	if first := job.Runs[0].Summary.Record.First; !first.IsZero() {
-		_, offset = first.In(job.Zone).Zone()
+	if first := p.Runs[0].Summary.Record.First; !first.IsZero() {
+		_, offset = first.In(p.Zone).Zone()
 	}
 	d := pageData{Figures: figures[:], Shared: true, OffsetSecs: offset, Zone: zoneName(offset)}
-	names := runNames(job)
-	first := job.Runs[0].Summary
-	for i := range job.Runs {
-		s := job.Runs[i].Summary
-		if job.Runs[i].Series == nil {
+	names := runNames(p)
+	first := p.Runs[0].Summary
+	for i := range p.Runs {
+		s := p.Runs[i].Summary
+		if p.Runs[i].Series == nil {
 			continue
 		}
 		isSame := s.Label == first.Label && s.Run.Attempt == first.Run.Attempt
 		d.Shared = d.Shared && isSame
 		r := runData{Name: names[i], Levels: levelsOf(s), Marks: marksOf(s)}
-		r.Packed = job.Runs[i].Series.pack(min(budgetPerRun, budgetOfAll/len(job.Runs)))
+		r.Packed = p.Runs[i].Series.pack(min(budgetPerRun, budgetOfAll/len(p.Runs)))
 		r.Empty = emptyOf(s, r.Packed.Lines, r.Levels)
-		r.Lanes = job.Runs[i].Series.lanes
+		r.Lanes = p.Runs[i].Series.lanes
 		const most = 40
 		r.More = max(0, len(r.Lanes)-most)
 		if r.More > 0 {

@@ -22,11 +22,11 @@ func TestSize(t *testing.T) {
 	gpus.gpus = 8
 	for _, c := range []struct {
 		name string
-		runs []Run
+		runs []PageRun
 		most int
 	}{
-		{"24 h", []Run{dayOf("n1").asRun(t)}, 1 << 20},
-		{"24 h with 8 GPUs", []Run{gpus.asRun(t)}, 1 << 20},
+		{"24 h", []PageRun{dayOf("n1").asRun(t)}, 1 << 20},
+		{"24 h with 8 GPUs", []PageRun{gpus.asRun(t)}, 1 << 20},
 		{"64 nodes", manyNodes(t, 64), 6 << 20},
 	} {
 		page := pageOf(t, c.runs...)
@@ -41,7 +41,7 @@ func TestSize(t *testing.T) {
 func TestAtLeast(t *testing.T) {
 	run := simulated{node: "n1", readings: 5, every: time.Second}.asRun(t)
 	figures := func() []string {
-		row := runsTable(&Job{Runs: []Run{run}}).Rows[0]
+		row := tablesOf(&Page{Runs: []PageRun{run}})[0].Rows[0]
 		return []string{row[3], row[9], row[10]}
 	}
 	run.Summary.CPU.UsedMark, run.Summary.IO.Mark = report.Exact, report.Exact
@@ -170,7 +170,7 @@ func TestEscaped(t *testing.T) {
 	var out bytes.Buffer
 	jobs := report.Jobs([]*report.Summary{r.Summary})
 	jobs[0].Advice = []report.Advice{{Resource: "memory", Text: hostile}}
-	if err := Write(&out, &Job{Name: hostile, Zone: time.UTC, Runs: []Run{r}, Jobs: jobs}); err != nil {
+	if err := Write(&out, &Page{Name: hostile, Zone: time.UTC, Runs: []PageRun{r}, Jobs: jobs}); err != nil {
 		t.Fatal(err)
 	}
 	page := out.String()
@@ -224,7 +224,7 @@ func TestData(t *testing.T) {
 
 // The names of the runs are as short as they can be.
 func TestRunNames(t *testing.T) {
-	nodes := &Job{Runs: []Run{{Summary: simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary}, {Summary: simulated{node: "n2", readings: 2, every: time.Second}.asRun(t).Summary}}}
+	nodes := &Page{Runs: []PageRun{{Summary: simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary}, {Summary: simulated{node: "n2", readings: 2, every: time.Second}.asRun(t).Summary}}}
 	if got := strings.Join(runNames(nodes), "; "); got != "n1; n2" {
 		t.Errorf("nodes: %s", got)
 	}
@@ -254,7 +254,7 @@ func TestRunNames(t *testing.T) {
 
 // An earlier attempt was requeued, which Slurm does as it cancels a job.
 func TestOutcomeOfAnEarlierAttempt(t *testing.T) {
-	job := &Job{Runs: []Run{{Summary: simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary}, {Summary: simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary}}}
+	job := &Page{Runs: []PageRun{{Summary: simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary}, {Summary: simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary}}}
 	first, last := job.Runs[0].Summary, job.Runs[1].Summary
 	for i, s := range []*report.Summary{first, last} {
 		s.Run.Attempt, s.Run.State, s.Run.Outcome = uint64(i), rt.StateEnded, rt.OutcomeCancelled
@@ -284,7 +284,7 @@ func TestAdvice(t *testing.T) {
 // The title names what was tracked, as the text does: an array's tasks, the job id behind a task, a command without
 // arguments.
 func TestTitle(t *testing.T) {
-	var runs []Run
+	var runs []PageRun
 	for _, task := range []uint64{7, 0, 1, 2, 2} { // 2 was requeued
 		run := simulated{node: "n1", readings: 2, every: time.Second, name: "md"}.asRun(t)
 		r := &run.Summary.Run
@@ -293,12 +293,12 @@ func TestTitle(t *testing.T) {
 		runs = append(runs, run)
 	}
 	runs[4].Summary.Run.Attempt = 1
-	of := func(name string, isArray bool, runs ...Run) string {
+	of := func(name string, isArray bool, runs ...PageRun) string {
 		var list []*report.Summary
 		for i := range runs {
 			list = append(list, runs[i].Summary)
 		}
-		job := &Job{Name: name, Runs: runs, Jobs: report.Jobs(list)}
+		job := &Page{Name: name, Runs: runs, Jobs: report.Jobs(list)}
 		if isArray {
 			job.Array = report.RollUp(name, list)
 		}
@@ -328,7 +328,7 @@ func TestTitle(t *testing.T) {
 // An array has the advice of all tasks, the number of each outcome, and the range of the starts.
 func TestArray(t *testing.T) {
 	var list []*report.Summary
-	job := &Job{Name: "40", Zone: time.UTC}
+	job := &Page{Name: "40", Zone: time.UTC}
 	for task := range uint64(3) {
 		run := simulated{node: "n1", readings: 20, every: time.Second}.asRun(t)
 		r := &run.Summary.Run
@@ -361,7 +361,7 @@ func TestWhen(t *testing.T) {
 		r := &run.Summary.Run
 		r.State, r.JobStart = state, start.Add(-900*time.Millisecond) // before the first reading, in another second
 		jobs := report.Jobs([]*report.Summary{run.Summary})
-		job := &Job{Name: "4711", Zone: time.UTC, Runs: []Run{run}, Jobs: jobs}
+		job := &Page{Name: "4711", Zone: time.UTC, Runs: []PageRun{run}, Jobs: jobs}
 		facts := map[string]string{}
 		for _, f := range factsOf(job, jobs) {
 			facts[f.Name] = f.Value

@@ -161,12 +161,12 @@ func (c *collector) steps(s *rt.Snapshot) {
 
 // ReadRun returns a run with the text of its report and, unless path is empty, the plots of its spool file. If the file
 // is damaged, they end before the damage, which is in the summary.
-func ReadRun(ctx context.Context, path string, s *report.Summary, zone *time.Location) (run Run, err error) {
+func ReadRun(ctx context.Context, path string, s *report.Summary, zone *time.Location) (run PageRun, err error) {
 	var text bytes.Buffer
 	if err := report.WriteDetails(&text, s, report.TextOptions{Verbose: true, Zone: zone}); err != nil {
 		return run, err
 	}
-	run = Run{Summary: s, Text: text.String()}
+	run = PageRun{Summary: s, Text: text.String()}
 	if path == "" {
 		return run, nil
 	}

@@ -21,54 +21,71 @@ type table struct {
 	Folded  bool // until the reader opens it
 }
 
-func tablesOf(job *Job) []table {
-	all := []table{runsTable(job), stepsTable(job), gpusTable(job), killsTable(job), processesTable(job), energyTable(job), failedTable(job), missingTable(job)}
+// runTable is a table with rows of each run. Their first column is the name of the run.
+type runTable struct {
+	table
+	rows func(*Page, *report.Summary) [][]string
+}
+
+var runTables = []runTable{
+	{table{Title: "Runs", Numbers: 2, Head: []string{"Run", "Outcome", "Elapsed", "CPU time", "CPU used", "Mean cores", "Peak memory", "Limit", "Memory used", "Read", "Written", "Readings", "Missed"}}, runRow},
+	{table{Title: "Steps and tasks", Numbers: 3, Head: []string{"Run", "Step", "Task", "CPU time", "Peak memory", "Anonymous", "Read", "Written", "Major faults", "OOM kills"}}, stepRows},
+	{table{Title: "GPUs", Numbers: 3, Head: []string{"Run", "GPU", "Model", "Busy", "Highest", "Peak memory", "Memory", "Mean power"}}, gpuRows},
+	{table{Title: "Processes killed for memory", Numbers: 4, Head: []string{"Run", "Time", "Step", "Largest processes before", "Killed", "Limit", "Last reading before"}}, killRows},
+	{table{Title: "Processes", Numbers: 3, Note: "Those with the most CPU time or memory.", Head: []string{"Run", "Command", "PID", "CPU time", "Largest resident memory"}}, processRows},
+	{table{Title: "Energy", Numbers: 2, Note: "Domains are of everything that ran on the node, and overlap.", Head: []string{"Run", "Domain", "Energy", "Mean power"}}, energyRows},
+	{table{Title: "Not ok", Numbers: 4, Head: []string{"Run", "What", "Status", "Why"}}, failedRows},
+}
+
+func tablesOf(p *Page) []table {
+	names := runNames(p)
+	var all []table
+	for _, t := range runTables {
+		for i := range p.Runs {
+			for _, row := range t.rows(p, p.Runs[i].Summary) {
+				t.Rows = append(t.Rows, append([]string{names[i]}, row...))
+			}
+		}
+		all = append(all, t.bounded())
+	}
+	all = append(all, missingTable(p, names))
 	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
 }
 
-func runsTable(job *Job) table {
-	t := table{Title: "Runs", Numbers: 2, Head: []string{"Run", "Outcome", "Elapsed", "CPU time", "CPU used", "Mean cores", "Peak memory", "Limit", "Memory used", "Read", "Written", "Readings", "Missed"}}
-	names := runNames(job)
-	for i := range job.Runs {
-		s := job.Runs[i].Summary
-		t.Rows = append(t.Rows, []string{
-			names[i], job.outcomeOf(s), report.Clock(s.ElapsedSecs), s.CPU.Used.Text(), s.CPU.UsedMark.Sign(percent(s.CPU.UsedPct)), report.Number(s.CPU.MeanCores, "%.2f"),
-			s.Memory.PeakMemory.Text(), report.Size(s.Memory.LimitBytes), s.Memory.PeakMark.Sign(percent(s.Memory.PeakPct)), s.IO.Mark.Of(report.Size(s.IO.ReadBytes)), s.IO.Mark.Of(report.Size(s.IO.WriteBytes)),
-			fmt.Sprint(s.Record.Readings), fmt.Sprint(s.Record.Missed),
-		})
-	}
-	return t
+func runRow(p *Page, s *report.Summary) [][]string {
+	return [][]string{{
+		p.outcomeOf(s), report.Clock(s.ElapsedSecs), s.CPU.Used.Text(), s.CPU.UsedMark.Sign(percent(s.CPU.UsedPct)), report.Number(s.CPU.MeanCores, "%.2f"),
+		s.Memory.PeakMemory.Text(), report.Size(s.Memory.LimitBytes), s.Memory.PeakMark.Sign(percent(s.Memory.PeakPct)), s.IO.Mark.Of(report.Size(s.IO.ReadBytes)), s.IO.Mark.Of(report.Size(s.IO.WriteBytes)),
+		fmt.Sprint(s.Record.Readings), fmt.Sprint(s.Record.Missed),
+	}}
 }
 
 // outcomeOf describes how a run ended, which may be an earlier attempt of its job.
-func (job *Job) outcomeOf(s *report.Summary) string {
-	for i := range job.Runs {
-		if r := job.Runs[i].Summary; r.Label == s.Label && r.Run.Attempt > s.Run.Attempt {
+func (p *Page) outcomeOf(s *report.Summary) string {
+	for i := range p.Runs {
+		if r := p.Runs[i].Summary; r.Label == s.Label && r.Run.Attempt > s.Run.Attempt {
 			return report.RequeuedText(s.Run.Outcome)
 		}
 	}
 	return outcome(&s.Run.Ending, s.Abandoned)
 }
 
-// mostRows bounds the rows of a table of steps, tasks or processes.
+// mostRows bounds the rows of a table.
 const mostRows = 500
 
-func stepsTable(job *Job) table {
-	t := table{Title: "Steps and tasks", Numbers: 3, Head: []string{"Run", "Step", "Task", "CPU time", "Peak memory", "Anonymous", "Read", "Written", "Major faults", "OOM kills"}}
-	names := runNames(job)
-	for i := range job.Runs {
-		for _, step := range job.Runs[i].Summary.Steps {
-			add := func(task string, f *report.Figures) {
-				t.Rows = append(t.Rows, []string{names[i], printable.Text(step.Step), task, f.Used.Text(), f.PeakMemory.Text(), report.Size(f.AnonBytes),
-					report.Size(f.ReadBytes), report.Size(f.WriteBytes), report.Number(f.MajorFaults, "%d"), report.Number(f.OOMKills, "%d")})
-			}
-			add("", &step.Figures)
-			for k := range step.Tasks {
-				add(fmt.Sprint(step.Tasks[k].Task), &step.Tasks[k].Figures)
-			}
+func stepRows(_ *Page, s *report.Summary) (rows [][]string) {
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		add := func(task string, f *report.Figures) {
+			rows = append(rows, []string{printable.Text(step.Step), task, f.Used.Text(), f.PeakMemory.Text(), report.Size(f.AnonBytes),
+				report.Size(f.ReadBytes), report.Size(f.WriteBytes), report.Number(f.MajorFaults, "%d"), report.Number(f.OOMKills, "%d")})
+		}
+		add("", &step.Figures)
+		for k := range step.Tasks {
+			add(fmt.Sprint(step.Tasks[k].Task), &step.Tasks[k].Figures)
 		}
 	}
-	return t.bounded()
+	return rows
 }
 
 // bounded leaves out the rows after the first mostRows, and says so.
@@ -79,86 +96,65 @@ func (t table) bounded() table {
 	return t
 }
 
-func gpusTable(job *Job) table {
-	t := table{Title: "GPUs", Numbers: 3, Head: []string{"Run", "GPU", "Model", "Busy", "Highest", "Peak memory", "Memory", "Mean power"}}
-	names := runNames(job)
-	for i := range job.Runs {
-		for _, g := range job.Runs[i].Summary.GPUs {
-			t.Rows = append(t.Rows, []string{names[i], printable.Text(cmp.Or(g.Host, g.UUID)), printable.Text(g.Name), g.BusyText(), percent(g.MaxBusyPct),
-				g.VRAMText(), report.Size(g.VRAMTotalBytes), report.Number(g.MeanWatts, "%.0f W")})
-		}
+func gpuRows(_ *Page, s *report.Summary) (rows [][]string) {
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		rows = append(rows, []string{printable.Text(cmp.Or(g.Host, g.UUID)), printable.Text(g.Name), g.BusyText(), percent(g.MaxBusyPct),
+			g.VRAMText(), report.Size(g.VRAMTotalBytes), report.Number(g.MeanWatts, "%.0f W")})
 	}
-	return t.bounded()
+	return rows
 }
 
-func killsTable(job *Job) table {
-	t := table{Title: "Processes killed for memory", Numbers: 4, Head: []string{"Run", "Time", "Step", "Largest processes before", "Killed", "Limit", "Last reading before"}}
-	names := runNames(job)
-	for i := range job.Runs {
-		for _, k := range job.Runs[i].Summary.OOM {
-			var largest []string
-			for _, p := range k.Biggest {
-				largest = append(largest, fmt.Sprintf("%s[%d] %s", printable.Text(p.Comm), p.PID, report.Size(p.RSSBytes)))
-			}
-			t.Rows = append(t.Rows, []string{names[i], moment(k.Time, job.Zone), printable.Text(k.Step), strings.Join(largest, ", "), fmt.Sprint(k.Kills),
-				report.Size(k.LimitBytes), report.Size(k.BeforeBytes)})
+func killRows(p *Page, s *report.Summary) (rows [][]string) {
+	for _, k := range s.OOM {
+		var largest []string
+		for _, p := range k.Biggest {
+			largest = append(largest, fmt.Sprintf("%s[%d] %s", printable.Text(p.Comm), p.PID, report.Size(p.RSSBytes)))
 		}
+		rows = append(rows, []string{moment(k.Time, p.Zone), printable.Text(k.Step), strings.Join(largest, ", "), fmt.Sprint(k.Kills),
+			report.Size(k.LimitBytes), report.Size(k.BeforeBytes)})
 	}
-	return t
+	return rows
 }
 
-func processesTable(job *Job) table {
-	t := table{Title: "Processes", Numbers: 3, Note: "Those with the most CPU time or memory.", Head: []string{"Run", "Command", "PID", "CPU time", "Largest resident memory"}}
-	names := runNames(job)
-	for i := range job.Runs {
-		for _, p := range job.Runs[i].Summary.Processes.Top {
-			t.Rows = append(t.Rows, []string{names[i], printable.Text(p.Comm), fmt.Sprint(p.PID), report.Clock(p.UsedSecs), report.Size(p.RSSBytes)})
-		}
+func processRows(_ *Page, s *report.Summary) (rows [][]string) {
+	for _, p := range s.Processes.Top {
+		rows = append(rows, []string{printable.Text(p.Comm), fmt.Sprint(p.PID), report.Clock(p.UsedSecs), report.Size(p.RSSBytes)})
 	}
-	return t.bounded()
+	return rows
 }
 
-func energyTable(job *Job) table {
-	t := table{Title: "Energy", Numbers: 2, Note: "Domains are of everything that ran on the node, and overlap.", Head: []string{"Run", "Domain", "Energy", "Mean power"}}
-	names := runNames(job)
-	for i := range job.Runs {
-		if e := job.Runs[i].Summary.JobEnergy; e != nil && e.ActiveJoules.Valid() {
-			t.Rows = append(t.Rows, []string{names[i], "share of the job, at least", report.Joules(e.ActiveJoules), report.Number(e.MeanWatts, "%.1f W")},
-				[]string{names[i], "share of the job with all idle energy, at most", report.Joules(e.HighJoules), "-"})
-		}
-		for _, e := range job.Runs[i].Summary.Energy {
-			t.Rows = append(t.Rows, []string{names[i], printable.Text(e.Domain), report.Joules(e.Joules), report.Number(e.Watts, "%.1f W")})
-		}
+func energyRows(_ *Page, s *report.Summary) (rows [][]string) {
+	if e := s.JobEnergy; e != nil && e.ActiveJoules.Valid() {
+		rows = append(rows, []string{"share of the job, at least", report.Joules(e.ActiveJoules), report.Number(e.MeanWatts, "%.1f W")},
+			[]string{"share of the job with all idle energy, at most", report.Joules(e.HighJoules), "-"})
 	}
-	return t.bounded()
+	for _, e := range s.Energy {
+		rows = append(rows, []string{printable.Text(e.Domain), report.Joules(e.Joules), report.Number(e.Watts, "%.1f W")})
+	}
+	return rows
 }
 
-// failedTable lists what needs an action: sensors that failed, and damaged records.
-func failedTable(job *Job) table {
-	t := table{Title: "Not ok", Numbers: 4, Head: []string{"Run", "What", "Status", "Why"}}
-	names := runNames(job)
-	for i := range job.Runs {
-		s := job.Runs[i].Summary
-		failed, _ := s.SensorsNotOK()
-		for _, name := range failed {
-			t.Rows = append(t.Rows, []string{names[i], "sensor " + printable.Text(name), s.Sensors[name].Status, printable.Text(s.Sensors[name].Detail)})
-		}
-		if s.Damage != "" {
-			t.Rows = append(t.Rows, []string{names[i], "the rest of the run", "damaged", printable.Text(s.Damage)})
-		}
+// failedRows list what needs an action: sensors that failed, and damaged records.
+func failedRows(_ *Page, s *report.Summary) (rows [][]string) {
+	failed, _ := s.SensorsNotOK()
+	for _, name := range failed {
+		rows = append(rows, []string{"sensor " + printable.Text(name), s.Sensors[name].Status, printable.Text(s.Sensors[name].Detail)})
 	}
-	return t.bounded()
+	if s.Damage != "" {
+		rows = append(rows, []string{"the rest of the run", "damaged", printable.Text(s.Damage)})
+	}
+	return rows
 }
 
 // missingTable lists what was not measured, and why. Runs that lack the same are one row. The sensors
 // that a node does not have are listed by name only.
-func missingTable(job *Job) table {
+func missingTable(p *Page, names []string) table {
 	t := table{Title: "Not measured", Numbers: 3, Head: []string{"Run", "What", "Why"}, Folded: true}
-	names := runNames(job)
 	of := map[[2]string][]string{} // runs by what and why
 	var order [][2]string
-	for i := range job.Runs {
-		s := job.Runs[i].Summary
+	for i := range p.Runs {
+		s := p.Runs[i].Summary
 		add := func(what, why string) {
 			if why == "" {
 				return

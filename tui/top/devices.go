@@ -177,12 +177,7 @@ func ioPage(d *Detail, _ brush) page {
 
 // find returns the same element of another list, the zero value if there is none.
 func find[T any](list []T, same func(*T) bool) *T {
-	for i := range list {
-		if same(&list[i]) {
-			return &list[i]
-		}
-	}
-	return new(T)
+	return cmp.Or(rt.Find(list, 0, same), new(T))
 }
 
 // stall is how long tasks of the job waited for a resource.

@@ -127,14 +127,9 @@ func (b brush) spark(values []rt.Opt[float64], top float64, n int) string {
 
 // bar draws a share in n columns.
 func (b brush) bar(pct rt.Opt[float64], n int) string {
-	full, empty := "█", "·"
-	if b.ascii {
-		full, empty = "#", "."
-	}
 	v, ok := pct.Get()
 	if !ok || n < 1 {
 		return strings.Repeat(" ", max(n, 0))
 	}
-	k := min(max(int(math.Round(v/100*float64(n))), 0), n)
-	return strings.Repeat(full, k) + strings.Repeat(empty, n-k)
+	return report.Bar(v, n, b.ascii)
 }
