@@ -15,7 +15,7 @@ import (
 // counterFiles are the counter files of the cgroup of a job, step or task: one directory in
 // v2, one in each hierarchy in v1.
 type counterFiles struct {
-	*slurmstepdCPU // v2, of a job; else nil
+	slurmstepdCPU // v2, of a job
 
 	all  []file
 	peak intervalPeak // v2, of a job
@@ -48,7 +48,7 @@ func newJobFiles(version int, stacked majors, procRoot string) *counterFiles {
 		return newFiles(append(stepFilesV1(stacked), jobFilesV1()...))
 	}
 	f := newFiles(append(stepFilesV2(stacked), jobFilesV2()...))
-	f.slurmstepdCPU = &slurmstepdCPU{procRoot: procRoot}
+	f.slurmstepdCPU = slurmstepdCPU{isOn: true, procRoot: procRoot}
 	return f
 }
 
@@ -76,7 +76,7 @@ func (f *counterFiles) Open(controller, dir string) error {
 			errs = append(errs, openFile(&e.File, filepath.Join(dir, e.name)))
 		}
 	}
-	if f.slurmstepdCPU != nil {
+	if f.isOn {
 		f.peak.open(dir)
 		errs = append(errs, f.huge.open(dir))
 	}
@@ -94,9 +94,7 @@ func (f *counterFiles) Drop(controller string) {
 	}
 	f.closeJob()
 	f.peak, f.huge = intervalPeak{}, nil
-	if f.slurmstepdCPU != nil {
-		f.slurmstepdCPU = &slurmstepdCPU{procRoot: f.procRoot}
-	}
+	f.slurmstepdCPU = slurmstepdCPU{isOn: f.isOn, procRoot: f.procRoot}
 }
 
 // Close closes all files for good.
@@ -141,7 +139,7 @@ func (f *counterFiles) readFile(e *file, r *rt.JobReading, buf *procfile.Buffer)
 // EnterJob reads the job's CPU time of v2 before its steps are listed. The part of
 // this time that no listed step explains was used by steps that had been removed before.
 func (f *counterFiles) EnterJob(dir string, buf *procfile.Buffer) error {
-	if f.slurmstepdCPU == nil {
+	if !f.isOn {
 		return nil
 	}
 	cpu := &f.all[0]

@@ -57,90 +57,68 @@ func parseCPUAcctStat(b []byte, r *rt.JobReading) {
 	set(&r.CPUSystem, "system")
 }
 
-// halves adds two values. It stores the sum only if both were read.
-type halves struct {
-	sum  uint64
-	seen int
-}
-
-func (h *halves) add(v uint64) { h.sum += v; h.seen++ }
-
-func (h *halves) store(o *rt.Opt[uint64]) {
-	if h.seen == 2 {
-		o.Set(h.sum)
+// memoryStat returns a parser for memory.stat: bytes, and counts of faults. Active and inactive
+// memory are on two lines each, whose names begin with prefix: the sum is absent if one is missing.
+func memoryStat(prefix string, figures map[string]figure) func([]byte, *rt.JobReading) {
+	const active, inactive = 0, 1
+	parts := map[string]int{
+		prefix + "active_anon": active, prefix + "active_file": active,
+		prefix + "inactive_anon": inactive, prefix + "inactive_file": inactive,
 	}
-}
-
-// parseMemoryStat parses the v2 file memory.stat: bytes, and counts of faults.
-func parseMemoryStat(b []byte, r *rt.JobReading) {
-	var active, inactive halves
-	for len(b) > 0 {
-		key, v, ok, rest := procfile.Pair(b)
-		b = rest
-		if !ok {
-			continue
-		}
-		switch string(key) {
-		case "anon":
-			r.Anon.Set(v)
-		case "file":
-			r.File.Set(v)
-		case "kernel":
-			r.Kernel.Set(v)
-		case "shmem":
-			r.Shmem.Set(v)
-		case "slab_reclaimable":
-			r.SlabReclaimable.Set(v)
-		case "active_anon", "active_file":
-			active.add(v)
-		case "inactive_anon", "inactive_file":
-			inactive.add(v)
-		case "pgfault":
-			r.PageFaults.Set(v)
-		case "pgmajfault":
-			r.MajorFaults.Set(v)
-		}
-	}
-	active.store(&r.Active)
-	inactive.store(&r.Inactive)
-}
-
-// parseMemoryStatV1 parses the v1 file memory.stat: bytes, and counts of faults. Its total_ lines
-// count for the directory and all directories below.
-func parseMemoryStatV1(b []byte, r *rt.JobReading) {
-	var active, inactive halves
-	for len(b) > 0 {
-		key, v, ok, rest := procfile.Pair(b)
-		b = rest
-		if !ok {
-			continue
-		}
-		switch string(key) {
-		case "total_rss":
-			r.Anon.Set(v)
-		case "total_cache":
-			r.File.Set(v)
-		case "total_shmem":
-			r.Shmem.Set(v)
-		case "total_swap":
-			r.Swap.Set(v)
-		case "total_active_anon", "total_active_file":
-			active.add(v)
-		case "total_inactive_anon", "total_inactive_file":
-			inactive.add(v)
-		case "total_pgfault":
-			r.PageFaults.Set(v)
-		case "total_pgmajfault":
-			r.MajorFaults.Set(v)
-		case "hierarchical_memory_limit":
-			if v >= unlimitedV1 {
-				v = rt.Unlimited
+	return func(b []byte, r *rt.JobReading) {
+		var sum [2]uint64
+		var seen [2]int
+		for len(b) > 0 {
+			key, v, ok, rest := procfile.Pair(b)
+			b = rest
+			f := figures[string(key)]
+			kind, isPart := parts[string(key)]
+			switch {
+			case !ok:
+			case isPart:
+				sum[kind] += v
+				seen[kind]++
+			case f != nil:
+				f(r).Set(v)
 			}
-			r.MemLimit.Set(v)
+		}
+		for kind, to := range [...]*rt.Opt[uint64]{active: &r.Active, inactive: &r.Inactive} {
+			if seen[kind] == 2 {
+				to.Set(sum[kind])
+			}
 		}
 	}
-	active.store(&r.Active)
-	inactive.store(&r.Inactive)
+}
+
+// parseMemoryStat parses the v2 file memory.stat.
+var parseMemoryStat = memoryStat("", map[string]figure{
+	"anon":             func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Anon },
+	"file":             func(r *rt.JobReading) *rt.Opt[uint64] { return &r.File },
+	"kernel":           func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Kernel },
+	"shmem":            func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Shmem },
+	"slab_reclaimable": func(r *rt.JobReading) *rt.Opt[uint64] { return &r.SlabReclaimable },
+	"pgfault":          func(r *rt.JobReading) *rt.Opt[uint64] { return &r.PageFaults },
+	"pgmajfault":       func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MajorFaults },
+})
+
+// memoryStatV1 parses the v1 file memory.stat. Its total_ lines count for the directory and all
+// directories below.
+var memoryStatV1 = memoryStat("total_", map[string]figure{
+	"total_rss":                 func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Anon },
+	"total_cache":               func(r *rt.JobReading) *rt.Opt[uint64] { return &r.File },
+	"total_shmem":               func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Shmem },
+	"total_swap":                func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Swap },
+	"total_pgfault":             func(r *rt.JobReading) *rt.Opt[uint64] { return &r.PageFaults },
+	"total_pgmajfault":          func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MajorFaults },
+	"hierarchical_memory_limit": func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemLimit },
+})
+
+// parseMemoryStatV1 is memoryStatV1 with the limit as v2 has it.
+func parseMemoryStatV1(b []byte, r *rt.JobReading) {
+	memoryStatV1(b, r)
+	if n, ok := r.MemLimit.Get(); ok && n >= unlimitedV1 {
+		r.MemLimit.Set(rt.Unlimited)
+	}
 }
 
 // unlimitedV1 is the lowest v1 limit that is read as "no limit". The kernel prints "no limit" as

@@ -17,12 +17,13 @@ import (
 // slurmstepd and one for all other processes; both are read until the end of the step. Time
 // in the job's cpu.stat that no step explains belongs to slurmstepd, which cleans up after
 // the step. The process in the extern step that only waits for the job's end also counts as
-// slurmstepd. For v1 and for a step the pointer is nil; its methods do nothing.
+// slurmstepd. For v1 and for a step isOn is not set.
 //
 // If a step's time was not read at its end, it is only in the job's cpu.stat, together with
 // the time that slurmstepd used meanwhile. All of it is then counted as the job's. The same
 // applies if no step has a directory for its own processes.
 type slurmstepdCPU struct {
+	isOn     bool
 	procRoot string
 	sleeper  externSleeper
 
@@ -61,7 +62,7 @@ type stepCPU struct {
 // EnterStep adds a directory of a step, in v2. If a file reports that the step's last
 // process ended, EnterStep returns its path.
 func (h *slurmstepdCPU) EnterStep(path string, d cgroupfs.Dir) (watch string, err error) {
-	if h == nil {
+	if !h.isOn {
 		return "", nil
 	}
 	i := slices.IndexFunc(h.steps, func(s *stepCPU) bool { return s.dir == d.StepDir })
@@ -87,9 +88,6 @@ func (h *slurmstepdCPU) EnterStep(path string, d cgroupfs.Dir) (watch string, er
 // LeaveStep closes the files of a removed directory and of all directories below it, and
 // keeps their last values.
 func (h *slurmstepdCPU) LeaveStep(path string) {
-	if h == nil {
-		return
-	}
 	h.steps = slices.DeleteFunc(h.steps, func(s *stepCPU) bool {
 		isWhole := cgroupfs.IsBelow(s.dir, path)
 		if isWhole || path == s.userDir {
@@ -110,18 +108,12 @@ func (h *slurmstepdCPU) LeaveStep(path string) {
 }
 
 // MissStep records that a step may have begun and ended between two readings.
-func (h *slurmstepdCPU) MissStep() {
-	if h != nil {
-		h.missed = true
-	}
-}
+func (h *slurmstepdCPU) MissStep() { h.missed = true }
 
 // TakeEstimate returns the CPU time in microseconds that was counted as the job's since the
 // last call, although slurmstepd may have used some.
 func (h *slurmstepdCPU) TakeEstimate() (n int64) {
-	if h != nil {
-		n, h.estimated = h.estimated, 0
-	}
+	n, h.estimated = h.estimated, 0
 	return n
 }
 
@@ -129,9 +121,6 @@ func (h *slurmstepdCPU) TakeEstimate() (n int64) {
 // cgroup.events, Linux 5.2). All steps of a suspended job are frozen. isRead is not set if
 // no step shows it.
 func (h *slurmstepdCPU) IsFrozen(buf *procfile.Buffer) (isFrozen, isRead bool) {
-	if h == nil {
-		return false, false
-	}
 	for _, s := range h.steps {
 		if s.isExtern || !s.events.IsOpen() {
 			continue
@@ -145,9 +134,6 @@ func (h *slurmstepdCPU) IsFrozen(buf *procfile.Buffer) (isFrozen, isRead bool) {
 
 // close closes all files.
 func (h *slurmstepdCPU) close() {
-	if h == nil {
-		return
-	}
 	h.sleeper.stat.Retire()
 	for _, s := range h.steps {
 		s.user.Retire()
@@ -186,7 +172,7 @@ func (s *stepCPU) isEmpty(buf *procfile.Buffer) bool {
 // split replaces the job's total in r, read from cpu.stat, by the time of the job's own
 // processes, and sets the time of slurmstepd. The steps are read after the total.
 func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfile.Buffer) {
-	if h == nil || !r.CPUUsage.Valid() {
+	if !h.isOn || !r.CPUUsage.Valid() {
 		return // the steps were removed before their job
 	}
 	total := cpuTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)
@@ -220,7 +206,7 @@ func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 // them from the job's pids.current, which includes up to 20 threads of each slurmstepd.
 // Slurm enables a controller for all parts of a step or for none.
 func (h *slurmstepdCPU) leaveOutThreads(r *rt.JobReading, buf *procfile.Buffer) {
-	if h == nil || !h.seenUser || !r.Threads.Valid() {
+	if !h.seenUser || !r.Threads.Valid() {
 		return
 	}
 	var sum uint64
@@ -240,12 +226,7 @@ func (h *slurmstepdCPU) leaveOutThreads(r *rt.JobReading, buf *procfile.Buffer) 
 
 // SleeperCPU returns the CPU time of the process that Slurm keeps in the extern step. It is not
 // part of the job's CPU time.
-func (h *slurmstepdCPU) SleeperCPU() (t cpuTime) {
-	if h != nil {
-		t = h.sleeper.used
-	}
-	return t
-}
+func (h *slurmstepdCPU) SleeperCPU() cpuTime { return h.sleeper.used }
 
 // splitUnexplained splits the part of the total that no step reading explains.
 func (h *slurmstepdCPU) splitUnexplained(total, own, daemon cpuTime, cpu *procfile.File, buf *procfile.Buffer) {
