@@ -72,7 +72,7 @@ func Read(r Roots) rt.Host {
 }
 
 // Name returns host_name, the result of gethostname(3): <Proc>/sys/kernel/hostname.
-func (r Roots) Name() string { return firstLine(filepath.Join(r.Proc, "sys/kernel/hostname")) }
+func (r Roots) Name() string { return procfile.Text(r.Proc, "sys/kernel/hostname") }
 
 // isAWSInstance recognises i- and 8 to 17 lower-case hexadecimal digits. It uses no
 // regular expression, because compiling one delays the start of a job.
@@ -84,10 +84,10 @@ func isAWSInstance(tag string) bool {
 // ID returns host_id: the name of the instance if the firmware has it (AWS:
 // <Sys>/class/dmi/id/board_asset_tag), else <Etc>/machine-id; empty without both.
 func (r Roots) ID() string {
-	if tag := firstLine(filepath.Join(r.Sys, "class/dmi/id/board_asset_tag")); isAWSInstance(tag) {
+	if tag := procfile.Text(r.Sys, "class/dmi/id/board_asset_tag"); isAWSInstance(tag) {
 		return tag
 	}
-	return firstLine(filepath.Join(r.Etc, "machine-id"))
+	return procfile.Text(r.Etc, "machine-id")
 }
 
 // parseMemTotal parses MemTotal of /proc/meminfo (KiB), in MiB.
@@ -113,10 +113,10 @@ func (r Roots) storage() rt.Opt[float64] {
 	}
 	var sectors uint64
 	for _, e := range entries {
-		if isNoDrive(e.Name()) || firstLine(filepath.Join(dir, e.Name(), "hidden")) == "1" {
+		if isNoDrive(e.Name()) || procfile.Text(dir, e.Name(), "hidden") == "1" {
 			continue
 		}
-		if n, err := strconv.ParseUint(firstLine(filepath.Join(dir, e.Name(), "size")), 10, 54); err == nil {
+		if n, err := strconv.ParseUint(procfile.Text(dir, e.Name(), "size"), 10, 54); err == nil {
 			sectors += n
 		}
 	}
@@ -132,16 +132,6 @@ func isNoDrive(name string) bool {
 		}
 	}
 	return strings.HasPrefix(name, "dm-")
-}
-
-// firstLine is the trimmed first line of a file; empty if the file cannot be read.
-func firstLine(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	return strings.TrimSpace(strings.ToValidUTF8(line, ""))
 }
 
 // parseCPUInfo parses /proc/cpuinfo: the number of processors and the name of the first.

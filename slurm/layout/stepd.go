@@ -127,18 +127,13 @@ func jobDirs(text []byte, id uint64, node string, mounts cgroupfs.Mounts) (cgrou
 
 // numericNames returns the numeric entries of a directory: of /proc the processes.
 func numericNames(dir string) ([]int, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	var pids []int
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid > 0 {
 			pids = append(pids, pid)
 		}
 	}
