@@ -71,7 +71,7 @@ func BenchmarkDecode(b *testing.B) {
 				if n++; n > data { // begin the file again
 					n = 1
 					r.Reset(file.Bytes())
-					*dec = Decoder{r: r, buf: dec.buf[:0]}
+					dec = NewDecoder(r)
 				}
 				if _, err := dec.Next(); err != nil {
 					b.Fatal(err)

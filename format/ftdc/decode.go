@@ -1,6 +1,7 @@
 package ftdc
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
@@ -37,8 +38,6 @@ func (e *SyntaxError) Error() string {
 // Unwrap returns the cause: io.ErrUnexpectedEOF if the file is cut.
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-const readSize = 64 << 10
-
 // Decoder reads the datums of one file in order. It reuses its memory: the schema and a buffer of
 // 64 KiB.
 type Decoder struct {
@@ -46,13 +45,11 @@ type Decoder struct {
 	// after a step of the clock. Otherwise that is an error, because damage looks the same.
 	AnyTime bool
 
-	r        io.Reader
-	buf      []byte // buf[at:] is read and not yet used
-	at       int
-	offset   int64 // of buf[0] in the file
-	document int64 // offset of the current document
-	eof      error // last error of the reader
-	bits     []byte
+	r        *bufio.Reader
+	offset   int64  // of the next byte
+	document int64  // offset of the current document
+	bits     []byte // of the current datum
+	rest     []byte // its time and values
 
 	names   []string
 	values  []float32
@@ -62,7 +59,7 @@ type Decoder struct {
 }
 
 // NewDecoder returns a Decoder that reads r from the first byte of a file.
-func NewDecoder(r io.Reader) *Decoder { return &Decoder{r: r} }
+func NewDecoder(r io.Reader) *Decoder { return &Decoder{r: bufio.NewReaderSize(r, 64<<10)} }
 
 // Names returns the metrics of the newest datum, in order. They change only when Schemas changes.
 func (d *Decoder) Names() []string { return d.names }
@@ -74,7 +71,7 @@ func (d *Decoder) Values() []float32 { return d.values }
 func (d *Decoder) Schemas() int { return d.schemas }
 
 // Offset returns the offset of the next document in bytes.
-func (d *Decoder) Offset() int64 { return d.offset + int64(d.at) }
+func (d *Decoder) Offset() int64 { return d.offset }
 
 // Next reads the next datum and returns its time in nanoseconds since the epoch. The error is io.EOF at the end of a
 // complete file, and a *SyntaxError if the file is cut or damaged. No datum follows. Any other error is from
@@ -92,17 +89,17 @@ func (d *Decoder) Next() (time int64, err error) {
 
 func (d *Decoder) next() (int64, error) {
 	for {
-		d.document = d.Offset()
-		if !d.have(1) {
-			if d.eof == io.EOF {
-				return 0, io.EOF
-			}
-			return 0, d.cut()
+		d.document = d.offset
+		start, err := d.r.Peek(1)
+		if err == io.EOF {
+			return 0, io.EOF
 		}
-		first := d.buf[d.at]
+		if err != nil {
+			return 0, d.failed(err)
+		}
+		first := start[0]
 		switch {
 		case first&schemaByte != 0: // the other bits are not used
-			d.at++
 			err := d.readSchema()
 			var syntax *SyntaxError
 			isOther := d.schemas == 0 && first != schemaByte && errors.As(err, &syntax) // another kind of file
@@ -120,40 +117,22 @@ func (d *Decoder) next() (int64, error) {
 	}
 }
 
-// have makes n bytes available at d.at, and reports whether there are that many. n is at most
-// readSize.
-func (d *Decoder) have(n int) bool {
-	return len(d.buf)-d.at >= n || d.fill(n)
+// read fills p with the next bytes of the document.
+func (d *Decoder) read(p []byte) error {
+	n, err := io.ReadFull(d.r, p)
+	d.offset += int64(n)
+	if err != nil {
+		return d.failed(err)
+	}
+	return nil
 }
 
-func (d *Decoder) fill(n int) bool {
-	if d.buf == nil {
-		d.buf = make([]byte, 0, readSize)
+// failed returns the error for a document that cannot be read to its end.
+func (d *Decoder) failed(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return d.syntax(fmt.Errorf("it is cut off at byte %d: %w", d.offset, io.ErrUnexpectedEOF))
 	}
-	rest := copy(d.buf[:cap(d.buf)], d.buf[d.at:])
-	d.offset += int64(d.at)
-	d.buf, d.at = d.buf[:rest], 0
-	for idle := 0; len(d.buf) < n && d.eof == nil; {
-		var got int
-		got, d.eof = d.r.Read(d.buf[len(d.buf):cap(d.buf)])
-		d.buf = d.buf[:len(d.buf)+got]
-		idle++
-		if got > 0 {
-			idle = 0
-		}
-		if idle > 100 {
-			d.eof = io.ErrNoProgress
-		}
-	}
-	return len(d.buf) >= n
-}
-
-// cut returns the error for a document that needs more bytes than the file has.
-func (d *Decoder) cut() error {
-	if d.eof != io.EOF {
-		return fmt.Errorf("ftdc: read the document at byte %d: %w", d.document, d.eof)
-	}
-	return d.syntax(fmt.Errorf("it is cut off at byte %d: %w", d.offset+int64(len(d.buf)), io.ErrUnexpectedEOF))
+	return fmt.Errorf("ftdc: read the document at byte %d: %w", d.document, err)
 }
 
 func (d *Decoder) syntax(err error) error { return &SyntaxError{Offset: d.document, Err: err} }
@@ -163,27 +142,25 @@ func (d *Decoder) noSchema(first byte) error {
 }
 
 func (d *Decoder) readSchema() error {
+	_, _ = d.r.Discard(1) // Peek has read the byte that marks a schema
+	d.offset++
 	var text []byte
 	var scan schemaScanner
 	for isEnd := false; !isEnd; {
-		if !d.have(1) {
-			return d.cut()
+		b, err := d.r.ReadByte()
+		if err != nil {
+			return d.failed(err)
 		}
-		rest := d.buf[d.at:]
-		n := 0
-		for n < len(rest) && !isEnd {
-			isEnd = scan.isEnd(rest[n])
-			n++
-		}
-		text = append(text, rest[:n]...)
-		d.at += n
+		d.offset++
+		text = append(text, b)
+		isEnd = scan.isEnd(b)
 	}
 	names, err := parseSchema(bytes.TrimSuffix(text, []byte("\n")))
 	if err != nil {
 		return d.syntax(err)
 	}
 	d.names, d.values = names, make([]float32, len(names))
-	d.bits = make([]byte, bitBytes(len(names)))
+	d.bits, d.rest = make([]byte, bitBytes(len(names))), make([]byte, timeBytes+valueBytes*len(names))
 	d.schemas++
 	return nil
 }
@@ -246,32 +223,30 @@ func parseSchema(line []byte) ([]string, error) {
 
 // readMetrics reads the diff bits, the time and the values that differ.
 func (d *Decoder) readMetrics() (int64, error) {
-	for done := 0; done < len(d.bits); {
-		if !d.have(1) {
-			return 0, d.cut()
-		}
-		n := copy(d.bits[done:], d.buf[d.at:])
-		done, d.at = done+n, d.at+n
+	if err := d.read(d.bits); err != nil {
+		return 0, err
 	}
 	// The bits after the last metric are ignored, because the format does not define them.
 	used := len(d.values) + 1
 	d.bits[len(d.bits)-1] &= byte(1<<(used-8*(len(d.bits)-1)) - 1)
-	if !d.have(timeBytes) {
-		return 0, d.cut()
+	differ := 0
+	for _, b := range d.bits {
+		differ += bits.OnesCount8(b)
 	}
-	time := int64(binary.BigEndian.Uint64(d.buf[d.at:]))
-	d.at += timeBytes
+	rest := d.rest[:timeBytes+valueBytes*differ]
+	if err := d.read(rest); err != nil {
+		return 0, err
+	}
+	time := int64(binary.BigEndian.Uint64(rest))
 	if outOfOrder(d.last, time) && !d.AnyTime {
 		return 0, d.syntax(fmt.Errorf("%d ns after %d ns: %w", time, d.last, ErrTime))
 	}
+	rest = rest[timeBytes:]
 	for i, b := range d.bits {
 		for ; b != 0; b &= b - 1 {
-			if len(d.buf)-d.at < valueBytes && !d.fill(valueBytes) {
-				return 0, d.cut()
-			}
 			metric := i<<3 + bits.TrailingZeros8(b) - 1
-			d.values[metric] = math.Float32frombits(binary.BigEndian.Uint32(d.buf[d.at:]))
-			d.at += valueBytes
+			d.values[metric] = math.Float32frombits(binary.BigEndian.Uint32(rest))
+			rest = rest[valueBytes:]
 		}
 	}
 	d.last = time
