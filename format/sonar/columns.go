@@ -60,6 +60,15 @@ func parse(at any, text string) (err error) {
 	return err
 }
 
+// cleanTexts replaces what the formats do not allow in the texts of a record.
+func cleanTexts(columns []column, rec any) {
+	for _, c := range columns {
+		if text, ok := c.at(rec).(*string); ok {
+			*text = clean(*text)
+		}
+	}
+}
+
 // checkWritable returns an error for a field of a record that the formats cannot hold. of follows the
 // names of its numbers.
 func checkWritable(columns []column, rec any, of string) (err error) {

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// GPU is the state of one GPU of the host: an element of gpuinfo.
+// GPU is the state of one GPU of the host: an element of gpuinfo. The names in JSON are those of the new format.
 type GPU struct {
-	FanPct      uint64 `sonar:"fan%"` // of its highest speed; may exceed 100
-	Mode        string `sonar:"mode"` // compute mode; empty for the default one
-	Perf        string `sonar:"perf"` // performance state, "P8"
-	MemUseKiB   uint64 `sonar:"musekib"`
-	UtilPct     uint64 `sonar:"cutil%"` // of the time in which it computed
-	MemUtilPct  uint64 `sonar:"mutil%"`
-	TempC       uint64 `sonar:"tempc"` // degrees Celsius
-	PowerW      uint64 `sonar:"poww"`  // watts
-	PowerLimitW uint64 `sonar:"powlimw"`
-	ClockMHz    uint64 `sonar:"cez"` // of the compute elements
-	MemClockMHz uint64 `sonar:"memz"`
-	UUID        string // in the new format only
+	FanPct      uint64 `sonar:"fan%" json:"fan"`          // of its highest speed; may exceed 100
+	Mode        string `sonar:"mode" json:"compute_mode"` // compute mode; empty for the default one
+	Perf        string `sonar:"perf" json:"-"`            // performance state, "P8"
+	MemUseKiB   uint64 `sonar:"musekib" json:"memory"`
+	UtilPct     uint64 `sonar:"cutil%" json:"ce_util"` // of the time in which it computed
+	MemUtilPct  uint64 `sonar:"mutil%" json:"memory_util"`
+	TempC       uint64 `sonar:"tempc" json:"-"`    // degrees Celsius
+	PowerW      uint64 `sonar:"poww" json:"power"` // watts
+	PowerLimitW uint64 `sonar:"powlimw" json:"power_limit"`
+	ClockMHz    uint64 `sonar:"cez" json:"ce_clock"` // of the compute elements
+	MemClockMHz uint64 `sonar:"memz" json:"memory_clock"`
+	UUID        string `json:"uuid"` // in the new format only
 }
 
 // maxGPUs bounds the GPUs of a host.

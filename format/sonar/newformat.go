@@ -128,19 +128,10 @@ type newSample struct {
 }
 
 type newGPU struct {
+	GPU
 	Index       integer  `json:"index"`
-	UUID        string   `json:"uuid"`
-	Fan         integer  `json:"fan"`
-	ComputeMode string   `json:"compute_mode"`
 	State       extended `json:"performance_state"`
-	Memory      integer  `json:"memory"`
-	CEUtil      integer  `json:"ce_util"`
-	MemoryUtil  integer  `json:"memory_util"`
 	Temperature int64    `json:"temperature"` // can be negative
-	Power       integer  `json:"power"`
-	PowerLimit  integer  `json:"power_limit"`
-	CEClock     integer  `json:"ce_clock"`
-	MemoryClock integer  `json:"memory_clock"`
 }
 
 type newProcess struct {
@@ -225,11 +216,12 @@ func newGPUs(list []newGPU) ([]GPU, error) {
 		for len(out) <= int(g.Index) {
 			out = append(out, GPU{})
 		}
-		out[g.Index] = GPU{
-			UUID: clean(g.UUID), FanPct: uint64(g.Fan), Mode: clean(g.ComputeMode), Perf: g.State.text("P"), MemUseKiB: uint64(g.Memory),
-			UtilPct: uint64(g.CEUtil), MemUtilPct: uint64(g.MemoryUtil), TempC: uint64(max(0, g.Temperature)),
-			PowerW: uint64(g.Power), PowerLimitW: uint64(g.PowerLimit), ClockMHz: uint64(g.CEClock), MemClockMHz: uint64(g.MemoryClock),
+		g.Perf, g.TempC = g.State.text("P"), uint64(max(0, g.Temperature))
+		g.UUID, g.Mode = clean(g.UUID), clean(g.Mode)
+		if err := checkWritable(gpuColumns, &g.GPU, " of a GPU"); err != nil {
+			return nil, err
 		}
+		out[g.Index] = g.GPU
 	}
 	return out, nil
 }
@@ -244,22 +236,7 @@ type newSysinfo struct {
 	ThreadsPerCore integer `json:"threads_per_core"`
 	CPUModel       string  `json:"cpu_model"`
 	Memory         integer `json:"memory"` // KiB
-	Cards          []struct {
-		Index          integer `json:"index"`
-		UUID           string  `json:"uuid"`
-		Address        string  `json:"address"`
-		Manufacturer   string  `json:"manufacturer"`
-		Model          string  `json:"model"`
-		Architecture   string  `json:"architecture"`
-		Driver         string  `json:"driver"`
-		Firmware       string  `json:"firmware"`
-		Memory         integer `json:"memory"`
-		PowerLimit     integer `json:"power_limit"`
-		MaxPowerLimit  integer `json:"max_power_limit"`
-		MinPowerLimit  integer `json:"min_power_limit"`
-		MaxCEClock     integer `json:"max_ce_clock"`
-		MaxMemoryClock integer `json:"max_memory_clock"`
-	} `json:"cards"`
+	Cards          []Card  `json:"cards"`
 }
 
 func (a *newSysinfo) records(version string) ([]Record, error) {
@@ -268,25 +245,23 @@ func (a *newSysinfo) records(version string) ([]Record, error) {
 		return nil, err
 	}
 	const most = 1 << 16 // of each kind
-	if a.Sockets > most || a.CoresPerSocket > most || a.ThreadsPerCore > most || len(a.Cards) > maxGPUs {
-		return nil, errors.New("a host has not that many sockets, cores or cards")
+	if a.Sockets > most || a.CoresPerSocket > most || a.ThreadsPerCore > most {
+		return nil, errors.New("a host has not that many sockets or cores")
 	}
 	s := &Sysinfo{
 		Version: version, Timestamp: at, Cluster: clean(a.Cluster), Hostname: clean(a.Node), Description: clean(a.CPUModel),
 		CPUCores: uint64(a.Sockets * a.CoresPerSocket * a.ThreadsPerCore),
 		MemGB:    uint64(a.Memory) >> 20, MemKiB: uint64(a.Memory), GPUCards: uint64(len(a.Cards)),
 	}
+	if err := checkList(cardColumns, a.Cards, " of card "); err != nil {
+		return nil, err
+	}
 	var memory uint64
 	for i := range a.Cards {
-		c := &a.Cards[i]
-		memory += uint64(c.Memory)
-		s.GPUInfo = append(s.GPUInfo, Card{
-			BusAddr: clean(c.Address), UUID: clean(c.UUID), Manufacturer: clean(c.Manufacturer), Model: clean(c.Model),
-			Arch: clean(c.Architecture), Driver: clean(c.Driver), Firmware: clean(c.Firmware),
-			Index: uint64(c.Index), MemSizeKiB: uint64(c.Memory), PowerLimitW: uint64(c.PowerLimit), MaxPowerLimitW: uint64(c.MaxPowerLimit),
-			MinPowerLimitW: uint64(c.MinPowerLimit), MaxClockMHz: uint64(c.MaxCEClock), MaxMemClockMHz: uint64(c.MaxMemoryClock),
-		})
+		memory += a.Cards[i].MemSizeKiB
+		cleanTexts(cardColumns, &a.Cards[i])
 	}
+	s.GPUInfo = a.Cards
 	s.GPUMemGB = memory >> 20
 	if err := s.check(); err != nil {
 		return nil, err

@@ -23,22 +23,22 @@ type Sysinfo struct {
 	MemKiB  uint64
 }
 
-// Card is the description of one GPU by sonar sysinfo.
+// Card is the description of one GPU by sonar sysinfo. The names in JSON are those of the new format.
 type Card struct {
-	BusAddr        string `sonar:"bus_addr"`
-	Index          uint64 `sonar:"index"`
-	UUID           string `sonar:"uuid"`
-	Manufacturer   string `sonar:"manufacturer"`
-	Model          string `sonar:"model"`
-	Arch           string `sonar:"arch"`
-	Driver         string `sonar:"driver"`
-	Firmware       string `sonar:"firmware"`
-	MemSizeKiB     uint64 `sonar:"mem_size_kib"`
-	PowerLimitW    uint64 `sonar:"power_limit_watt"`
-	MaxPowerLimitW uint64 `sonar:"max_power_limit_watt"`
-	MinPowerLimitW uint64 `sonar:"min_power_limit_watt"`
-	MaxClockMHz    uint64 `sonar:"max_ce_clock_mhz"`
-	MaxMemClockMHz uint64 `sonar:"max_mem_clock_mhz"`
+	BusAddr        string `sonar:"bus_addr" json:"address"`
+	Index          uint64 `sonar:"index" json:"index"`
+	UUID           string `sonar:"uuid" json:"uuid"`
+	Manufacturer   string `sonar:"manufacturer" json:"manufacturer"`
+	Model          string `sonar:"model" json:"model"`
+	Arch           string `sonar:"arch" json:"architecture"`
+	Driver         string `sonar:"driver" json:"driver"`
+	Firmware       string `sonar:"firmware" json:"firmware"`
+	MemSizeKiB     uint64 `sonar:"mem_size_kib" json:"memory"`
+	PowerLimitW    uint64 `sonar:"power_limit_watt" json:"power_limit"`
+	MaxPowerLimitW uint64 `sonar:"max_power_limit_watt" json:"max_power_limit"`
+	MinPowerLimitW uint64 `sonar:"min_power_limit_watt" json:"min_power_limit"`
+	MaxClockMHz    uint64 `sonar:"max_ce_clock_mhz" json:"max_ce_clock"`
+	MaxMemClockMHz uint64 `sonar:"max_mem_clock_mhz" json:"max_memory_clock"`
 }
 
 var cardColumns, sysinfoColumns = columnsOf[Card](), columnsOf[Sysinfo]()
