@@ -50,7 +50,7 @@ func ExampleCreate() {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	n, err := r.Count()
+	n, err := r.LastSeq()
 	run := r.Run()
 	fmt.Println(run.Label(), run.State, run.Outcome, n, err)
 	// Output: 12 ended finished 3 <nil>

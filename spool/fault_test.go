@@ -243,7 +243,7 @@ func TestEndOnAFullDiskKeepsWhatWaits(t *testing.T) {
 			t.Errorf("End: %v", err)
 		}
 	}
-	if alive, err := live(w.Path()); !alive || err != nil {
+	if alive, err := Live(w.Path()); !alive || err != nil {
 		t.Errorf("the lock has ended: %v", err)
 	}
 	limit(t, w, 1<<30)

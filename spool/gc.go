@@ -303,7 +303,7 @@ func leftover(path string) bool {
 		if _, err := os.Lstat(stem + dbSuffix); !errors.Is(err, fs.ErrNotExist) {
 			return false
 		}
-		alive, err := live(stem + dbSuffix)
+		alive, err := Live(stem + dbSuffix)
 		return err == nil && !alive
 	}
 	return false

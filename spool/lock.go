@@ -70,17 +70,14 @@ func (l *liveLock) release(remove bool) error {
 }
 
 // Live reports whether the tracker of the run at path is alive, without opening the
-// database.
-func Live(path string) (bool, error) { return live(path) }
-
-// live reports whether a tracker holds the run at db.
-func live(db string) (bool, error) {
-	f, err := os.OpenFile(lockPath(db), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+// database: whether a process holds the lock of the run.
+func Live(path string) (bool, error) {
+	f, err := os.OpenFile(lockPath(path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return kernelHasLock(lockPath(db))
+		return kernelHasLock(lockPath(path))
 	}
 	if err != nil {
 		return false, fmt.Errorf("check whether the run's tracker is alive: %w", err)

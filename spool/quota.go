@@ -177,11 +177,8 @@ func nextCheck(room int64) time.Duration {
 
 // nodeBound returns the quota of the node, but at most three quarters of its file system.
 func nodeBound(dir string, configured int64) (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return 0, fmt.Errorf("statfs %s: %w", dir, err)
-	}
-	return min(configured, int64(st.Blocks)*st.Bsize/4*3), nil
+	_, size, err := space(dir)
+	return min(configured, size/4*3), err
 }
 
 // logPages returns the size of the log, in pages, at which SQLite copies the log to the database.

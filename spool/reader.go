@@ -126,7 +126,7 @@ func (r *Reader) upgrade() error {
 	if r.version >= newest() || r.readOnly {
 		return nil
 	}
-	if live, err := live(r.path); err != nil || live {
+	if live, err := Live(r.path); err != nil || live {
 		return err
 	}
 	if err := r.db.exec(pragma("busy_timeout", busyTimeoutEnded)); err != nil {
@@ -238,7 +238,7 @@ func (r *Reader) Run() rt.Run { return r.run }
 func (r *Reader) Host() rt.Host { return r.host }
 
 // Live reports whether the run's tracker is alive.
-func (r *Reader) Live() (bool, error) { return live(r.path) }
+func (r *Reader) Live() (bool, error) { return Live(r.path) }
 
 // LastSeq is the number of the newest snapshot, 0 if there is none.
 func (r *Reader) LastSeq() (int64, error) {
@@ -248,12 +248,6 @@ func (r *Reader) LastSeq() (int64, error) {
 
 // lastSeq selects the number of the newest snapshot.
 const lastSeq = "SELECT max(seq) FROM snapshot"
-
-// Count returns the number of snapshots.
-func (r *Reader) Count() (int64, error) {
-	n, err := r.db.queryInt("SELECT count(*) FROM snapshot")
-	return n, describe(r.path, err)
-}
 
 // Events returns the quality ledger in the order it was written.
 func (r *Reader) Events() ([]rt.Event, error) {

@@ -71,6 +71,12 @@ func clone(s *rt.Snapshot) *rt.Snapshot {
 
 func floor(n, unit int64) int64 { return n / unit * unit }
 
+// Count returns the number of snapshots.
+func (r *Reader) Count() (int64, error) {
+	n, err := r.db.queryInt("SELECT count(*) FROM snapshot")
+	return n, describe(r.path, err)
+}
+
 // stored writes the snapshots and reads them back.
 func stored(t *testing.T, opts Options, list []*rt.Snapshot) *Reader {
 	t.Helper()

@@ -139,7 +139,7 @@ func columnNamesOf(columns []column) (list []string) {
 // numbers of user and job. The new file is named by the job, the node and the start of the run that
 // Run leaves. A text that Run or Host sets to "" is not in the record.
 //
-// Event gets each event of the ledger, without its time. Its name and detail can have programs,
+// Event gets each event of the ledger. Its name and detail can have programs,
 // paths, nodes, numbers of jobs, and messages of errors. Record gets each report of another
 // program, usually a JSON document, and returns whether it is in the record.
 //
@@ -263,8 +263,7 @@ func (r *dump) alter(t *recordTable, row []driver.Value) (isKept bool, err error
 	case "host":
 		return true, alterStruct(row, r.opts.Host)
 	case "event":
-		r.alterEvent(t, row)
-		return true, nil
+		return true, alterStruct(row[1:], r.opts.Event) // after the id
 	case "record":
 		return r.alterRecord(t, row), nil
 	}
@@ -274,25 +273,6 @@ func (r *dump) alter(t *recordTable, row []driver.Value) (isKept bool, err error
 		}
 	}
 	return true, nil
-}
-
-func (r *dump) alterEvent(t *recordTable, row []driver.Value) {
-	if r.opts.Event == nil {
-		return
-	}
-	var e rt.Event
-	fields := map[string]*string{"kind": &e.Kind, "name": &e.Name, "status": &e.Status, "detail": &e.Detail}
-	for i, column := range t.columns {
-		if field := fields[column]; field != nil {
-			*field, _ = row[i].(string)
-		}
-	}
-	r.opts.Event(&e)
-	for i, column := range t.columns {
-		if field := fields[column]; field != nil {
-			row[i] = textValue(*field)
-		}
-	}
 }
 
 func (r *dump) alterRecord(t *recordTable, row []driver.Value) (isKept bool) {
@@ -311,7 +291,7 @@ func (r *dump) alterRecord(t *recordTable, row []driver.Value) (isKept bool) {
 	return true
 }
 
-// alterStruct applies a function to the struct in a row, which has its columns.
+// alterStruct applies a function to the struct in a row, which begins with its columns.
 func alterStruct[T any](row []driver.Value, f func(*T)) error {
 	if f == nil {
 		return nil

@@ -33,7 +33,7 @@ func (l *runLog) keep(there, readOnly bool) error {
 		}
 		return l.db.keepLog(true)
 	}
-	alive, err := live(l.path)
+	alive, err := Live(l.path)
 	l.isMissing = err == nil && !alive
 	return err
 }
@@ -93,7 +93,7 @@ func (l *runLog) tidy() error {
 
 // withTimeout runs f, which changes the file, with the busy timeout that fits the run's state.
 func (l *runLog) withTimeout(f func() error) error {
-	alive, err := live(l.path)
+	alive, err := Live(l.path)
 	if err != nil || alive {
 		return errors.Join(err, f())
 	}

@@ -163,7 +163,7 @@ func TestOneRunOneWriter(t *testing.T) {
 	if _, err := Create(dir, testRun(), rt.Host{}, Options{}); !errors.Is(err, ErrExists) {
 		t.Errorf("a second writer next to the first: %v", err)
 	}
-	if alive, err := live(w.Path()); !alive || err != nil {
+	if alive, err := Live(w.Path()); !alive || err != nil {
 		t.Errorf("the refused writer ended the first one's lock: %v %v", alive, err)
 	}
 	if err := w.End(testRun()); err != nil {
