@@ -169,17 +169,13 @@ func (s *readers) writeList(w http.ResponseWriter, r *http.Request, q reading, n
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	l := &listWriter{registry: s.conf.Registry, reading: q, out: bufio.NewWriterSize(w, 32<<10)}
-	l.text(`{"` + name + `":[`)
+	l := s.beginList(w, q, name)
 	for _, job := range jobs {
 		if err := write(l, job); err != nil {
 			s.problems.abort(err)
 		}
 	}
-	l.text("\n],")
-	l.text(`"next":"` + next + "\"}\n") // a cursor has no character that JSON escapes
-	_ = l.out.Flush()                   // the client has closed the connection
+	l.end(next)
 	return nil
 }
 
@@ -197,13 +193,27 @@ type listWriter struct {
 	items int
 }
 
+// beginList begins the answer with a list.
+func (s *readers) beginList(w http.ResponseWriter, q reading, name string) *listWriter {
+	w.Header().Set("Content-Type", "application/json")
+	l := &listWriter{registry: s.conf.Registry, reading: q, out: bufio.NewWriterSize(w, 32<<10)}
+	l.text(`{"` + name + `":[`)
+	return l
+}
+
+// end ends the answer, with the cursor of the next page.
+func (l *listWriter) end(next string) {
+	l.text("\n],\"next\":\"" + next + "\"}\n") // a cursor has no character that JSON escapes
+	_ = l.out.Flush()                          // the client has closed the connection
+}
+
 // text writes a text. A later write has the same error.
 func (l *listWriter) text(text string) { _, _ = l.out.WriteString(text) }
 
 // item writes one item of the array, without the last characters of its JSON.
 func (l *listWriter) item(v any, without int) (err error) {
 	var b []byte
-	if failed := l.do(func() { b, err = marshal(v) }); failed != nil {
+	if failed := l.do(func() { b, err = site.EncodeJSON(v) }); failed != nil {
 		return failed
 	}
 	if err != nil {
@@ -250,7 +260,7 @@ func (l *listWriter) job(job site.JobRow) error {
 		for _, run := range runs {
 			var b []byte
 			var err error
-			if failed := l.do(func() { b, err = marshal(viewOfRun(run)) }); failed != nil {
+			if failed := l.do(func() { b, err = site.EncodeJSON(viewOfRun(run)) }); failed != nil {
 				return failed
 			}
 			if err != nil {

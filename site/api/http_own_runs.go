@@ -99,7 +99,7 @@ func (v *view) rowsExpired() bool {
 // head returns the view as JSON without the objects and the rows, and without its last brace.
 func (v view) head(t turn) (head []byte, err error) {
 	v.Objects, v.Rows = nil, 0
-	if failed := t.do(func() { head, err = marshal(v) }); failed != nil {
+	if failed := t.do(func() { head, err = site.EncodeJSON(v) }); failed != nil {
 		return nil, failed
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (v view) write(w io.Writer, head []byte) error {
 		return err
 	}
 	for i, o := range v.Objects {
-		b, err := marshal(o)
+		b, err := site.EncodeJSON(o)
 		if err != nil {
 			return err
 		}
@@ -290,14 +290,4 @@ func (s *ownRuns) copyCSV(w io.Writer, t turn, o site.Object, header bool) error
 		return nil
 	}
 	return err
-}
-
-// marshal is json.Marshal without the escapes for HTML, by which a hostile text would grow to six
-// times its size.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

@@ -69,7 +69,7 @@ func (s *readers) readRun(w http.ResponseWriter, r *http.Request, q reading, id 
 		v.Finish = &finishView{f.RunStatus, f.ExitCode, f.DataSource, known(f.RecordSum)}
 	}
 	var head []byte
-	if failed := q.do(func() { head, err = marshal(v) }); failed != nil {
+	if failed := q.do(func() { head, err = site.EncodeJSON(v) }); failed != nil {
 		return failed
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *readers) readRun(w http.ResponseWriter, r *http.Request, q reading, id 
 	out := bufio.NewWriterSize(w, 32<<10)
 	_, _ = fmt.Fprintf(out, `%s,"objects":[`, head[:len(head)-1]) // a later write has the same error
 	for i, o := range objects {
-		b, err := marshal(objectView{o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows})
+		b, err := site.EncodeJSON(objectView{o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows})
 		if err != nil {
 			s.problems.abort(err)
 		}

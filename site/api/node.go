@@ -121,7 +121,7 @@ func (s *readers) readNodes(w http.ResponseWriter, r *http.Request, q reading, _
 		nodes = []site.Node{}
 	}
 	var answer []byte
-	if failed := q.do(func() { answer, err = marshal(map[string]any{"nodes": nodes, "next": next}) }); failed != nil {
+	if failed := q.do(func() { answer, err = site.EncodeJSON(map[string]any{"nodes": nodes, "next": next}) }); failed != nil {
 		return failed
 	}
 	if err != nil {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"net/http"
 
 	"github.com/resource-tracker/rt/site"
@@ -38,9 +37,7 @@ func (s *readers) readUnassigned(w http.ResponseWriter, r *http.Request, q readi
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	l := &listWriter{registry: s.conf.Registry, reading: q, out: bufio.NewWriterSize(w, 32<<10)}
-	l.text(`{"runs":[`)
+	l := s.beginList(w, q, "runs")
 	for {
 		for _, run := range runs {
 			if err := l.item(runItem{viewOfJob(run.Record), viewOfRun(run)}, 0); err != nil {
@@ -55,8 +52,6 @@ func (s *readers) readUnassigned(w http.ResponseWriter, r *http.Request, q readi
 			s.problems.abort(err)
 		}
 	}
-	l.text("\n],")
-	l.text(`"next":"` + next + "\"}\n") // the id of a run has no character that JSON escapes
-	_ = l.out.Flush()                   // the client has closed the connection
+	l.end(next)
 	return nil
 }

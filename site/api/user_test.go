@@ -73,7 +73,7 @@ func TestOwnersOfUsers(t *testing.T) {
 // registered it.
 func TestFieldsOfRows(t *testing.T) {
 	of := func(v any) string {
-		text, err := marshal(v)
+		text, err := site.EncodeJSON(v)
 		if err != nil {
 			t.Fatal(err)
 		}

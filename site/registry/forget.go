@@ -122,7 +122,7 @@ func grownTexts(finish *site.Finish, w site.Rewrite) (int64, error) {
 	var text [3][]byte
 	for i, f := range []*site.Finish{finish, w.Old.Finish, w.Finish} {
 		var err error
-		text[i], err = encode(f)
+		text[i], err = site.EncodeJSON(f)
 		if err != nil {
 			return 0, err
 		}
@@ -138,7 +138,7 @@ func (r *Removals) putTexts(ctx context.Context, tx transaction, run lockedRun, 
 	var said summaryColumns
 	if w.Finish != nil {
 		var err error
-		finish, err = encode(w.Finish)
+		finish, err = site.EncodeJSON(w.Finish)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ type jobKey struct {
 // putRecord stores the record of a run in the row of the run. It also updates the row of the run's job, and returns the
 // key of that row.
 func (r *Runs) putRecord(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, err error) {
-	text, err := encode(record)
+	text, err := site.EncodeJSON(record)
 	if err != nil {
 		return job, err
 	}

@@ -29,7 +29,7 @@ func (r *Runs) PutObject(ctx context.Context, o site.Object, body []byte, record
 	if record != nil {
 		err = site.CheckRecordNumbers(record)
 		if err == nil {
-			text, err = encode(record)
+			text, err = site.EncodeJSON(record)
 		}
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", what, err)

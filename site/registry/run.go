@@ -1,12 +1,12 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -65,6 +65,18 @@ func (r *Runs) Head(ctx context.Context, id string) (site.StoredRun, error) {
 // IDs returns at most limit ids of runs after the given one, the oldest first.
 func (r *Runs) IDs(ctx context.Context, after string, limit int) ([]string, error) {
 	return r.db.texts(ctx, "list the runs", "SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
+}
+
+// AllIDs yields the ids of all runs, the oldest first.
+func (r *Runs) AllIDs(ctx context.Context) iter.Seq2[string, error] {
+	const limit = 1000
+	return site.AllPages(func(after string) (ids []string, next string, err error) {
+		ids, err = r.IDs(ctx, after, limit)
+		if len(ids) == limit {
+			next = ids[limit-1]
+		}
+		return ids, next, err
+	})
 }
 
 // OwnIDs returns at most limit ids of the runs of an owner after the given id, the oldest first.
@@ -133,23 +145,13 @@ func scanRun(scan scanFunc) (site.StoredRun, error) {
 	return run, nil
 }
 
-// decode parses a column that encode wrote; NULL is nil.
+// decode parses a column of JSON; NULL is nil.
 func decode[T any](text []byte) (*T, error) {
 	if text == nil {
 		return nil, nil
 	}
 	v := new(T)
 	return v, json.Unmarshal(text, v)
-}
-
-// encode is json.Marshal without the escapes for HTML, by which a hostile text would grow to six
-// times its size.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // micros is how the database stores a time.
@@ -184,7 +186,7 @@ func (r *Runs) lockRun(ctx context.Context, tx transaction, id string) (lockedRu
 // corrected them; with other rows it is site.ErrFinished. site.ErrMissing means that a key of the
 // finish has no object, or that the stored record is not the one with RecordSum.
 func (r *Runs) Finish(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (done site.Finished, err error) {
-	text, err := encode(f)
+	text, err := site.EncodeJSON(f)
 	if err != nil {
 		return done, fmt.Errorf("finish run %s: %w", id, err)
 	}
@@ -206,7 +208,7 @@ func (r *Runs) Finish(ctx context.Context, id string, f site.Finish, inline *sit
 		charged := int64(len(text))
 		var put putResult
 		if run.finish != nil {
-			old, err := encode(run.finish)
+			old, err := site.EncodeJSON(run.finish)
 			if err != nil {
 				return err
 			}

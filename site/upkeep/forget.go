@@ -55,22 +55,15 @@ type Forgotten struct {
 // Forget forgets the runs of the user.
 func (f *Forgetter) Forget(ctx context.Context) (done Forgotten, err error) {
 	checked := 0
-	for after := ""; ; {
-		ids, err := f.Registry.Runs.IDs(ctx, after, pageRuns)
+	for id, err := range f.Registry.Runs.AllIDs(ctx) {
+		if err == nil {
+			err = f.run(ctx, id, &done)
+		}
 		if err != nil {
 			return done, err
 		}
-		for _, id := range ids {
-			if err := f.run(ctx, id, &done); err != nil {
-				return done, err
-			}
-			checked++
-			f.Checked(checked)
-		}
-		if len(ids) == 0 {
-			break
-		}
-		after = ids[len(ids)-1]
+		checked++
+		f.Checked(checked)
 	}
 	if f.DryRun {
 		return done, nil

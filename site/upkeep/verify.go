@@ -124,24 +124,18 @@ func (c *check) report(d Damage) {
 }
 
 func (c *check) runs(ctx context.Context) error {
-	for after := ""; ; {
-		ids, err := c.Registry.Runs.IDs(ctx, after, pageRuns)
+	for id, err := range c.Registry.Runs.AllIDs(ctx) {
+		if err == nil {
+			err = c.run(ctx, id)
+		}
 		if err != nil {
 			return err
 		}
-		for _, id := range ids {
-			if err := c.run(ctx, id); err != nil {
-				return err
-			}
-			if c.Checked != nil {
-				c.Checked(c.Runs)
-			}
+		if c.Checked != nil {
+			c.Checked(c.Runs)
 		}
-		if len(ids) == 0 {
-			return nil
-		}
-		after = ids[len(ids)-1]
 	}
+	return nil
 }
 
 // state is a run with its objects.
