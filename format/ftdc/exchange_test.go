@@ -3,12 +3,15 @@ package ftdc
 import (
 	"bytes"
 	order "cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -322,4 +325,28 @@ func FuzzImportFTDC(f *testing.F) {
 			_ = rt.Derive(nil, &im.s, rt.ScopeJob)
 		}
 	})
+}
+
+// A file that is damaged makes a run of the readings before the damage; a disk that fails makes none.
+func TestImportOfAFileThatCannotBeRead(t *testing.T) {
+	file := exported(t, rt.Run{Identity: rt.Identity{Node: "n1", Start: time.Unix(1772367180, 0)}}, []rt.Snapshot{
+		{Seq: 1, Boot: 1e9, Wall: 1772367180e9}, {Seq: 2, Boot: 2e9, Wall: 1772367181e9},
+	})
+	cut := file[:len(file)-1]
+	broken := errors.New("the disk is broken")
+	for name, c := range map[string]struct {
+		from io.Reader
+		want error
+		runs int
+	}{
+		"cut":         {bytes.NewReader(cut), ErrDamaged, 1},
+		"disk failed": {io.MultiReader(bytes.NewReader(cut), iotest.ErrReader(broken)), broken, 0},
+	} {
+		dir := t.TempDir()
+		paths, err := Import(dir, nil, "f.ftdc", c.from)
+		left, globErr := filepath.Glob(filepath.Join(dir, "*.db"))
+		if !errors.Is(err, c.want) || len(paths) != c.runs || len(left) != c.runs || globErr != nil {
+			t.Errorf("%s: %v, %v, in the spool %v", name, paths, err, left)
+		}
+	}
 }

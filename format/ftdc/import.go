@@ -37,7 +37,7 @@ func Import(dir string, limits *spool.ImportLimits, name string, r io.Reader) ([
 	var damage error
 	switch {
 	case err == io.EOF:
-	case im.source.err != nil:
+	case im.failed:
 		return nil, errors.Join(err, w.Discard())
 	default:
 		damage = fmt.Errorf("%w: %w; the run has the %d readings before that place", ErrDamaged, err, im.s.Seq)
@@ -55,24 +55,10 @@ func Import(dir string, limits *spool.ImportLimits, name string, r io.Reader) ([
 	return []string{w.Path()}, damage
 }
 
-// watched distinguishes a failed read from damaged content.
-type watched struct {
-	io.Reader
-	err error
-}
-
-func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		w.err = err
-	}
-	return n, err
-}
-
 // importer reads the snapshots of a file one by one.
 type importer struct {
-	source  *watched
 	dec     *Decoder
+	failed  bool // the file cannot be read, which is no damage of its content
 	schemas int
 	setters []setter
 	targets *targets
@@ -90,8 +76,7 @@ type importer struct {
 }
 
 func newImport(r io.Reader) *importer {
-	source := &watched{Reader: r}
-	im := &importer{source: source, dec: NewDecoder(source), texts: map[string]map[string]string{}}
+	im := &importer{dec: NewDecoder(r), texts: map[string]map[string]string{}}
 	im.dec.AnyTime = true // as in Export
 	return im
 }
@@ -130,6 +115,8 @@ func (im *importer) begin(dir string, limits *spool.ImportLimits) (*spool.Writer
 func (im *importer) next() error {
 	at, err := im.dec.Next()
 	if err != nil {
+		_, isDamage := errors.AsType[*SyntaxError](err)
+		im.failed = err != io.EOF && !isDamage
 		return err
 	}
 	if im.s.Seq == 0 {

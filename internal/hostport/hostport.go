@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+
+	"github.com/resource-tracker/rt/internal/errkind"
 )
 
 // Check checks a HOST:PORT that a user wrote. The error has an example.
@@ -51,7 +53,7 @@ func ListenError(err error) error {
 		what = "this name has no address: give an address of this machine, such as 127.0.0.1"
 	}
 	if what != "" {
-		return &listenError{what, err}
+		return errkind.With(err, errors.New(what))
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -59,15 +61,6 @@ func ListenError(err error) error {
 	}
 	return err
 }
-
-// listenError is a cause with another text.
-type listenError struct {
-	what  string
-	cause error
-}
-
-func (e *listenError) Error() string { return e.what }
-func (e *listenError) Unwrap() error { return e.cause }
 
 // IsLoopback reports whether only this machine can connect to an address.
 func IsLoopback(a net.Addr) bool {
