@@ -119,7 +119,11 @@ func (o simulated) asRun(t *testing.T) PageRun {
 func pageOf(t *testing.T, runs ...PageRun) []byte {
 	t.Helper()
 	job := &Page{Name: "4711", Zone: time.UTC, Runs: runs}
-	job.Jobs = jobsOf(job)
+	var list []*report.Summary
+	for i := range runs {
+		list = append(list, runs[i].Summary)
+	}
+	job.Jobs = report.Jobs(list)
 	for _, j := range job.Jobs {
 		j.Advise(nil)
 	}

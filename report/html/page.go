@@ -29,7 +29,7 @@ type PageRun struct {
 type Page struct {
 	Name  string // as the user wrote it
 	Runs  []PageRun
-	Jobs  []*report.Job  // the jobs of Runs with their advice; nil: Write combines them from Runs, without advice
+	Jobs  []*report.Job  // the jobs of Runs with their advice; several are tasks of an array, or steps
 	Array *report.Array  // if Runs are tasks of an array: its advice replaces the advice of Jobs
 	Zone  *time.Location // of all times on the page
 	Links []Link         // above the title; a file has none
@@ -139,7 +139,7 @@ func Write(w io.Writer, p *Page) error {
 		Policy: Policy,
 		Data:   dataOf(p),
 	}
-	jobs := jobsOf(p)
+	jobs := p.Jobs
 	v.Title, v.Facts, v.Bars, v.Advice, v.Tables = title(p, jobs), factsOf(p, jobs), barsOf(jobs), adviceOf(jobs), tablesOf(p)
 	if p.Array != nil {
 		v.Advice = adviceOf([]*report.Job{{Advice: p.Array.Advice, AdviceReason: p.Array.AdviceReason}})
@@ -152,18 +152,6 @@ func Write(w io.Writer, p *Page) error {
 		return fmt.Errorf("write the page of job %s: %w", p.Name, err)
 	}
 	return nil
-}
-
-// jobsOf combines the runs to jobs. Several jobs are tasks of an array, or steps.
-func jobsOf(p *Page) []*report.Job {
-	if p.Jobs != nil {
-		return p.Jobs
-	}
-	var list []*report.Summary
-	for i := range p.Runs {
-		list = append(list, p.Runs[i].Summary)
-	}
-	return report.Jobs(list)
 }
 
 func hash(s string) string {

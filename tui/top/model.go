@@ -82,14 +82,17 @@ type answered struct {
 	err    error
 }
 
-// tick is sent every Options.Every.
+// interval is the time between two readings of the source.
+const interval = time.Second
+
+// tick is sent after each interval.
 type tick struct{}
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return tea.Batch(m.readSource(), tickAfter(m.o.Every)) }
+func (m *model) Init() tea.Cmd { return tea.Batch(m.readSource(), nextTick()) }
 
-func tickAfter(d time.Duration) tea.Cmd {
-	return tea.Tick(d, func(time.Time) tea.Msg { return tick{} })
+func nextTick() tea.Cmd {
+	return tea.Tick(interval, func(time.Time) tea.Msg { return tick{} })
 }
 
 // readSource reads the source in the background, for the current view.
@@ -125,7 +128,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case answered:
 		return m, m.useAnswer(msg)
 	case tick:
-		return m, tea.Batch(tickAfter(m.o.Every), m.advance())
+		return m, tea.Batch(nextTick(), m.advance())
 	case tea.KeyPressMsg:
 		if m.prompt.IsOpen() {
 			return m, m.typeKey(msg)
@@ -168,7 +171,7 @@ func (m *model) advance() tea.Cmd {
 		if d == nil {
 			return nil
 		}
-		m.at += m.o.Every
+		m.at += interval
 		if m.at >= d.Last {
 			m.at, m.pace = d.Last, still
 		}

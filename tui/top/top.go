@@ -17,7 +17,6 @@ import (
 type Options struct {
 	ASCII bool           // no characters beyond ASCII in sparklines and bars
 	Zone  *time.Location // of the times; nil is UTC
-	Every time.Duration  // between two readings of the source; 0 is a second
 	All   bool           // with runs that ended more than a day ago
 	// Open is the file of the run that is open at first; empty for the list.
 	Open string
@@ -28,9 +27,6 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Zone == nil {
 		o.Zone = time.UTC
-	}
-	if o.Every <= 0 {
-		o.Every = time.Second
 	}
 	return o
 }
