@@ -141,9 +141,9 @@ func runCopies(t *testing.T, c *cluster, s *site, cases []adviceCase) map[string
 // complete returns the first copy of a job that was read to its end and shows what the case wants. Without one it
 // returns the last copy of a killed job. A slurmstepd that ends before its final reading on a busy machine leaves a
 // note, which the expected report does not have.
-func complete(t *testing.T, s *site, k *adviceCase, ids []string, isKilled bool) (string, report.Job) {
+func complete(t *testing.T, s *site, k *adviceCase, ids []string, isKilled bool) (string, report.JobSummary) {
 	t.Helper()
-	var j report.Job
+	var j report.JobSummary
 	for _, id := range ids {
 		j = reported(t, s, id)[0]
 		text, _ := s.rtSpool(t, "report", id)
@@ -161,7 +161,7 @@ func complete(t *testing.T, s *site, k *adviceCase, ids []string, isKilled bool)
 	return "", j
 }
 
-func checkAdvice(t *testing.T, k *adviceCase, j *report.Job) {
+func checkAdvice(t *testing.T, k *adviceCase, j *report.JobSummary) {
 	t.Helper()
 	got := map[string]string{}
 	for _, a := range j.Advice {
@@ -181,7 +181,7 @@ func checkAdvice(t *testing.T, k *adviceCase, j *report.Job) {
 
 // checkTime checks the advice on the time of a job without comparable earlier ones, with a limit of many times what it
 // needs. A job that was stopped at its limit gets twice the limit.
-func checkTime(t *testing.T, k *adviceCase, j *report.Job, a *report.Advice) {
+func checkTime(t *testing.T, k *adviceCase, j *report.JobSummary, a *report.Advice) {
 	t.Helper()
 	elapsed := j.ElapsedSecs.Or(0)
 	minutes, verdict := uint64(math.Ceil(elapsed*1.5/60)), report.Less

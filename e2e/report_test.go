@@ -59,10 +59,10 @@ func notConfirmed(t *testing.T, s *site, id string) {
 }
 
 // reported returns a job's parts of report --format json: one, or one for each component or task.
-func reported(t *testing.T, s *site, id string, args ...string) []report.Job {
+func reported(t *testing.T, s *site, id string, args ...string) []report.JobSummary {
 	t.Helper()
 	out, status := s.rtSpool(t, append(args, "report", "--format", "json", id)...)
-	var list []report.Job
+	var list []report.JobSummary
 	if err := json.Unmarshal([]byte(out), &list); err != nil || status != 0 || len(list) == 0 {
 		t.Fatalf("report of job %s ended with %d, %v: %s", id, status, err, out)
 	}

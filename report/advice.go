@@ -57,17 +57,17 @@ const worthwhile = 0.8
 // if it is comparable, see isLike, has finished, and has a complete record. If the job's own record
 // permits no advice to request less, AdviceReason is the reason. What a kill or a time limit shows is
 // advised in any case, and that the GPUs were idle.
-func (j *Job) Advise(earlier []*Job) { j.advise(earlier, false) }
+func (j *JobSummary) Advise(earlier []*JobSummary) { j.advise(earlier, false) }
 
 // advise is Advise. isArray means that the advice is for the whole array whose tasks are j and earlier.
-func (j *Job) advise(earlier []*Job, isArray bool) {
+func (j *JobSummary) advise(earlier []*JobSummary, isArray bool) {
 	j.Advice, j.AdviceReason = nil, ""
 	j.AdviceReason = j.Runs[0].whyNoRequest()
 	if j.AdviceReason != "" {
 		return
 	}
 	j.AdviceReason = j.whyNone()
-	runs := append(slices.DeleteFunc(slices.Clone(earlier), func(e *Job) bool { return !j.isLike(e) }), j)
+	runs := append(slices.DeleteFunc(slices.Clone(earlier), func(e *JobSummary) bool { return !j.isLike(e) }), j)
 	a := adviser{job: j, runs: runs, isArray: isArray}
 	a.killed()
 	a.timedOut()
@@ -98,7 +98,7 @@ func (s *Summary) whyNoRequest() string {
 }
 
 // whyNone returns why the job's record does not show what it needs.
-func (j *Job) whyNone() string {
+func (j *JobSummary) whyNone() string {
 	kills := j.Nodes.OOMKills.Or(0)
 	switch {
 	case j.State == rt.StateRunning:
@@ -125,15 +125,15 @@ func (s *Summary) hasGaps() bool { return s.Record.Missed > 0 || s.Record.Gaps >
 
 // adviser makes the advice of job. Its sample is the comparable runs, with job itself last.
 type adviser struct {
-	job     *Job
-	runs    []*Job
+	job     *JobSummary
+	runs    []*JobSummary
 	isArray bool // the advice is for an array whose tasks are the runs
 }
 
 func (a *adviser) add(one Advice) { a.job.Advice = append(a.job.Advice, one) }
 
 // values returns a figure of those runs that show what a complete run needs.
-func (a *adviser) values(of func(*Job) rt.Opt[float64]) (list []sampleValue) {
+func (a *adviser) values(of func(*JobSummary) rt.Opt[float64]) (list []sampleValue) {
 	for _, r := range a.runs {
 		if v, ok := of(r).Get(); ok && r.whyNone() == "" {
 			list = append(list, sampleValue{value: v, isOwn: a.isOwn(r)})
@@ -143,7 +143,7 @@ func (a *adviser) values(of func(*Job) rt.Opt[float64]) (list []sampleValue) {
 }
 
 // isOwn reports whether a run is certainly like the job: one request is for all tasks of an array.
-func (a *adviser) isOwn(r *Job) bool {
+func (a *adviser) isOwn(r *JobSummary) bool {
 	return r == a.job || isOfArray(&a.job.Runs[0].Run, &r.Runs[0].Run)
 }
 

@@ -116,7 +116,7 @@ type coresOf struct {
 
 // needed returns the fewest cores; false if it is not known what was used. The delays of the
 // tasks and nodes add up, because each can wait for another one.
-func (j *Job) needed() (c coresOf, ok bool) {
+func (j *JobSummary) needed() (c coresOf, ok bool) {
 	c.elapsed = j.ElapsedSecs.Or(0)
 	for _, s := range j.Runs {
 		isKnown := s.CPU.CoresOf == "allocation" && s.CPU.UsedSecs.Valid()
@@ -163,14 +163,14 @@ func (a *adviser) cores() (left uint64) {
 		a.add(one)
 		return left
 	}
-	p := a.predict(a.values((*Job).neededCores), 1)
+	p := a.predict(a.values((*JobSummary).neededCores), 1)
 	one.Runs = p.n
 	left = a.coresFrom(&one, &c, &p, left)
 	a.add(one)
 	return left
 }
 
-func (j *Job) neededCores() (need rt.Opt[float64]) {
+func (j *JobSummary) neededCores() (need rt.Opt[float64]) {
 	if c, ok := j.needed(); ok {
 		need.Set(float64(c.need))
 	}

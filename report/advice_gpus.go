@@ -92,7 +92,7 @@ func (a *adviser) gpus() {
 
 // gpusBusyPct is JobGPUs.BusyPct of the time in which the job was not suspended: no GPU works for a
 // suspended job.
-func (j *Job) gpusBusyPct() (pct rt.Opt[float64]) {
+func (j *JobSummary) gpusBusyPct() (pct rt.Opt[float64]) {
 	ran := j.ElapsedSecs.Or(0)
 	if busy, ok := j.GPUs.BusyPct.Get(); ok && ran > 0 {
 		pct.Set(min(100, busy*(ran+j.SuspendedSecs.Or(0))/ran))

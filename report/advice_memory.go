@@ -24,7 +24,7 @@ func memoryArg(bytes uint64) string {
 
 // memoryRequest returns the option of sbatch for a limit per node. If each node has several CPUs,
 // it adds the limit per CPU for nodes with this number of cores.
-func (j *Job) memoryRequest(bytes, cores uint64) string {
+func (j *JobSummary) memoryRequest(bytes, cores uint64) string {
 	request := "--mem=" + memoryArg(bytes)
 	if j.Runs.fewestCores() > 1 {
 		request += fmt.Sprintf(" (or --mem-per-cpu=%s with %s)", memoryArg((bytes+cores-1)/cores), plural(int(cores), "CPU"))
@@ -145,7 +145,7 @@ func (a *adviser) peaks() (list []sampleValue) {
 			list = append(list, sampleValue{v, a.isOwn(r), true})
 		}
 	}
-	return append(list, a.values(func(j *Job) rt.Opt[float64] { return j.Runs.peak() })...)
+	return append(list, a.values(func(j *JobSummary) rt.Opt[float64] { return j.Runs.peak() })...)
 }
 
 // minRAMSpace is the default of MinRAMSpace in cgroup.conf(5): slurmd raises a lower limit to it, so
@@ -173,7 +173,7 @@ func (a *adviser) killedAt() (limit uint64) {
 
 // killedOn returns the summary of the node with the highest limit at which processes were killed;
 // nil if there is none.
-func (j *Job) killedOn() (s *Summary) {
+func (j *JobSummary) killedOn() (s *Summary) {
 	for _, r := range j.Runs {
 		isHigher := s == nil || r.Memory.LimitBytes.Or(0) > s.Memory.LimitBytes.Or(0)
 		if r.Memory.OOMKills.Or(0) > 0 && isHigher {

@@ -13,7 +13,7 @@ import (
 )
 
 // adviceOn returns the advice about a resource, an empty one if there is none.
-func adviceOn(j *Job, resource string) Advice {
+func adviceOn(j *JobSummary, resource string) Advice {
 	for _, a := range j.Advice {
 		if a.Resource == resource {
 			return a
@@ -34,7 +34,7 @@ func ran(job uint64, node string, gib, usedSecs float64) *Summary {
 	return s
 }
 
-func advised(t *testing.T, s *Summary, earlier ...*Summary) *Job {
+func advised(t *testing.T, s *Summary, earlier ...*Summary) *JobSummary {
 	t.Helper()
 	j := only(t, s)
 	j.Advise(Jobs(earlier))

@@ -25,7 +25,7 @@ func roundTime(secs float64) float64 {
 // time advises on the time limit. The time in which the job was suspended does not count for Slurm.
 func (a *adviser) time() {
 	show := func(v float64) string { return Clock(rt.Some(v)) }
-	p := a.predict(a.values(func(j *Job) rt.Opt[float64] { return j.ElapsedSecs }), enough)
+	p := a.predict(a.values(func(j *JobSummary) rt.Opt[float64] { return j.ElapsedSecs }), enough)
 	one := Advice{Resource: "time", Verdict: NotKnown, Explain: p.explain("elapsed time", show)}
 	p.promise(&one)
 	stopped := a.stoppedAt()

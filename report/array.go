@@ -116,7 +116,7 @@ func taskIDs(list []*Summary) string {
 
 // advise takes the last task that shows what a complete task needs. All other tasks are its sample.
 // Without one it takes the last task that was killed for memory or stopped at its time limit.
-func (a *Array) advise(tasks []*Job) {
+func (a *Array) advise(tasks []*JobSummary) {
 	best := -1
 	for i, j := range slices.Backward(tasks) {
 		if j.whyNone() == "" {
@@ -138,7 +138,7 @@ func (a *Array) advise(tasks []*Job) {
 }
 
 // whyNoTask is the reason of the tasks if they all have the same one.
-func whyNoTask(tasks []*Job) string {
+func whyNoTask(tasks []*JobSummary) string {
 	why := ""
 	for i, j := range tasks {
 		if i > 0 && j.whyNone() != why {
@@ -149,7 +149,7 @@ func whyNoTask(tasks []*Job) string {
 	return strings.Replace(why, "the job was too short", "the tasks were too short", 1)
 }
 
-func arrayTask(j *Job) ArrayTask {
+func arrayTask(j *JobSummary) ArrayTask {
 	n := j.Nodes
 	t := ArrayTask{
 		Job: j.Label, Outcome: j.Outcome, ElapsedSecs: j.ElapsedSecs, Used: n.Used, UsedPct: n.UsedPct,

@@ -14,7 +14,7 @@ func isNamed(name string) bool {
 
 // MayCompare reports whether a run can be of a job that is comparable with j. It has the same user, cluster,
 // partition, account, job name, directory and step, and started before j or is of its array.
-func (j *Job) MayCompare(r *rt.Run) bool {
+func (j *JobSummary) MayCompare(r *rt.Run) bool {
 	own := &j.Runs[0].Run
 	isSame := j.User == r.User && j.Cluster == r.Cluster && j.Partition == r.Partition && j.Account == r.Account &&
 		j.Name == r.Meta.JobName && own.WorkDir == r.WorkDir && own.Step == r.Step
@@ -26,7 +26,7 @@ func (j *Job) MayCompare(r *rt.Run) bool {
 func isOfArray(a, b *rt.Run) bool { return a.ArrayJobID.Valid() && a.ArrayJobID == b.ArrayJobID }
 
 // isLike reports whether e is a run of the same thing as j, with the same allocation and a similar request.
-func (j *Job) isLike(e *Job) bool {
+func (j *JobSummary) isLike(e *JobSummary) bool {
 	r := e.Runs[0].Run
 	r.User, r.Partition, r.Account, r.Meta.JobName, r.Start = e.User, e.Partition, e.Account, e.Name, e.Start // one node can know less
 	isOther := e.Label != j.Label

@@ -66,7 +66,7 @@ func TestAdviceForAnArrayIsForAllTasks(t *testing.T) {
 		tasks = append(tasks, s)
 	}
 	array := RollUp("10", tasks)
-	list := &Job{Advice: array.Advice}
+	list := &JobSummary{Advice: array.Advice}
 	if a := adviceOn(list, "memory"); a.Request != "--mem=5G (or --mem-per-cpu=1280M with 4 CPUs)" || !strings.HasPrefix(a.Text, "the highest peak was 4.00 GiB of 8.00 GiB (from 3 runs)") {
 		t.Errorf("array: %+v", a)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// Job is one job, or one task of an array, over all of its nodes and steps. Its figures are from its last attempt.
-type Job struct {
+// JobSummary is one job, or one task of an array, over all of its nodes and steps. Its figures are from its last attempt.
+type JobSummary struct {
 	Label     string `json:"job"` // as Summary.Label
 	Name      string `json:"name,omitempty"`
 	Cluster   string `json:"cluster,omitempty"`
@@ -79,16 +79,16 @@ type JobStep struct {
 type Attempt struct {
 	Number      uint64          `json:"attempt"`
 	Outcome     rt.Outcome      `json:"outcome"`
-	SlurmState  string          `json:"slurm_state,omitempty"` // as in Job
+	SlurmState  string          `json:"slurm_state,omitempty"` // as in JobSummary
 	Start       time.Time       `json:"start"`
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
 }
 
-// Jobs combines summaries of runs, sorted from the oldest, into Jobs: one for each job, each array task, and each
-// step with its own run. A run outside a scheduler is a Job of its own. Slurm uses ids again: runs with one id can be
+// Jobs combines summaries of runs, sorted from the oldest, into one for each job, each array task, and each
+// step with its own run. A run outside a scheduler is a job of its own. Slurm uses ids again: runs with one id can be
 // of several jobs.
-func Jobs(list []*Summary) []*Job {
-	var jobs []*Job
+func Jobs(list []*Summary) []*JobSummary {
+	var jobs []*JobSummary
 	at := map[string]int{}
 	for _, j := range Attempts(list) {
 		if len(j.Earlier) > 0 {
@@ -101,10 +101,10 @@ func Jobs(list []*Summary) []*Job {
 	return jobs
 }
 
-// Attempts is Jobs with a Job for each attempt.
-func Attempts(list []*Summary) []*Job {
-	var jobs []*Job
-	last := map[string]*Job{}
+// Attempts is Jobs with one for each attempt.
+func Attempts(list []*Summary) []*JobSummary {
+	var jobs []*JobSummary
+	last := map[string]*JobSummary{}
 	keys, of := attempts(list)
 	for _, key := range keys {
 		j := jobOf(of[key])
@@ -126,12 +126,12 @@ func Attempts(list []*Summary) []*Job {
 }
 
 // key is the same for all attempts.
-func (j *Job) key() string { return j.Cluster + "/" + j.Label }
+func (j *JobSummary) key() string { return j.Cluster + "/" + j.Label }
 
 // jobOf combines the runs of one attempt.
-func jobOf(runs []*Summary) *Job {
+func jobOf(runs []*Summary) *JobSummary {
 	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *Summary) int { return cmp.Compare(a.Run.Node, b.Run.Node) })
-	j := &Job{Label: runs[0].Label, Runs: runs, Nodes: together(runs)}
+	j := &JobSummary{Label: runs[0].Label, Runs: runs, Nodes: together(runs)}
 	for _, s := range runs {
 		r := &s.Run
 		for _, f := range [...]struct {
@@ -152,7 +152,7 @@ func jobOf(runs []*Summary) *Job {
 	return j
 }
 
-func (j *Job) times(s *Summary) {
+func (j *JobSummary) times(s *Summary) {
 	r := &s.Run
 	start := r.Start
 	if !r.JobStart.IsZero() {
@@ -176,7 +176,7 @@ func (j *Job) times(s *Summary) {
 
 // decide sets the ending. An outcome from accounting is for the whole job. Without one, the job has the most certain
 // outcome of its nodes. The job is running while it runs on any node.
-func (j *Job) decide() {
+func (j *JobSummary) decide() {
 	isBetter := func(a, b *rt.Ending) bool {
 		fromSacct, other := a.OutcomeSource == "sacct", b.OutcomeSource == "sacct"
 		if fromSacct != other {
@@ -206,14 +206,14 @@ func (j *Job) decide() {
 }
 
 // Abandoned reports whether the tracker of a node has died, and no drain has closed its run.
-func (j *Job) Abandoned() bool {
+func (j *JobSummary) Abandoned() bool {
 	return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.Abandoned })
 }
 
 // Complete reports whether each node of the job has a run here with a complete record.
-func (j *Job) Complete() bool { return j.Missing == 0 && j.Nodes.Complete }
+func (j *JobSummary) Complete() bool { return j.Missing == 0 && j.Nodes.Complete }
 
-func (j *Job) findMissing() {
+func (j *JobSummary) findMissing() {
 	isStep := j.Runs[0].Run.Step != "" // the nodes of a step are not recorded
 	want, known := j.Nodes.Expected.Get()
 	have := uint64(len(j.Runs))
@@ -235,7 +235,7 @@ func (j *Job) findMissing() {
 
 // missingText returns the nodes without a run here, "1 of 2 nodes: n2 has not delivered"; empty if
 // there are none.
-func (j *Job) missingText() string {
+func (j *JobSummary) missingText() string {
 	const shown = 4
 	if j.Missing == 0 {
 		return ""
@@ -247,7 +247,7 @@ func (j *Job) missingText() string {
 	return fmt.Sprintf("%d of %d nodes: %s not delivered", len(j.Runs), uint64(len(j.Runs))+j.Missing, who)
 }
 
-func (j *Job) gpus() {
+func (j *JobSummary) gpus() {
 	g, busy, isBusyRead := &j.GPUs, mean{}, true
 	for _, s := range j.Runs {
 		g.Unread = g.Unread || rt.CountGPUs(s.Run.GPUs) > uint64(len(s.GPUs))
@@ -272,7 +272,7 @@ func (j *Job) gpus() {
 // isIdle reports whether the driver reported neither work nor a process on the GPU.
 func (g *GPU) isIdle() bool { return g.MaxBusyPct == rt.Some(0.0) && g.Processes == 0 }
 
-func (j *Job) steps() {
+func (j *JobSummary) steps() {
 	var order []string
 	of := map[string][]*Step{}
 	for _, s := range j.Runs {

@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-func only(t *testing.T, list ...*Summary) *Job {
+func only(t *testing.T, list ...*Summary) *JobSummary {
 	t.Helper()
 	jobs := Jobs(list)
 	if len(jobs) != 1 {
@@ -28,7 +28,7 @@ func TestAttempts(t *testing.T) {
 		s.Run.Attempt = uint64(i)
 		list = append(list, s)
 	}
-	numbers := func(jobs []*Job) (out [][]uint64) {
+	numbers := func(jobs []*JobSummary) (out [][]uint64) {
 		for _, j := range jobs {
 			n := []uint64{j.Runs[0].Run.Attempt}
 			for _, e := range j.Earlier {
@@ -39,7 +39,7 @@ func TestAttempts(t *testing.T) {
 		return out
 	}
 	for name, tt := range map[string]struct {
-		jobs []*Job
+		jobs []*JobSummary
 		want [][]uint64 // the attempt, then the earlier ones
 	}{
 		"jobs":     {Jobs(list), [][]uint64{{3, 0, 2}, {1}}},

@@ -14,7 +14,7 @@ import (
 
 // WriteText writes a job: what it used of its allocation, the advice, its nodes and steps, and the
 // details of each of its runs.
-func WriteText(w io.Writer, j *Job, o TextOptions) error {
+func WriteText(w io.Writer, j *JobSummary, o TextOptions) error {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
@@ -75,7 +75,7 @@ func (p *runPage) write() {
 	p.quality()
 }
 
-func (p *page) head(j *Job, o TextOptions) {
+func (p *page) head(j *JobSummary, o TextOptions) {
 	r := &j.Runs[0].Run
 	name := onlyIf(j.Name != "", "  "+Plain(j.Name))
 	what := p.cut(Plain(j.Title()), max(p.room()-len([]rune(name)), p.room()/2)) // a long command leaves room for it
@@ -99,7 +99,7 @@ func (p *page) head(j *Job, o TextOptions) {
 }
 
 // StartText formats the start of the job; "-" if it is not known.
-func (j *Job) StartText(zone *time.Location) string {
+func (j *JobSummary) StartText(zone *time.Location) string {
 	if j.Start.IsZero() {
 		return "-"
 	}
@@ -108,7 +108,7 @@ func (j *Job) StartText(zone *time.Location) string {
 
 // ElapsedText formats the elapsed time. The time of a running job ends at its last reading. The text has the time of
 // that reading and, unless now is zero, its age.
-func (j *Job) ElapsedText(zone *time.Location, now time.Time) string {
+func (j *JobSummary) ElapsedText(zone *time.Location, now time.Time) string {
 	text := Clock(j.ElapsedSecs)
 	if j.SuspendedSecs.Valid() {
 		text += ", suspended " + Clock(j.SuspendedSecs)
@@ -121,7 +121,7 @@ func (j *Job) ElapsedText(zone *time.Location, now time.Time) string {
 }
 
 // age says how old the last reading of a running job is, "4.20 s ago"; empty if that is not known.
-func (j *Job) age(now time.Time) string {
+func (j *JobSummary) age(now time.Time) string {
 	old := now.Sub(j.LastReading)
 	isKnown := !now.IsZero() && !j.LastReading.IsZero()
 	if !isKnown || old < 0 { // a copy from a node with another clock
@@ -155,7 +155,7 @@ func (p *runPage) scope() {
 }
 
 // Title names what was tracked, as the first line of the text does, without the job's name.
-func (j *Job) Title() string { return title(j.Runs[0]) }
+func (j *JobSummary) Title() string { return title(j.Runs[0]) }
 
 func title(s *Summary) string {
 	r := &s.Run
@@ -197,11 +197,11 @@ func RequeuedText(o rt.Outcome) string {
 }
 
 // OutcomeText describes how the job ended, as the text does without Verbose.
-func (j *Job) OutcomeText() string { return outcome(j, false) }
+func (j *JobSummary) OutcomeText() string { return outcome(j, false) }
 
 // outcome describes how the job ended. An exit code or signal is shown if it adds something:
 // Slurm's 0:125 of an OOM kill and the codes of killed steps do not.
-func outcome(j *Job, isVerbose bool) string {
+func outcome(j *JobSummary, isVerbose bool) string {
 	isRunning := j.Outcome == rt.OutcomeNone && j.State == rt.StateRunning
 	switch {
 	case j.Abandoned() && isRunning:
@@ -222,7 +222,7 @@ func outcome(j *Job, isVerbose bool) string {
 
 // bars writes what was used of what was allocated, in percent. A command outside Slurm has the cores
 // and the memory of its node.
-func (p *page) bars(j *Job, o TextOptions) {
+func (p *page) bars(j *JobSummary, o TextOptions) {
 	if j.Runs[0].Scope == ScopeNode {
 		return
 	}
@@ -289,7 +289,7 @@ func (p *page) advice(list []Advice, reason string, o TextOptions) {
 }
 
 // nodes writes the nodes and steps of a job with several nodes.
-func (p *page) nodes(j *Job, o TextOptions) {
+func (p *page) nodes(j *JobSummary, o TextOptions) {
 	n := j.Nodes
 	if len(n.Nodes) < 2 {
 		return
@@ -314,7 +314,7 @@ func (p *page) nodes(j *Job, o TextOptions) {
 }
 
 // jobSteps writes the steps that used most, over all nodes.
-func (p *page) jobSteps(j *Job) {
+func (p *page) jobSteps(j *JobSummary) {
 	const shown = 6
 	list := slices.DeleteFunc(slices.Clone(j.Steps), func(s JobStep) bool { return s.Step == "extern" && s.UsedSecs.Or(1) < 0.005 })
 	if more := len(list) - shown; more > 0 {

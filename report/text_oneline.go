@@ -14,7 +14,7 @@ import (
 var Forms = []string{"text", "json", "markdown", "oneline"}
 
 // Write writes a job in one of Forms, other than JSON.
-func Write(w io.Writer, j *Job, form string, o TextOptions) error {
+func Write(w io.Writer, j *JobSummary, form string, o TextOptions) error {
 	switch form {
 	case "markdown":
 		return WriteMarkdown(w, j, o)
@@ -43,7 +43,7 @@ type row struct {
 }
 
 // rows returns the used part of each allocated resource, if both are known.
-func (j *Job) rows() []row {
+func (j *JobSummary) rows() []row {
 	worst := j.Runs.worst()
 	on := onlyIf(len(j.Runs) > 1, " on "+worst.Run.Node)
 	used, allocated := j.Nodes.allocationText()
@@ -57,7 +57,7 @@ func (j *Job) rows() []row {
 }
 
 // WriteOneLine writes a job as one line, for a mail or the end of the job's own output.
-func WriteOneLine(w io.Writer, j *Job, o TextOptions) error {
+func WriteOneLine(w io.Writer, j *JobSummary, o TextOptions) error {
 	parts := []string{outcome(j, false)}
 	if j.State == rt.StateRunning {
 		parts[0] += onlyIf(j.age(o.Now) != "", " (last reading "+j.age(o.Now)+")")
@@ -91,7 +91,7 @@ func requests(list []Advice) string {
 }
 
 // WriteMarkdown writes a job as Markdown, for a ticket.
-func WriteMarkdown(w io.Writer, j *Job, o TextOptions) error {
+func WriteMarkdown(w io.Writer, j *JobSummary, o TextOptions) error {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}

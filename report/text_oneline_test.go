@@ -24,7 +24,7 @@ func TestShortForms(t *testing.T) {
 	hostile := only(t, evil)
 	hostile.Advise(nil)
 	var b strings.Builder
-	for _, j := range []*Job{j, missing, hostile} {
+	for _, j := range []*JobSummary{j, missing, hostile} {
 		if err := WriteOneLine(&b, j, TextOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func (a *Array) outcomesText() string {
 const others = "other tasks can be in the spools of other nodes, or have only their own job ids until a drain calls sacct"
 
 // OnlyTask is a message if job is the id of an array with only one task here; otherwise it is empty.
-func OnlyTask(job string, jobs []*Job) string {
+func OnlyTask(job string, jobs []*JobSummary) string {
 	array, ok := jobs[0].Runs[0].Run.ArrayJobID.Get()
 	isArray := ok && job == fmt.Sprint(array)
 	return onlyIf(isArray && len(jobs) == 1, fmt.Sprintf("%s is the only task of array %d here: %s", jobs[0].Label, array, others))

@@ -163,7 +163,7 @@ func checkReportForm(c *cli.Context) error {
 }
 
 // writeJobs writes the jobs in the form of --format.
-func writeJobs(c *cli.Context, jobs []*report.Job, summaries []*report.Summary) error {
+func writeJobs(c *cli.Context, jobs []*report.JobSummary, summaries []*report.Summary) error {
 	w, o := c.App.Writer, textOptions(c)
 	form := c.String("format")
 	if form == "json" {

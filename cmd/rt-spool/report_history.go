@@ -19,14 +19,14 @@ import (
 
 // advise makes the advice of the jobs from the user's earlier runs in the spool and at the site. found
 // has the runs of the jobs.
-func advise(c *cli.Context, jobs []*report.Job, found *client.FoundJob) error {
+func advise(c *cli.Context, jobs []*report.JobSummary, found *client.FoundJob) error {
 	if c.String("node") != "" { // one node does not show what the job needs, and the others are not missing
 		for _, j := range jobs {
 			j.Missing, j.MissingNodes = 0, nil
 		}
 		return nil
 	}
-	ended := slices.DeleteFunc(slices.Clone(jobs), func(j *report.Job) bool { return j.State == rt.StateRunning }) // the others get no advice
+	ended := slices.DeleteFunc(slices.Clone(jobs), func(j *report.JobSummary) bool { return j.State == rt.StateRunning }) // the others get no advice
 	from, err := earlierOf(c, ended, found)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func advise(c *cli.Context, jobs []*report.Job, found *client.FoundJob) error {
 		return err
 	}
 	all := slices.Concat(report.Jobs(earlier), jobs)
-	slices.SortStableFunc(all, func(a, b *report.Job) int { return a.Start.Compare(b.Start) })
+	slices.SortStableFunc(all, func(a, b *report.JobSummary) int { return a.Start.Compare(b.Start) })
 	for _, j := range jobs {
 		j.Advise(all)
 	}
@@ -45,7 +45,7 @@ func advise(c *cli.Context, jobs []*report.Job, found *client.FoundJob) error {
 
 // earlierOf returns where the earlier runs of jobs are. They are in the directories of the jobs'
 // runs, and with a site also in the local spool and at the site.
-func earlierOf(c *cli.Context, jobs []*report.Job, found *client.FoundJob) (from runs.EarlierSource, err error) {
+func earlierOf(c *cli.Context, jobs []*report.JobSummary, found *client.FoundJob) (from runs.EarlierSource, err error) {
 	from.Read = func(path string) (*report.Summary, error) { return summarize(c, path) }
 	for _, e := range found.Entries {
 		if dir := filepath.Dir(e.Path); !slices.Contains(from.Dirs, dir) && !found.IsFetched(e.Path) {

@@ -14,7 +14,7 @@ import (
 
 const timeLayout = "2006-01-02 15:04:05"
 
-func factsOf(p *Page, jobs []*report.Job) []fact {
+func factsOf(p *Page, jobs []*report.JobSummary) []fact {
 	r := &p.Runs[0].Summary.Run
 	started, elapsed := when(p, jobs)
 	list := []fact{
@@ -47,12 +47,12 @@ func moment(t time.Time, zone *time.Location) string {
 
 // when returns the start and the elapsed time of the only job as the text has them. Of several jobs
 // it returns the first and the last start, and the shortest and the longest time.
-func when(p *Page, jobs []*report.Job) (started, elapsed string) {
+func when(p *Page, jobs []*report.JobSummary) (started, elapsed string) {
 	if len(jobs) == 1 {
 		return jobs[0].StartText(p.Zone), jobs[0].ElapsedText(p.Zone, time.Time{})
 	}
-	first := slices.MinFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(p.Zone)
-	last := slices.MaxFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(p.Zone)
+	first := slices.MinFunc(jobs, func(a, b *report.JobSummary) int { return a.Start.Compare(b.Start) }).StartText(p.Zone)
+	last := slices.MaxFunc(jobs, func(a, b *report.JobSummary) int { return a.Start.Compare(b.Start) }).StartText(p.Zone)
 	return upTo(first, last), elapsedOf(jobs)
 }
 
@@ -66,7 +66,7 @@ func upTo(low, high string) string {
 
 // outcomes lists the outcomes of the jobs, with the number of jobs if there are several:
 // "4 finished, 1 failed, exit code 2".
-func outcomes(jobs []*report.Job) string {
+func outcomes(jobs []*report.JobSummary) string {
 	if len(jobs) == 1 {
 		return jobs[0].OutcomeText()
 	}
@@ -98,7 +98,7 @@ func outcome(e *rt.Ending, isAbandoned bool) string {
 }
 
 // nodesOf returns the nodes of the runs, and the nodes of the job without a run on the page.
-func nodesOf(jobs []*report.Job) string {
+func nodesOf(jobs []*report.JobSummary) string {
 	const few = 8
 	var names, missing []string
 	lacking := uint64(0)
@@ -121,7 +121,7 @@ func nodesOf(jobs []*report.Job) string {
 }
 
 // elapsedOf returns the elapsed times of the shortest and the longest job.
-func elapsedOf(jobs []*report.Job) string {
+func elapsedOf(jobs []*report.JobSummary) string {
 	var all []float64
 	for _, j := range jobs {
 		if secs, ok := j.ElapsedSecs.Get(); ok {
@@ -146,10 +146,10 @@ func firstOf(names []string, n int) string {
 const nodeShare = " (node)"
 
 // barsOf returns the parts of the allocation that the last attempts of all jobs together used.
-func barsOf(jobs []*report.Job) []bar {
+func barsOf(jobs []*report.JobSummary) []bar {
 	var used, allocated, busy, gpus float64
 	var memory *report.Summary
-	var slowest *report.Job
+	var slowest *report.JobSummary
 	nodes, mark, ofNode := 0, report.Exact, ""
 	for _, j := range jobs {
 		if j.Runs[0].Scope == report.ScopeNode {
@@ -202,7 +202,7 @@ func barsOf(jobs []*report.Job) []bar {
 
 // adviceOf returns the advice of the jobs, or why there is none. It lists each text once, with the
 // labels of its jobs.
-func adviceOf(jobs []*report.Job) []string {
+func adviceOf(jobs []*report.JobSummary) []string {
 	var texts []string
 	of := map[string][]string{} // labels of jobs by text
 	add := func(label, text string) {

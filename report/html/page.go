@@ -29,10 +29,10 @@ type PageRun struct {
 type Page struct {
 	Name  string // as the user wrote it
 	Runs  []PageRun
-	Jobs  []*report.Job  // the jobs of Runs with their advice; several are tasks of an array, or steps
-	Array *report.Array  // if Runs are tasks of an array: its advice replaces the advice of Jobs
-	Zone  *time.Location // of all times on the page
-	Links []Link         // above the title; a file has none
+	Jobs  []*report.JobSummary // the jobs of Runs with their advice; several are tasks of an array, or steps
+	Array *report.Array        // if Runs are tasks of an array: its advice replaces the advice of Jobs
+	Zone  *time.Location       // of all times on the page
+	Links []Link               // above the title; a file has none
 }
 
 // Link is a link to another page. An empty URL begins a new line with a text.
@@ -142,7 +142,7 @@ func Write(w io.Writer, p *Page) error {
 	jobs := p.Jobs
 	v.Title, v.Facts, v.Bars, v.Advice, v.Tables = title(p, jobs), factsOf(p, jobs), barsOf(jobs), adviceOf(jobs), tablesOf(p)
 	if p.Array != nil {
-		v.Advice = adviceOf([]*report.Job{{Advice: p.Array.Advice, AdviceReason: p.Array.AdviceReason}})
+		v.Advice = adviceOf([]*report.JobSummary{{Advice: p.Array.Advice, AdviceReason: p.Array.AdviceReason}})
 	}
 	names := runNames(p)
 	for i := range p.Runs {
@@ -161,7 +161,7 @@ func hash(s string) string {
 
 // title names the job as the text does, and the tasks of an array as Slurm does: "Array 12_[0-4] md".
 // A command is named without its directory and its arguments, because the facts have them.
-func title(p *Page, jobs []*report.Job) string {
+func title(p *Page, jobs []*report.JobSummary) string {
 	r := &p.Runs[0].Summary.Run
 	what := jobs[0].Title()
 	switch {

@@ -271,11 +271,11 @@ func TestOutcomeOfAnEarlierAttempt(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	memory := report.Advice{Resource: "memory", Verdict: report.Less, Request: "--mem=1G", Text: "why"}
 	cores := report.Advice{Resource: "cores", Verdict: report.WellSized, Text: "all"}
-	jobs := []*report.Job{{Label: "1", Advice: []report.Advice{memory}}, {Label: "2", Advice: []report.Advice{memory, cores}}}
+	jobs := []*report.JobSummary{{Label: "1", Advice: []report.Advice{memory}}, {Label: "2", Advice: []report.Advice{memory, cores}}}
 	if got := strings.Join(adviceOf(jobs), "; "); got != "--mem=1G: why; 2: cores well sized: all" {
 		t.Errorf("the advice is %q", got)
 	}
-	jobs = []*report.Job{{Label: "1", AdviceReason: "2 of 8 nodes are missing"}}
+	jobs = []*report.JobSummary{{Label: "1", AdviceReason: "2 of 8 nodes are missing"}}
 	if got := strings.Join(adviceOf(jobs), "; "); got != "no advice: 2 of 8 nodes are missing" {
 		t.Errorf("without two nodes the advice is %q", got)
 	}

@@ -36,7 +36,7 @@ type candidate struct {
 // Earlier returns the earlier runs of jobs, sorted from the oldest, and only the newest ones if
 // there are many. known are the runs of the jobs themselves. Earlier leaves out runs that cannot be read.
 // It fails if it cannot list a directory, or if ctx ends.
-func Earlier(ctx context.Context, jobs []*report.Job, known []spool.Entry, from EarlierSource) ([]*report.Summary, error) {
+func Earlier(ctx context.Context, jobs []*report.JobSummary, known []spool.Entry, from EarlierSource) ([]*report.Summary, error) {
 	if len(jobs) == 0 {
 		return nil, nil
 	}
@@ -95,7 +95,7 @@ func (from *EarlierSource) candidates() (list []candidate, err error) {
 	return list, nil
 }
 
-func isEarlierOf(jobs []*report.Job, r *rt.Run) bool {
+func isEarlierOf(jobs []*report.JobSummary, r *rt.Run) bool {
 	hasEnded := r.State != rt.StateRunning
-	return hasEnded && slices.ContainsFunc(jobs, func(j *report.Job) bool { return j.MayCompare(r) })
+	return hasEnded && slices.ContainsFunc(jobs, func(j *report.JobSummary) bool { return j.MayCompare(r) })
 }

@@ -126,7 +126,7 @@ func recordJob(t *testing.T, dir, user string, kind *kindOfJob, id uint64, start
 }
 
 // advise returns the jobs in a spool directory with the advice that a report gives right after the end of each.
-func advise(t *testing.T, dir string) []*report.Job {
+func advise(t *testing.T, dir string) []*report.JobSummary {
 	t.Helper()
 	found, err := spool.List(dir)
 	if err != nil {

@@ -80,7 +80,7 @@ func (f *Filter) NamePart() (longest string) {
 }
 
 // has reports whether the filter selects a job.
-func (f *Filter) has(j *report.Job, line *Line) bool {
+func (f *Filter) has(j *report.JobSummary, line *Line) bool {
 	for _, one := range [...]struct {
 		list []string
 		is   string

@@ -48,7 +48,7 @@ type Line struct {
 	Attempts     int             `json:"attempts"` // this one and those before it
 }
 
-func lineOf(j *report.Job) Line {
+func lineOf(j *report.JobSummary) Line {
 	n := j.Nodes
 	l := Line{
 		Job: nameOf(j), Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: jobState(j), SlurmState: j.SlurmState, ExitCode: j.ExitCode,
@@ -73,7 +73,7 @@ func lineOf(j *report.Job) Line {
 }
 
 // nameOf returns what a JOB argument can be: the job's label, or the name of a run outside Slurm.
-func nameOf(j *report.Job) string {
+func nameOf(j *report.JobSummary) string {
 	if r := &j.Runs[0].Run; !r.JobID.Valid() {
 		return r.FileStem()
 	}
@@ -104,7 +104,7 @@ func (l *Line) ReadAgo(now time.Time) (secs rt.Opt[float64]) {
 }
 
 // jobState returns the state as one word.
-func jobState(j *report.Job) string {
+func jobState(j *report.JobSummary) string {
 	switch {
 	case j.State != rt.StateRunning:
 		return string(cmp.Or(j.Outcome, rt.OutcomeUnknown))

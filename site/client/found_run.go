@@ -233,7 +233,7 @@ const maxEarlier = 200
 
 // Earlier returns the newest runs of the user's jobs of the same names. They have what the advice
 // about jobs needs.
-func (c *Client) Earlier(ctx context.Context, jobs []*report.Job) (out []*report.Summary, err error) {
+func (c *Client) Earlier(ctx context.Context, jobs []*report.JobSummary) (out []*report.Summary, err error) {
 	type query struct{ cluster, user, name string }
 	asked := map[query]bool{}
 	for _, j := range jobs {
@@ -253,7 +253,7 @@ func (c *Client) Earlier(ctx context.Context, jobs []*report.Job) (out []*report
 
 // until returns when the last job of the name of j started. It is zero if tasks of an array that
 // started later are in the sample too.
-func until(jobs []*report.Job, j *report.Job) (last time.Time) {
+func until(jobs []*report.JobSummary, j *report.JobSummary) (last time.Time) {
 	for _, other := range jobs {
 		if other.Name != j.Name {
 			continue

@@ -25,8 +25,8 @@ const maxFiles = 1 << 30
 type LoadedJob struct {
 	Name, Form string
 	Runs       []LoadedRun
-	Jobs       []*report.Job // with their advice
-	Array      *report.Array // if the runs are tasks of an array
+	Jobs       []*report.JobSummary // with their advice
+	Array      *report.Array        // if the runs are tasks of an array
 	Links      []site.Link
 	NoPlots    bool // it has too many runs
 }
@@ -128,7 +128,7 @@ func (j *LoadedJob) advise(earlier []json.RawMessage) {
 		}
 	}
 	all := slices.Concat(report.Jobs(sample), j.Jobs)
-	slices.SortStableFunc(all, func(a, b *report.Job) int { return a.Start.Compare(b.Start) })
+	slices.SortStableFunc(all, func(a, b *report.JobSummary) int { return a.Start.Compare(b.Start) })
 	for _, job := range j.Jobs {
 		job.Advise(all)
 	}
