@@ -11,7 +11,7 @@ import (
 )
 
 // coreTable has the counters of the logical CPUs, a blob for each snapshot. A spool file has full rows. In a record the
-// blobs are differences from the row before in the same frame, of which a compression makes little.
+// blobs are differences from the row before in the same frame, which compress better.
 const coreTable = "core_ticks"
 
 // core holds the counters of a logical CPU that the share of busy time needs.

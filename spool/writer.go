@@ -45,7 +45,7 @@ type Writer struct {
 	sync     logSync
 }
 
-// statements are those of a Writer next to the snapshots.
+// statements write what a Writer stores next to the snapshots.
 type statements struct{ begin, commit, undo, event, record *stmt }
 
 func (s *statements) prepare(c *conn) error {
