@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// GPU is the state of one GPU of the host: an element of gpuinfo. The names in JSON are those of the new format.
+// GPU is the state of one GPU of the host: an element of gpuinfo. JSON has the names of the new format.
 type GPU struct {
 	FanPct      uint64 `sonar:"fan%" json:"fan"`          // of its highest speed; may exceed 100
 	Mode        string `sonar:"mode" json:"compute_mode"` // compute mode; empty for the default one

@@ -23,7 +23,7 @@ type Sysinfo struct {
 	MemKiB  uint64
 }
 
-// Card is the description of one GPU by sonar sysinfo. The names in JSON are those of the new format.
+// Card is the description of one GPU by sonar sysinfo. JSON has the names of the new format.
 type Card struct {
 	BusAddr        string `sonar:"bus_addr" json:"address"`
 	Index          uint64 `sonar:"index" json:"index"`
