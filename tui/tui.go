@@ -1,6 +1,6 @@
 // Package tui shows the metrics of FTDC files: as a list, plots, CSV, JSON or on a full screen. It also
-// has what the full screens of rt-spool share: the program on the terminal, the keys and their help, the
-// prompt and the cursor of a list.
+// has what the full screens of rt-spool share. These are the program on the terminal, the keys and their
+// help, the prompt and the cursor of a list.
 package tui
 
 import (

@@ -1,6 +1,6 @@
-// Package host reads the facts of a machine that section 8.1 of the specification lists, from files alone: it uses no
-// network. It joins them with the facts of drivers and of a cloud, which callers query, leaves out the fields that a
-// user suppresses, and keeps them in a cache.
+// Package host reads the facts of a machine that section 8.1 of the specification lists. It reads files alone and uses
+// no network. Callers query drivers and a cloud, and the package joins their facts with its own. It leaves out the
+// fields that a user suppresses, and keeps the facts in a cache.
 package host
 
 import (

@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// maxHeld is the number of processes of a job with open descriptors, three each. The files of
-// the others are opened for each reading.
+// maxHeld is the largest number of processes of a job whose files stay open, three files each.
+// The files of the others are opened for each reading.
 const maxHeld = 1024
 
 // member is what is kept of one process of a processSet.
@@ -22,7 +22,7 @@ type member struct {
 	own       counters       // user and system time, ticks of USER_HZ
 	waited    processCounter // the same of the children that it has waited for
 	io        processCounter // storage bytes, with the bytes of the children that it has waited for
-	ioRead    bool           // io was read
+	ioRead    bool           // io has been read at least once
 	isDenied  bool           // io may not be read
 	rss       uint64         // pages
 
@@ -44,13 +44,13 @@ type member struct {
 	files    processFiles
 }
 
-// processFiles are the open files of a process. One that cannot be opened is read by its path each time.
+// processFiles are the open files of a process. A file that could not be opened is read by its path each time.
 type processFiles struct {
 	held             bool
 	stat, io, status procfile.File
 }
 
-// total is its CPU time, with the time of the children that it has waited for.
+// total is the process's CPU time, with the time of the children that it has waited for.
 func (p *member) total() counters {
 	t := p.own
 	t.add(p.waited.total())
@@ -59,13 +59,13 @@ func (p *member) total() counters {
 
 // processSet are the processes of a job or a tree, with what they and the ended ones have used.
 //
-// The kernel gives a process's CPU time and storage bytes to the process that waits for it. So the
-// sum over the living processes and the children that they have waited for is exact while each
-// process that ends is waited for by one of the set. Therefore the last values of an ended process
-// must appear in its nearest living ancestor, see processCounter. If no process waited for it, or a
-// process outside the set did, a part never appears. This part is kept as lost and remains in the
-// sum. So nothing is counted twice, and only what such a process used after its last reading is
-// missing.
+// The kernel adds the CPU time and storage bytes of an ended process to the process that waits for it.
+// If that process is in the set, the sum over the living processes stays exact. The last values of
+// an ended process must then appear in its nearest living ancestor, see processCounter.
+//
+// If no process waited for it, or a process outside the set did, its last values do not appear.
+// The set keeps them as lost, and they stay in the sum. So nothing is counted twice. Only what
+// such a process used after its last reading is missing.
 type processSet struct {
 	fs    FS
 	peek  peek
@@ -74,12 +74,12 @@ type processSet struct {
 	held  int         // processes with open descriptors
 
 	hasIO   bool     // the storage bytes are read
-	ioSeen  bool     // of any process
+	ioSeen  bool     // the storage bytes of at least one process were read
 	lostCPU counters // ticks
 	lostIO  counters // bytes
 
 	outside func(pid int) *processCounter   // bytes of a process outside the set that waits for its processes; nil for none
-	ends    func(p *member, isCounted bool) // is called for each ended process: whether a process waits for it; nil for none
+	ends    func(p *member, isCounted bool) // is called for each ended process; isCounted: a known process waits for it; nil for none
 }
 
 // look reads one process. The error is fs.ErrNotExist if the process does not exist.
@@ -112,7 +112,7 @@ func (s *processSet) has(pid int) bool {
 	return ok
 }
 
-// hold opens the files of a process, unless there are many.
+// hold opens the files of a process, unless maxHeld processes have open files.
 func (s *processSet) hold(p *member) {
 	if s.held >= maxHeld {
 		return
@@ -165,7 +165,7 @@ func (s *processSet) refresh(p *member) {
 	s.readIO(p)
 }
 
-// readIO reads the bytes of a process. If they may not be read or cannot be, they stay as they are.
+// readIO reads the storage bytes of a process. If it cannot read them, the earlier values stay.
 func (s *processSet) readIO(p *member) {
 	if !s.hasIO {
 		return
@@ -208,8 +208,8 @@ func (s *processSet) countEnded() {
 	}
 }
 
-// ancestor returns the nearest living ancestor of p, according to the parents last read; or, if there is none, the
-// parent of the last ended one, which is outside the set.
+// ancestor returns the nearest living ancestor of p in the set, according to the parents last read.
+// If there is none, it returns the first ancestor outside the set.
 func (s *processSet) ancestor(p *member) (a *member, outside int) {
 	for range s.procs {
 		i, ok := s.at[p.ppid]
@@ -224,7 +224,7 @@ func (s *processSet) ancestor(p *member) (a *member, outside int) {
 	return nil, 0
 }
 
-// lose adds the values of an ended process that no process has waited for.
+// lose keeps the values of an ended process that no known process waits for.
 func (s *processSet) lose(p *member) {
 	s.lostCPU.add(p.total())
 	s.lostIO.add(p.io.total())
@@ -287,8 +287,8 @@ func (c *counters) add(o counters) {
 //
 // The last value of an ended process must therefore appear in the counter of its
 // nearest living ancestor. A parent is read before its children, so the value may appear
-// one reading late: until then it is pending, and is counted too. The part that has not
-// appeared by then was never waited for; reconcile returns it as lost.
+// one reading late. Until then it is pending, and total includes it. If a part has not
+// appeared by then, no process waited for it, and reconcile returns it as lost.
 type processCounter struct {
 	now     counters // as last read
 	rise    counters // of now since the last reconcile

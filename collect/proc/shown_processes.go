@@ -7,8 +7,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// shownProcesses are the processes of a set in a snapshot: those with the most CPU time since the
-// last scan, then those with the most memory.
+// shownProcesses chooses the processes of a set for a snapshot. Those with the most CPU time since
+// the last scan come first, then those with the most memory.
 type shownProcesses struct {
 	size    int // number of each kind
 	top     topN

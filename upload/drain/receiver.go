@@ -1,5 +1,5 @@
-// Package drain sends runs for resource-tracker and rt-spool. It has the clients of a receiver, the
-// stream of a recorded run, the drain of a spool directory with data from sacct, and the state of the node.
+// Package drain sends runs for resource-tracker and rt-spool. It has the clients of a receiver and the
+// stream of a recorded run. It also has the drain of a spool directory, which reads sacct, and the state of the node.
 package drain
 
 import (
