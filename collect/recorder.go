@@ -31,9 +31,9 @@ type Options struct {
 	// Interval is the time between all other readings.
 	Interval time.Duration
 	// IsAligned moves the readings after FirstFor to the multiples of Interval since the
-	// boot of the machine, plus Phase. Then the trackers of a node read one after the
-	// other, with warm caches and one wake-up of the processor. The first such reading
-	// comes half an interval earlier or later at most.
+	// boot of the machine, plus Phase. With phases a little apart, the trackers of a node
+	// read one after the other. The processor then wakes up once, and its caches are warm.
+	// The alignment moves the first such reading by at most half an interval.
 	IsAligned bool
 	Phase     time.Duration
 
@@ -72,20 +72,20 @@ type Recorder struct {
 	budget  budget
 	clock   runClock
 	clocks  clocks
-	missed  int      // readings that were due while another was taken
-	thinned int      // readings skipped for the budget
+	missed  int      // readings that were due while an earlier one still ran
+	thinned int      // readings that the longer intervals of the budget left out
 	sources []status // of o.Sources
 	job     status
 	sinks   []status // of o.Sinks
 
-	acknowledgers []Acknowledger // the job and the sources that are one
-	eventSources  []EventSource
+	acknowledgers []Acknowledger // the job and the sources that are Acknowledgers
+	eventSources  []EventSource  // the job and the sources that are EventSources
 
 	// The job is also read at its events, even while a sink is storing a snapshot. mu
-	// serializes its readings and protects the fields below.
+	// lets only one goroutine read the job, and protects the fields below.
 	mu        sync.Mutex
 	spare     rt.Snapshot   // buffer for a reading at an event
-	candidate rt.Snapshot   // Job, Wall and Boot of the job's newest reading
+	candidate rt.Snapshot   // the job's newest reading: only Job, Wall and Boot are set
 	earlier   rt.JobReading // the job's reading before candidate
 }
 
@@ -119,10 +119,12 @@ func systemClock() (wall, boot int64) {
 	return int64(clock(unix.CLOCK_REALTIME)), int64(clock(unix.CLOCK_BOOTTIME))
 }
 
-// Run takes the first snapshot at once, then one at every tick and when the job appears. It
-// takes the last one when the job ends or ctx is done. It returns the reason of the last
-// snapshot: ReasonLast if the job ended (see also ErrJobEnded) or the cause of ctx is
-// ErrCommandEnded, else ReasonStop. Errors go to the ledger and never end the run.
+// Run takes the first snapshot at once. Then it takes one at every tick, when the job appears,
+// and when the job nears its memory limit. It takes the last one when the job ends or ctx is done.
+// Errors go to the ledger and never end the run.
+//
+// Run returns the reason of the last snapshot. This is ReasonLast if the job ended (see also
+// ErrJobEnded) or the cause of ctx is ErrCommandEnded. Otherwise it is ReasonStop.
 //
 // A job's cgroup can be created again for its next step. For that case Run can be called
 // again after the job's end. It then takes no snapshot before the job appears, and returns
@@ -166,7 +168,7 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	}
 }
 
-// tick takes the snapshot that was due at the time due.
+// tick takes the snapshot that was due at the time due, and moves ticks to the next reading.
 func (r *Recorder) tick(ticks *schedule, due time.Time) {
 	r.take(rt.ReasonTick)
 	now := time.Now()
@@ -189,7 +191,7 @@ func (r *Recorder) schedule() schedule {
 	return s
 }
 
-// appears waits for the job. It returns false if ctx is done first.
+// appears waits for the job. It returns false if ctx is done first, or another event comes first.
 func appears(ctx context.Context, events <-chan JobEvent) bool {
 	select {
 	case <-ctx.Done():
@@ -253,6 +255,7 @@ func (r *Recorder) take(why rt.Reason) {
 	r.keepBudget()
 }
 
+// read reads the job, the node and the sources into r.snap.
 func (r *Recorder) read(why rt.Reason) {
 	s := &r.snap
 	ahead := r.begin(s, why)
@@ -272,8 +275,8 @@ func (r *Recorder) read(why rt.Reason) {
 	}
 }
 
-// begin clears s and sets its time. ahead is the time by which the wall clock is ahead of the
-// run's own clock.
+// begin clears s and sets its reason and its time. ahead is the lead of the wall clock over the
+// run's clock, see runClock.
 func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) (ahead time.Duration) {
 	clearNode(s)
 	s.Node, s.Job, s.Tree, s.GPU = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}, rt.GPUUse{}
@@ -284,6 +287,7 @@ func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) (ahead time.Duration) {
 	return ahead
 }
 
+// put numbers the snapshot and passes it to the sinks, then the events to the ledger.
 func (r *Recorder) put() {
 	r.seq++
 	r.snap.Seq = r.seq
@@ -297,7 +301,8 @@ func (r *Recorder) put() {
 	r.forwardEvents()
 }
 
-// finish takes the last snapshot when ctx is done. The job may have ended at the same time.
+// finish takes the last snapshot when ctx is done, and returns its reason. The job may have ended
+// at the same time.
 func (r *Recorder) finish(ctx context.Context) rt.Reason {
 	why := rt.ReasonStop
 	if errors.Is(context.Cause(ctx), ErrCommandEnded) {
@@ -316,17 +321,17 @@ func (r *Recorder) finish(ctx context.Context) rt.Reason {
 	return why
 }
 
-// schedule computes when readings are due: on a grid that begins with the first one, so
-// that a slow reading never delays the next ones.
+// schedule computes when readings are due. It counts from the time at which a reading was due,
+// not from the time at which it was taken. So a slow reading never delays the next ones.
 type schedule struct {
-	next       time.Time
-	fast, slow time.Duration
-	fastUntil  time.Time
-	factor     int       // multiplies the configured steps, see budget.factor
-	origin     time.Time // of a grid for the slow readings; zero for none
+	next       time.Time     // when the next reading is due
+	fast, slow time.Duration // Options.FirstInterval and Interval
+	fastUntil  time.Time     // the end of the period with the fast interval
+	factor     int           // multiplies both intervals, see budget.factor
+	origin     time.Time     // the slow readings are a multiple of their interval after it; zero for no alignment
 }
 
-// advance moves to the next reading in the future and returns how many were missed.
+// advance moves next to the first reading in the future and returns how many readings were missed.
 func (s *schedule) advance(now time.Time) (missed int) {
 	step := s.slow * time.Duration(s.factor)
 	isFast := s.next.Before(s.fastUntil)

@@ -10,34 +10,36 @@ import (
 )
 
 const (
-	stretchKept = 32 // about how many snapshots thinning leaves of a stretch; twice as many of the newest numbers are not thinned
-	keptAtLeast = 4  // the same on a full disk, and for a run that has ended
-	thinLevels  = 20
+	stretchKept = 32 // thinning leaves about this many snapshots of a stretch, and never thins twice as many of the newest
+	keptAtLeast = 4  // the least that stretchKept is lowered to, on a full disk and for a run that has ended
+	thinLevels  = 20 // see thinner
 )
 
-// stretch is a range of numbers. Thinning leaves snapshots that are apart by so many numbers.
+// stretch is the range of snapshot numbers from first to last, both included. After it is thinned, about one of apart
+// numbers still has a snapshot.
 type stretch struct{ first, last, apart int64 }
 
-// thinner thins one database, stretch by stretch. At level n it leaves one of 4^(n+1) snapshots: if only every second row
-// went, SQLite would free no page.
+// thinner thins one database, stretch by stretch. At level n it leaves one of 4^(n+1) snapshots. If it left every second
+// row, SQLite could free no page.
 type thinner struct {
 	c      *conn
 	kept   int64             // see stretchKept
-	done   [thinLevels]int64 // by level, up to which number its stretches are thinned
+	done   [thinLevels]int64 // for each level, the last number of its newest thinned stretch
 	merged []mergedColumn
-	drop   []*stmt // in the tables of each snapshot
+	drop   []*stmt // delete snapshots, one statement for each table with a row for each snapshot
 	lists  []listThinner
 }
 
-// mergedColumn is a column whose values are of the time since the snapshot before.
+// mergedColumn is a column whose values cover the time since the snapshot before.
 type mergedColumn struct {
 	name  string
-	merge func(rows [][]driver.Value, col int) driver.Value
-	col   int // in snapshotColumns
-	set   *stmt
+	merge func(rows [][]driver.Value, col int) driver.Value // computes the value of the last row for the time since the first
+	col   int                                               // index in snapshotColumns
+	set   *stmt                                             // stores the merged value
 }
 
-// listThinner thins the values of a list.
+// listThinner thins the values of a list. carry copies the last values of the deleted snapshots to the next snapshot,
+// where it lacks them. drop deletes.
 type listThinner struct{ carry, drop *stmt }
 
 func newThinner(c *conn) (*thinner, error) {
@@ -77,8 +79,8 @@ func newThinner(c *conn) (*thinner, error) {
 	return t, nil
 }
 
-// next returns the next stretch: of the snapshots after number sealed it thins the most detailed ones first, and of these the
-// oldest. It returns false if there is none.
+// next returns the next stretch to thin, after the snapshot with the number sealed. It chooses the lowest level that has a
+// stretch, and there the oldest stretch. found is false if there is none.
 func (t *thinner) next(sealed, newest int64) (level int, s stretch, found bool) {
 	for level := range t.done {
 		from, apart := max(t.done[level], sealed), int64(4)<<(2*level)
@@ -90,9 +92,9 @@ func (t *thinner) next(sealed, newest int64) (level int, s stretch, found bool) 
 	return 0, stretch{}, false
 }
 
-// thinNext thins the next stretch and records it in the ledger, in one transaction; why names the limit. If there is none, it
-// tries shorter stretches, down to shortest snapshots that stay. It returns how many snapshots it dropped, and false if there
-// was no stretch.
+// thinNext thins the next stretch and records it in the ledger, in one transaction. why names the limit. If there is no
+// stretch, thinNext lowers t.kept, which makes the stretches shorter, but not below shortest. It returns how many snapshots
+// it dropped. found is false if there was no stretch.
 func (t *thinner) thinNext(why string, shortest int64) (dropped int64, found bool, err error) {
 	var level int
 	var s stretch
@@ -128,7 +130,8 @@ func (t *thinner) thinNext(why string, shortest int64) (dropped int64, found boo
 	return dropped, found, nil
 }
 
-// thin drops ordinary snapshots of a stretch. Counters are absolute, so the snapshots that stay have all totals.
+// thin drops the snapshots of a stretch that choose does not mark. Counters are running totals, so the
+// snapshots that stay have all of them.
 func (t *thinner) thin(s stretch) (dropped int64, err error) {
 	rows, err := t.read(s)
 	if err != nil || len(rows) == 0 {
@@ -138,7 +141,7 @@ func (t *thinner) thin(s stretch) (dropped int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	last := 0 // that stays
+	last := 0 // index of the last row that stays
 	for i := range rows {
 		if !stays[i] {
 			dropped++
@@ -154,7 +157,7 @@ func (t *thinner) thin(s stretch) (dropped int64, err error) {
 	return dropped, nil
 }
 
-// read reads the rows of a stretch.
+// read returns the snapshots of a stretch, the oldest first.
 func (t *thinner) read(s stretch) (rows [][]driver.Value, err error) {
 	columns := columnNamesOf(snapshotColumns(new(rt.Snapshot), everyFigure))
 	err = t.c.each("SELECT "+strings.Join(columns, ", ")+" FROM snapshot WHERE seq BETWEEN ? AND ? ORDER BY seq", []driver.Value{s.first, s.last},
@@ -167,8 +170,8 @@ func (t *thinner) read(s stretch) (rows [][]driver.Value, err error) {
 
 // choose marks the snapshots that stay: the ends of the stretch, and those with a reason other than
 // tick. The last reading of each column and the first reading of each counter stay. Both sides of a
-// counter reset and of a change of the job's phase stay as well. Of the rest the snapshots stay
-// that are far enough apart.
+// counter reset and of a change of the job's phase stay as well. Another snapshot stays if its
+// number is at least s.apart after the number of the last one that stays.
 func (t *thinner) choose(s stretch, rows [][]driver.Value) ([]bool, error) {
 	stays := make([]bool, len(rows))
 	stays[0], stays[len(rows)-1] = true, true
@@ -232,8 +235,8 @@ func (t *thinner) markFirsts(s stretch, rows [][]driver.Value, stays []bool) err
 }
 
 // merge deletes the rows between the first and the last. The last one then stands for the time
-// since the first. It gets the highest peak and the mean GPU usage of that time. It also gets the
-// last values of elements of lists that it lacks.
+// since the first. It gets the highest peak and the mean GPU usage of that time. If it lacks an
+// element of a list, it gets the last value of this element.
 func (t *thinner) merge(rows [][]driver.Value) error {
 	from, to := rows[0][columnSeq], rows[len(rows)-1][columnSeq]
 	for _, m := range t.merged {
@@ -265,8 +268,8 @@ func (t *thinner) merge(rows [][]driver.Value) error {
 	return nil
 }
 
-// meanOverTime returns the mean of the numbers in a column after the first row, each for the time since the row before. It
-// is NULL if there is none.
+// meanOverTime returns the mean of the numbers in a column after the first row. The weight of each is the time since the row
+// before. If there is no number, or no time has passed, it returns the value of the last row.
 func meanOverTime(rows [][]driver.Value, col int) driver.Value {
 	var sum, time float64
 	for i, row := range rows[1:] {
@@ -283,7 +286,7 @@ func meanOverTime(rows [][]driver.Value, col int) driver.Value {
 	return sum / time
 }
 
-// highest returns the highest number in a column after the first row, NULL if there is none.
+// highest returns the highest number in a column after the first row, or nil (NULL) if there is none.
 func highest(rows [][]driver.Value, col int) (most driver.Value) {
 	for _, row := range rows[1:] {
 		if isMore(row[col], most) {

@@ -12,8 +12,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// walPages is the size in pages at which SQLite copies the log to the database. On a small disk
-// the limit is lower, see logPages.
+// walPages is the size of the log, in pages, at which SQLite copies it to the database. On a small
+// disk this size is smaller, see logPages.
 const walPages = 256
 
 // Writer appends to the file of one run. Its methods may be called from several goroutines and
@@ -36,12 +36,12 @@ type Writer struct {
 	events   pendingEvents
 	records  records
 	clock    clock
-	failing  bool
-	closing  bool // the run ends or the file is closed: what waits in memory may use the reserve of the disk
+	failing  bool // the last commit failed, not only because another process had a lock
+	closing  bool // the run ends or the file is closed: this commit may use the reserve of the disk
 	notified notified
 	granted  grantedAccess
 	quota    quota
-	normal   bool // PRAGMA synchronous is NORMAL, as after the first commit: see open
+	normal   bool // PRAGMA synchronous is NORMAL, which the first commit sets; see open
 	sync     logSync
 }
 
@@ -72,10 +72,11 @@ func (s *statements) writeEvent(e *rt.Event) error {
 	return s.event.run()
 }
 
-// clock is the time of the newest snapshot, in nanoseconds. A change of the system clock does not affect it.
+// clock is the time of the newest snapshot on the boot clock and on the run's clock, in nanoseconds. A change of the
+// system clock affects neither.
 type clock struct{ boot, wall int64 }
 
-// now returns the present time on the clock of the snapshots.
+// now returns the present time on the clock of the snapshots, or of the system before the first snapshot.
 func (c *clock) now() time.Time {
 	var boot unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil || c.wall == 0 {
@@ -96,8 +97,8 @@ func (c *clock) last() time.Time {
 func (w *Writer) Path() string { return w.path }
 
 // LockFile returns a duplicate of the descriptor of the run's lock. A process that inherits it keeps the run live
-// until it exits, also after the death of the tracker. The lock file is removed when the run ends. Call it before
-// End and Close.
+// until this process exits, even if the tracker dies. The lock file is removed when the run ends. Call LockFile
+// before End and Close.
 func (w *Writer) LockFile() (*os.File, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,7 +193,7 @@ func (w *Writer) End(run rt.Run) error {
 	w.run, w.runDirty, w.closing = run, true, true
 	w.grant()
 	w.events.addRepeats()
-	err := w.db.exec(pragma("busy_timeout", 1000)) // ms; no later commit can retry, so this one waits longer for a lock
+	err := w.db.exec(pragma("busy_timeout", 1000)) // ms; this is the last commit, so it waits longer for a lock
 	if err == nil {
 		err = w.flush()
 	}
@@ -202,7 +203,7 @@ func (w *Writer) End(run rt.Run) error {
 	return w.closeEnded()
 }
 
-// closeEnded moves the log of an ended run into the database, and releases the lock.
+// closeEnded moves the log of an ended run into the database, closes the file and releases the lock.
 func (w *Writer) closeEnded() error {
 	if err := fold(w.db); err != nil && !busy(err) { // busy: a reader has it open; the next Open folds it
 		return fmt.Errorf("end the spool file %s: %w", w.path, err)
@@ -219,8 +220,8 @@ type grantedAccess struct {
 	to     rt.Opt[uint64]
 }
 
-// grant sets the access of the file and its log, again if the job's user has become known. If
-// that fails, the run is still complete, and the ledger has the reason.
+// grant applies Options.Access to the file and its log. It does so again when the job's user has
+// become known. If that fails, the run is still complete, and the ledger has the reason.
 func (w *Writer) grant() {
 	now := grantedAccess{true, w.run.UID}
 	if w.granted == now {
@@ -235,9 +236,9 @@ func (w *Writer) grant() {
 	}
 }
 
-// Close commits everything that is pending and closes the file without ending the run. Rows that
-// cannot be written are lost. The lock file then remains without a lock, which shows that the run
-// was not ended. After a successful End, Close does nothing.
+// Close commits everything that is pending and closes the file without ending the run. If rows
+// cannot be written, they are lost, and the error says how many. The lock file then remains
+// without a lock. After a successful End, Close does nothing.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -275,15 +276,15 @@ func (w *Writer) close(removeLock bool) error {
 // notifyEvery is the minimum time between two failures that are passed to Notify.
 const notifyEvery = time.Minute
 
-// notified is the state of Options.Notify.
+// notified records what Options.Notify has received.
 type notified struct {
-	at      int64 // Boot of the snapshot at the last failure that Notify got
-	ever    bool  // whether there was one
-	failing bool  // Notify got "failed" and no "ok" since
+	at      int64 // Boot of the newest snapshot when Notify last got a failure
+	ever    bool  // Notify has got a failure
+	failing bool  // Notify has got "failed", and no "ok" since
 }
 
-// wants reports whether Notify gets an event of the spool at a time. A failure within notifyEvery of the last one
-// is passed later, if it lasts. An "ok" is passed only after a "failed".
+// wants reports whether Notify gets the event e. now is the Boot of the newest snapshot. A failure within
+// notifyEvery of the last one is passed later, if it lasts. An "ok" is passed only after a "failed".
 func (n *notified) wants(e *rt.Event, now int64) bool {
 	if e.Status == "ok" {
 		wasFailing := n.failing

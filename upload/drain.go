@@ -22,10 +22,10 @@ import (
 type DrainOptions struct {
 	Concurrency int           // runs at a time; 4
 	Deadline    time.Duration // for the whole drain, after the jitter; none
-	Jitter      time.Duration // the start is delayed by a random part of it; none
+	Jitter      time.Duration // the drain first waits for a random part of this time; none
 	BatchRows   int           // rows per object; 10,000
-	Scope       rt.Scope      // of the rows of runs that are not registered yet; rt.ScopeJob
-	Tries       int           // requests per step, at most; 5
+	Scope       rt.Scope      // scope of the rows of runs that are not registered yet; rt.ScopeJob
+	Tries       int           // most requests per step; 5
 	Live        bool          // also upload the committed rows of runs that are still tracked; these runs are not closed
 	// Begin is called once with the number of runs to deliver. Done is called for each run, one
 	// call at a time; err is nil for a delivered run. Both may be nil.
@@ -66,13 +66,13 @@ type drainer struct {
 
 	mu     sync.Mutex
 	sum    Summary
-	locked []Entry // to be retried after all others
-	last   bool    // this is the retry
+	locked []Entry // runs whose files were locked, to be retried after all others
+	last   bool    // the retry of locked has begun
 }
 
 // Drain delivers all runs that are ready, the oldest first. A run that ends during the drain is
-// left to the next one. If all runs are delivered, the error is nil; otherwise it wraps ErrConfig,
-// ErrTemporary or ErrDamaged, or is the error of dir. The summary is valid in every case.
+// left to the next one. If all runs are delivered, the error is nil. Otherwise it wraps ErrConfig,
+// ErrTemporary or ErrDamaged, or it is the error of dir.Runs. The summary is valid in every case.
 func Drain(ctx context.Context, dir Directory, client Client, putter Putter, opts DrainOptions) (Summary, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -138,8 +138,8 @@ func (d *drainer) run(ctx context.Context, ready []Entry) {
 		d.opts.Begin(len(ready))
 	}
 	d.deliverRuns(ctx, ready)
-	// Another process, of the job's owner for example, may have locked a file. The other
-	// runs have not waited for it, and it may have released the lock by now.
+	// Another process, for example of the job's owner, may have locked a file. The other
+	// runs did not wait for this lock, and the process may have released it by now.
 	d.last = true
 	d.deliverRuns(ctx, d.locked)
 	if ctx.Err() != nil && d.sum.Waiting > 0 {
@@ -147,7 +147,7 @@ func (d *drainer) run(ctx context.Context, ready []Entry) {
 	}
 }
 
-// deliverRuns tries to deliver the runs, each once.
+// deliverRuns tries once to deliver each run.
 func (d *drainer) deliverRuns(ctx context.Context, ready []Entry) {
 	work := make(chan Entry)
 	var workers sync.WaitGroup
@@ -179,8 +179,7 @@ func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 	}
 }
 
-// deliverRun opens a run, delivers it and closes it. Of a run that is still tracked it uploads what is
-// committed.
+// deliverRun opens a run, delivers it and closes it. If the run is still tracked, it uploads the committed rows.
 func (d *drainer) deliverRun(ctx context.Context, e Entry, r *delivery) (err error) {
 	s, err := d.dir.Open(e.Name)
 	if err != nil {
@@ -204,10 +203,10 @@ func (d *drainer) deliverRun(ctx context.Context, e Entry, r *delivery) (err err
 	return r.deliver(ctx)
 }
 
-// place returns where a panic began, from its stack.
+// place returns the file and line where a panic began. stack is its stack.
 func place(stack []byte) string {
 	_, after, _ := strings.Cut(string(stack), "panic(")
-	lines := strings.Split(after, "\n") // its arguments, its file, then function and file of its caller
+	lines := strings.Split(after, "\n") // the arguments and the file of panic, then the function and the file that called it
 	if len(lines) < 4 {
 		return "at an unknown place"
 	}
@@ -215,8 +214,8 @@ func place(stack []byte) string {
 	return filepath.Base(where)
 }
 
-// recordResult counts the result of a run's delivery. A refused token ends the drain: every other
-// run would be refused too. A locked file is retried once.
+// recordResult counts the result of a run's delivery. A refused token ends the drain, because the receiver would
+// refuse every other run too. A locked file is retried once.
 func (d *drainer) recordResult(ctx context.Context, e Entry, r *delivery, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -28,20 +28,20 @@ type state struct {
 	newFiles func(version int) *counterFiles
 	files    *counterFiles // of the job, nil before it was found
 	buf      procfile.Buffer
-	toReopen int // number of the next readings that try again to open missing files
+	toReopen int // so many of the next readings first try to open the missing files again
 	readings
 	cpuset cpusetLog
 	population
 
 	phase     rt.JobPhase
-	wasFound  atomic.Bool // the job's cgroup existed once; read without the lock
-	timing                // of the watcher
-	isBlind   bool        // a directory could not be watched: all are compared from time to time
-	hasNewDir bool        // a directory was made since StepBegins was called
-	out       []collect.JobEvent
+	wasFound  atomic.Bool        // the job's cgroup existed once; read without the lock
+	timing                       // of the watcher
+	isBlind   bool               // a directory could not be watched; see poll
+	hasNewDir bool               // a directory was entered since the last call of takeNewDirs
+	out       []collect.JobEvent // the events that the watcher delivers next
 }
 
-// population records whether the job has processes (v2).
+// population records whether the job has processes. It is used with v2 only.
 type population struct {
 	processes   procfile.File // cgroup.events of the job
 	isPopulated bool          // at the last reading
@@ -51,7 +51,7 @@ type population struct {
 type timing struct {
 	settle   time.Duration // Options.Settle
 	settleBy time.Time     // until when JobAppeared waits for further controllers; zero for no wait
-	deadline time.Time     // of the watcher's next wait; zero is none
+	deadline time.Time     // of the watcher's next wait; zero for none
 }
 
 // ledger holds the events that happened and the first failure.
@@ -67,7 +67,8 @@ func (l *ledger) Note(e rt.Event) {
 	l.notes = append(l.notes, e)
 }
 
-// noteMissedStep adds one event for a step, also in v1, where a step has several directories.
+// noteMissedStep notes that the end of a step was missed. In v1 a step has several directories; they
+// give one event.
 func (l *ledger) noteMissedStep(step string) {
 	if step != l.missedStep {
 		l.missedStep = step
@@ -75,7 +76,7 @@ func (l *ledger) noteMissedStep(step string) {
 	}
 }
 
-// Failed keeps the first error of opening or watching. A nil error is nothing.
+// Failed keeps the first error of opening or watching. It ignores nil and os.ErrClosed.
 func (l *ledger) Failed(err error) {
 	if err != nil && l.err == nil && !errors.Is(err, os.ErrClosed) {
 		l.err = err
@@ -95,8 +96,8 @@ func (s *state) close() error {
 	return err
 }
 
-// found adds dir, the job's directory in the hierarchy of a controller, and scans it. It returns false if dir was
-// removed meanwhile.
+// found adds and scans dir, which is the job's directory in the hierarchy of a controller. It returns false if dir
+// was removed meanwhile.
 func (s *state) found(version int, controller, dir string) bool {
 	if s.files == nil {
 		s.version, s.files = version, s.newFiles(version)
@@ -121,7 +122,7 @@ func (s *state) found(version int, controller, dir string) bool {
 	return true
 }
 
-// enter adds path, the job's directory root or one below it, which is watched from now on.
+// enter adds path, which has just been given a watch. path is root, the job's directory, or a directory below it.
 func (s *state) enter(root, path string) {
 	d := s.locate(root, path)
 	s.pressure.WatchOOM(path, s.tasks.Enter(s.version, root, path, d))
@@ -138,7 +139,7 @@ func (s *state) enter(root, path string) {
 	}
 }
 
-// locate returns the step and task of a directory below root, the job's.
+// locate returns the step and task of path, a directory below root. root is the job's directory.
 func (s *state) locate(root, path string) cgroupfs.Dir {
 	if path == root {
 		return cgroupfs.Dir{}
@@ -150,15 +151,15 @@ func (s *state) locate(root, path string) cgroupfs.Dir {
 	return d
 }
 
-// WatchFile reports writes to a file.
+// WatchFile makes the watcher report writes to a file.
 func (s *state) WatchFile(path string) { s.watchFailed(s.watch.WatchFile(path), true) }
 
-// poll is the time between two comparisons of directories that cannot be watched or listed,
-// for example because the user's inotify watches are used up.
+// poll is how long the watcher waits for a notice before it calls reconcile, while a directory cannot
+// be watched. The user's inotify watches may be used up, for example.
 const poll = time.Second
 
-// watchFailed records that a directory cannot be watched (isUnwatched) or listed, or one of its files cannot be
-// opened. A nil error is nothing.
+// watchFailed records the error of a directory or one of its files. With isUnwatched it cannot be watched; else
+// it cannot be listed or opened. A nil err is ignored.
 func (s *state) watchFailed(err error, isUnwatched bool) {
 	if err == nil {
 		return
@@ -171,7 +172,7 @@ func (s *state) watchFailed(err error, isUnwatched bool) {
 	}
 }
 
-// ready handles a descriptor of epoll.
+// ready handles a readable descriptor of epoll: an eventfd or a process that has ended. It removes others.
 func (s *state) ready(fd int) {
 	isNear, isOwn := s.pressure.Signalled(fd, s.isPresent())
 	switch {
@@ -186,7 +187,7 @@ func (s *state) ready(fd int) {
 func (s *state) isPresent() bool { return s.phase == rt.JobPresent }
 
 // schedule calls appear when the controllers of CPU time and memory exist or Options.Settle
-// has passed. It sets the time at which the watcher looks again without an event.
+// has passed. It sets the deadline: the time at which the watcher continues without an event.
 func (s *state) schedule(now time.Time) {
 	if s.tasks.Len() > 0 && !s.isPresent() {
 		if s.settleBy.IsZero() {
@@ -217,7 +218,7 @@ func (s *state) appear() {
 	s.emit(collect.JobAppeared)
 }
 
-// emit queues e; two JobStepEnded in a row are one.
+// emit queues e. It drops a JobStepEnded that follows another one.
 func (s *state) emit(e collect.JobEvent) {
 	if n := len(s.out); e == collect.JobStepEnded && n > 0 && s.out[n-1] == e {
 		return
@@ -225,7 +226,7 @@ func (s *state) emit(e collect.JobEvent) {
 	s.out = append(s.out, e)
 }
 
-// stepEnded reports that a step ended; JobAppeared waits no longer.
+// stepEnded queues JobStepEnded. If JobAppeared still waits for controllers, it goes first.
 func (s *state) stepEnded() {
 	if !s.isPresent() {
 		s.appear()
@@ -233,7 +234,7 @@ func (s *state) stepEnded() {
 	s.emit(collect.JobStepEnded)
 }
 
-// memoryChanged handles a change of the v2 file memory.events.
+// memoryChanged handles a change of the v2 file memory.events in the directory path.
 func (s *state) memoryChanged(path string) {
 	isNear, hasKill, isUseless := s.pressure.MemoryEvents(s.isPresent())
 	if isUseless {
@@ -251,7 +252,7 @@ func (s *state) memoryChanged(path string) {
 // memoryEvents is the v2 file that changes when the job reaches its memory limit.
 const memoryEvents = "memory.events"
 
-// checkMemory looks for kills after the kernel signalled an OOM, and polls the limit.
+// checkMemory looks for kills after the kernel has signalled an OOM. It also polls the memory limit.
 func (s *state) checkMemory() {
 	if s.pressure.IsKillCheckDue(s.tasks.Len() > 0) && s.pressure.CheckKills(s.tasks.OOMKillsV1()) {
 		s.ReadJob()
@@ -280,7 +281,7 @@ func (s *state) checkPopulated() {
 	s.isPopulated = n != 0
 }
 
-// created adds a directory that was made.
+// created handles the creation of the directory path. Outside the job's directories it may lead to the job's.
 func (s *state) created(path string) {
 	root, ok := s.watch.RootOf(path)
 	if !ok || path == root {
@@ -296,14 +297,14 @@ func (s *state) created(path string) {
 	}
 }
 
-// missStep records that a step was gone before its cgroup was entered.
+// missStep records that a step ended before its cgroup could be entered.
 func (s *state) missStep(step string) {
 	s.files.MissStep()
 	s.noteMissedStep(step)
 	s.tasks.IsEndMissed = true
 }
 
-// removed forgets a directory that was removed.
+// removed handles the removal of the directory path.
 func (s *state) removed(path string) {
 	root, ok := s.watch.RootOf(path)
 	switch {
@@ -352,7 +353,7 @@ func (s *state) rootRemoved(root string) {
 	}
 	if s.tasks.IsEndMissed {
 		s.Note(rt.Event{Kind: "job", Name: "end", Status: "estimated",
-			Detail: "the end of the job's last step was not read: the CPU time and the memory of the job are those of the last reading before, a lower bound"})
+			Detail: "the end of the job's last step was not read: the CPU time and the memory of the job are from the reading before, a lower bound"})
 	}
 	s.carryJob()
 	s.pressure.Reset(true)
@@ -387,13 +388,13 @@ func (s *state) reconcile() {
 	s.watch.Look()
 }
 
-// cpusetLooks is the number of readings after the job appeared that also read its CPUs. The
-// resource manager sets them a moment after it has created the directory.
+// cpusetLooks is how many of the job's first readings also read its CPUs. The resource manager sets
+// the CPUs a moment after it has created the directory.
 const cpusetLooks = 5
 
 // cpusetLog holds the CPUs and NUMA nodes of the job that were logged.
 type cpusetLog struct {
-	looks   int // number of readings that still read them
+	looks   int // how many of the next readings also read them
 	allowed string
 }
 

@@ -260,7 +260,7 @@ func (j *Job) serve() {
 	}
 }
 
-// next waits for events and serves requests meanwhile. It fails with ErrWoken after Close.
+// next waits for events and serves requests meanwhile. It fails with errWoken after Close.
 func (j *Job) next() ([]notice, error) {
 	s := &j.state
 	for {

@@ -22,26 +22,28 @@ type Directory struct {
 	StateDir  string                       // where the Epilogs write how jobs ended
 	Access    func() (spool.Access, error) // who may read a run
 	Retain    time.Duration                // how long delivered runs are kept
-	QuotaNode int64                        // of the directory, in bytes
+	QuotaNode int64                        // limit of the size of Dir, in bytes
 
 	Accounting Accounting
-	Privacy    Privacy // which names leave
-	// Again delivers again what was delivered since this time to the receiver of the drain; zero: nothing.
+	Privacy    Privacy // which names are sent
+	// Again is a time. Runs that were delivered to the receiver of the drain since then are delivered again. Zero:
+	// none are.
 	Again time.Time
 }
 
-// locked shows the directory to upload.Drain. Runs takes its lock, so that a drain that waits for
-// its start holds no lock.
+// locked implements upload.Directory for a Directory. Its method Runs takes the lock of the spool, because
+// upload.Drain calls Runs after the jitter. So a drain that still waits holds no lock.
 type locked struct {
 	*Directory
 	endpoint  string       // of the receiver
-	unlock    func() error // nil before
+	unlock    func() error // nil before Runs has taken the lock
 	lost      int          // runs that were closed because their trackers had died
-	again     int          // runs that are delivered again
+	again     int          // delivered runs that are delivered again
 	accounted AccountingResult
 }
 
-// Runs implements upload.Directory. It closes the runs of dead trackers and completes ended ones.
+// Runs implements upload.Directory. It also closes the runs of dead trackers, and completes ended runs with the data of
+// sacct.
 func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 	var err error
 	d.unlock, err = LockSpool(ctx, d.Dir)
@@ -79,7 +81,8 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 	return slices.DeleteFunc(out, func(e upload.Entry) bool { return waiting[e.Name] }), nil
 }
 
-// sendAgain makes an undelivered run of a delivered one. It returns false for a run of another receiver.
+// sendAgain marks a delivered run as not delivered, see spool.Delivery.SendAgain. It returns false if the run must not
+// be delivered again. It returns true after an error, which is then in e.
 func (d *locked) sendAgain(e *spool.Entry) bool {
 	r, err := spool.Open(e.Path)
 	if err != nil {
@@ -97,7 +100,7 @@ func (d *locked) sendAgain(e *spool.Entry) bool {
 	return isAgain || e.Err != nil
 }
 
-// LockSpool is spool.LockDir; its error says which user can lock the directory.
+// LockSpool locks a spool, see spool.LockDir. Its error says which user can lock the directory.
 func LockSpool(ctx context.Context, dir string) (unlock func() error, err error) {
 	unlock, err = spool.LockDir(ctx, dir)
 	if errors.Is(err, fs.ErrPermission) {
@@ -106,8 +109,8 @@ func LockSpool(ctx context.Context, dir string) (unlock func() error, err error)
 	return unlock, err
 }
 
-// closeLost closes the run of a dead tracker. What the Epilog wrote for the tracker is
-// taken, but the outcome is "lost" unless accounting has another: no process saw the end.
+// closeLost closes the run of a dead tracker. It takes over what the Epilog wrote for the tracker,
+// except the outcome. The outcome is "lost", because no process saw the end; sacct may replace it later.
 func (d *locked) closeLost(path string) (run rt.Run, err error) {
 	r, err := spool.Open(path)
 	if err != nil {
@@ -125,7 +128,7 @@ func (d *locked) closeLost(path string) (run rt.Run, err error) {
 	if err != nil {
 		return run, err
 	}
-	hasExit := false // from the job's Epilog, of this very run
+	hasExit := false // the job's Epilog wrote how this run ended
 	if isJob && run.BootID == boot {
 		exit, err = state.ReadExit(job, run.Node, run.FileStem())
 		hasExit = err == nil
@@ -142,7 +145,7 @@ func (d *locked) closeLost(path string) (run rt.Run, err error) {
 		return run, err
 	}
 	if hasExit {
-		// The file is root's; if another user runs the drain, a later Epilog of the node removes it.
+		// Only root may remove the file. If another user runs the drain, a later Epilog of the node removes it.
 		if err := state.RemoveExit(job, run.Node); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return run, err
 		}
@@ -169,7 +172,7 @@ func (d *locked) Open(name string) (upload.Spooled, error) {
 	return spooled{r, r.Delivery(), &d.Privacy}, nil
 }
 
-// removeOld removes what was delivered longer ago than Retain, and keeps QuotaNode.
+// removeOld removes the runs that were delivered longer ago than Retain. It also brings the directory below QuotaNode.
 func (d *locked) removeOld(ctx context.Context, now time.Time) (removed int, err error) {
 	done, _, err := spool.Collect(ctx, d.Dir, spool.GC{Retain: d.Retain, Bytes: d.QuotaNode, Now: now})
 	errs := []error{err}
@@ -194,13 +197,13 @@ type Drained struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// AnotherRuns: nothing was done because another drain holds the lock.
 	AnotherRuns bool `json:"another_drain_runs"`
-	// NodeReport is "sent" or why the state of the node was not recorded or sent; empty if the receiver
-	// takes no reports.
+	// NodeReport is "sent", or it says why the state of the node was not recorded or sent. It is empty if the
+	// receiver takes no reports.
 	NodeReport string `json:"node_report,omitempty"`
 }
 
-// Drain delivers all ended runs of the directory under its lock, and removes old ones. Its error is
-// upload.Drain's or the directory's; the result is valid in every case.
+// Drain locks the directory, delivers its ended runs, and removes old ones. d is valid also if err is not nil. If
+// another drain holds the lock, err is nil and d.AnotherRuns is true.
 func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter upload.Putter, o upload.DrainOptions) (d Drained, err error) {
 	l := &locked{Directory: dir, endpoint: client.Endpoint()}
 	d.Summary, err = upload.Drain(ctx, l, client, putter, o)
@@ -217,10 +220,11 @@ func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter up
 	return d, errors.Join(err, removeErr, l.unlock())
 }
 
-// Plan returns what a drain would do with a file at this moment: "deliver", "close and deliver",
-// "upload", "remove", "leave", or "" for nothing. live is whether the drain uploads runs that are
-// still tracked. record is whether the drain would send the complete record: "yes", "no", or "" if
-// the drain sends nothing. It is "if taken" before the receiver answers the registration.
+// Plan returns what a drain would do with a file at this moment. action is "deliver", "close and deliver",
+// "upload", "remove", "leave", or "" for nothing. live says that the drain uploads runs that are still tracked.
+//
+// record says whether the drain would send the complete record: "yes", "no", or "" if it sends nothing. It is
+// "if taken" as long as no receiver has answered the registration of the run.
 func (dir *Directory) Plan(e *spool.Entry, live bool) (action, record string) {
 	action = dir.action(e, live)
 	switch action {
