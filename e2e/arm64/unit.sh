@@ -20,8 +20,9 @@ skip+='|^(TestTrackerSignalMask|TestTrackerHasNoHugePages)$'
 # The emulator has no perf_event_open(2) and no sock_diag(7), cannot start the test's own
 # binary, and /proc shows its own memory as that of the program:
 skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestPause|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestNodeCacheOfProcesses|TestEdgesOfProcesses|TestTreeWithoutDescriptors|TestWhoMayRead|TestWhoMayReadARunningJob|TestWhoMayReadALostRun|TestCopyIsOfOneMoment|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
-# These take the emulator minutes: every disk operation fails in turn, millions of random jobs, and whole hours.
-skip+='|^(TestAdviceKeepsItsPromise|TestEveryFaultOfTheDisk|TestPowerFailureOfATrackedRun|TestPowerFailureOfALedger|TestPowerFailureWhileThinning|TestRecordOfAnHour)$'
+# These take the emulator minutes: every disk operation fails in turn, millions of random jobs, whole hours, many
+# files, and files until a quota is reached.
+skip+='|^(TestAdviceKeepsItsPromise|TestEveryFaultOfTheDisk|TestPowerFailureOfATrackedRun|TestPowerFailureOfALedger|TestPowerFailureWhileThinning|TestRecordOfAnHour|TestRatesAreEnough|TestCollect|TestManyFilesAtOnce|TestThinAnEndedRun|TestCollectThinsToTheFloor|TestQuotaBoundsTheFile|TestQuotaKeepsTotals|TestRecordOfManyRows|TestCheckOfARecordThatInflates)$'
 
 for name in $(tr -cs A-Za-z0-9_ ' ' <<<"$skip"); do # a test that was renamed is not left out
     grep -rqE "^func $name\(" --include='*_test.go' . || { echo "$0: no test is called $name" >&2; exit 1; }
