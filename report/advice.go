@@ -17,9 +17,9 @@ type Advice struct {
 	Text    string `json:"text"` // why, with figures
 	// Explain has the data and the rule, for report --explain.
 	Explain []string `json:"explain,omitempty"`
-	Runs    int      `json:"runs"` // the runs that are like this one, with itself
-	// RiskPct is the promise: at most this percentage of next runs need more than the request. It is
-	// absent if there is no promise. MarginPct is the margin above the highest value of the sample.
+	Runs    int      `json:"runs"` // number of runs in the sample, with the job itself
+	// RiskPct is a promise: at most this percentage of next runs need more than the request. It is
+	// absent if nothing can be promised. MarginPct is the margin above the highest value of the sample.
 	RiskPct   rt.Opt[float64] `json:"risk_pct"`
 	MarginPct rt.Opt[float64] `json:"margin_pct"`
 }
@@ -47,19 +47,21 @@ const (
 	NotKnown  Verdict = "not known"  // the record does not show what is needed
 )
 
-// enough is the minimum elapsed time of a run with advice, in seconds.
+// enough is the shortest elapsed time with which a run gets advice, in seconds.
 const enough = 60
 
-// worthwhile is the part of the present request below which a smaller request is advised.
+// worthwhile is a part of the present request. A smaller request is advised only if it is below this part.
 const worthwhile = 0.8
 
-// Advise sets Advice from the job and earlier jobs, sorted from the oldest. An earlier job counts
-// if it is comparable, see isLike, has finished, and has a complete record. If the job's own record
-// permits no advice to request less, AdviceReason is the reason. What a kill or a time limit shows is
-// advised in any case, and that the GPUs were idle.
+// Advise sets Advice from the job and earlier jobs, sorted from the oldest. It uses only comparable
+// earlier jobs, see isLike. Only a job that has finished, with a complete record, shows how little is
+// enough.
+//
+// If the job's own record permits no advice to request less, AdviceReason is the reason. Advise then
+// still advises after a kill for memory and after a time limit, and it reports idle GPUs.
 func (j *JobSummary) Advise(earlier []*JobSummary) { j.advise(earlier, false) }
 
-// advise is Advise. isArray means that the advice is for the whole array whose tasks are j and earlier.
+// advise does the work of Advise. isArray means that the advice is for a whole array. j and earlier are then its tasks.
 func (j *JobSummary) advise(earlier []*JobSummary, isArray bool) {
 	j.Advice, j.AdviceReason = nil, ""
 	j.AdviceReason = j.Runs[0].whyNoRequest()
@@ -84,7 +86,7 @@ func (j *JobSummary) advise(earlier []*JobSummary, isArray bool) {
 	a.nodes()
 }
 
-// whyNoRequest returns why a run shows nothing about a request; empty for a job of Slurm.
+// whyNoRequest returns why a run shows nothing about a request. It is empty for a run of a Slurm job.
 func (s *Summary) whyNoRequest() string {
 	switch {
 	case s.Scope == ScopeJob:
@@ -97,7 +99,7 @@ func (s *Summary) whyNoRequest() string {
 	return "it ran outside Slurm, so that nothing was requested"
 }
 
-// whyNone returns why the job's record does not show what it needs.
+// whyNone returns why the job's record does not show what a complete run needs. It is empty if it does.
 func (j *JobSummary) whyNone() string {
 	kills := j.Nodes.OOMKills.Or(0)
 	switch {
@@ -132,7 +134,7 @@ type adviser struct {
 
 func (a *adviser) add(one Advice) { a.job.Advice = append(a.job.Advice, one) }
 
-// values returns a figure of those runs that show what a complete run needs.
+// values returns a figure of each run that shows what a complete run needs.
 func (a *adviser) values(of func(*JobSummary) rt.Opt[float64]) (list []sampleValue) {
 	for _, r := range a.runs {
 		if v, ok := of(r).Get(); ok && r.whyNone() == "" {
@@ -142,12 +144,12 @@ func (a *adviser) values(of func(*JobSummary) rt.Opt[float64]) (list []sampleVal
 	return list
 }
 
-// isOwn reports whether a run is certainly like the job: one request is for all tasks of an array.
+// isOwn reports whether r is the job itself or another task of its array. One request is for all tasks of an array.
 func (a *adviser) isOwn(r *JobSummary) bool {
 	return r == a.job || isOfArray(&a.job.Runs[0].Run, &r.Runs[0].Run)
 }
 
-// predict makes a prediction from values. In the advice for an array the highest value is its own.
+// predict makes a prediction from values. In the advice for an array, the highest value stands for the job's own.
 func (a *adviser) predict(values []sampleValue, floor float64) prediction {
 	p := predict(values, floor)
 	if a.isArray {
@@ -186,7 +188,7 @@ func (p *prediction) explain(what string, show func(float64) string) []string {
 	return list
 }
 
-// promise sets the fields of an advice that a prediction made.
+// promise sets the fields Runs, MarginPct and RiskPct of an advice from the prediction behind it.
 func (p *prediction) promise(one *Advice) {
 	one.Runs = p.n
 	one.MarginPct.Set(p.margin * 100)
@@ -196,14 +198,14 @@ func (p *prediction) promise(one *Advice) {
 	}
 }
 
-// tasks reports a step whose tasks waited for a task with more work, if the wait is more than a small part of the
-// run.
+// tasks reports each step whose tasks waited for a task with more work. It leaves out a wait that is a small part of
+// the job's time.
 func (a *adviser) tasks() {
 	const unequal = 1.5
 	for i := range a.job.Steps {
 		st := &a.job.Steps[i]
 		x, ok := st.CPUImbalance.Get()
-		longer := (x - 1) * st.UsedSecs.Or(0) / float64(max(st.Tasks, 1)) // the busiest than the mean
+		longer := (x - 1) * st.UsedSecs.Or(0) / float64(max(st.Tasks, 1)) // CPU seconds of the busiest task above the mean
 		matters := x >= unequal && longer > slower*a.job.ElapsedSecs.Or(0)
 		if ok && matters {
 			a.add(Advice{Resource: "tasks", Verdict: NotKnown, Runs: 1, Text: fmt.Sprintf("step %s: its busiest task used %.1f times the mean; the others waited", Plain(st.Step), x)})

@@ -33,7 +33,7 @@ import (
 	"github.com/resource-tracker/rt/upload/streaming"
 )
 
-// foundProblems is the exit status of a doctor that found problems: its output describes them.
+// foundProblems is the exit status of a doctor that found problems. The output describes them.
 type foundProblems int
 
 func (foundProblems) Error() string { return "the doctor found problems" }
@@ -73,8 +73,8 @@ func runDoctor(c *cli.Context) error {
 	default:
 		return rtcli.Usage("--role %q: it is none of node, login and receiver", role)
 	}
-	isAway := c.Bool("try") && !slices.Contains(roles, doctor.Node)
-	if isAway {
+	lacksNode := c.Bool("try") && !slices.Contains(roles, doctor.Node)
+	if lacksNode {
 		return rtcli.Usage("--try needs a compute node, and this is a %s; see --role", doctor.Title(roles))
 	}
 	checks := d.Run(c.Context, roles...)
@@ -129,7 +129,7 @@ func newDoctor(c *cli.Context) *doctor.Doctor {
 	return d
 }
 
-// serviceClient returns the client for a receiver or a site service, which trusts the certificates of a file too.
+// serviceClient returns a client for a receiver or a site service. It also trusts the certificates in caFile, if set.
 func serviceClient(caFile string) (*http.Client, error) {
 	var pem []byte
 	if caFile != "" {
@@ -146,7 +146,7 @@ func serviceClient(caFile string) (*http.Client, error) {
 	return upload.WithoutRedirects(client), nil
 }
 
-// readGPUs reads the GPUs of this machine once. A driver that has been idle takes seconds to answer.
+// readGPUs reads the GPUs of this machine. It tries for at most 10 s, because an idle driver takes seconds to answer.
 func readGPUs(ctx context.Context) ([]rt.GPUReading, error) {
 	source := gpu.New("/dev", "/sys")
 	defer source.Close() // nothing was written
@@ -162,11 +162,11 @@ func readGPUs(ctx context.Context) ([]rt.GPUReading, error) {
 	}
 }
 
-// siteEnvironment has the credentials of rt-site.service.
+// siteEnvironment is the environment file of rt-site.service, with its credentials.
 const siteEnvironment = "/etc/rt/site.env"
 
-// localClient returns a client for the service of this machine. The certificate is for the name of the site, and
-// the doctor checks it in its file.
+// localClient returns a client for the service of this machine. It does not check the certificate, which is for the
+// name of the site. The doctor checks the certificate in its file.
 func localClient(listen string) *http.Client {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
 	if path, isUnix := strings.CutPrefix(listen, "unix:"); isUnix {
@@ -177,7 +177,7 @@ func localClient(listen string) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// examineSite runs rt-site doctor as the user and with the environment of the service.
+// examineSite runs rt-site doctor with the environment of the service and, if this process is root, as its user.
 func examineSite(ctx context.Context, program, configFile string, s config.Serve) (checks []doctor.Check, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// CSVWriter writes reports of one kind as PowerAPI's CSV input reads them: a header,
-// and times in milliseconds that never decrease. Of an HWPCReport it writes one
-// group, because the input takes a group's name from its file's.
+// CSVWriter writes reports of one kind in the form that PowerAPI's CSV input reads: a header,
+// and times in milliseconds that never decrease. It writes one group of an HWPCReport, because
+// the input takes the name of the group from the name of the file.
 //
 //	rapl, core, msr  timestamp,sensor,target,socket,cpu and the events; a row for each CPU
 //	power            timestamp,sensor,target,power
 //	procfs           timestamp,sensor,target,usage,global_cpu_usage; a row for each target
 type CSVWriter struct {
-	// Events are the columns of a group; times that are not among them are left out.
+	// Events are the events of the group. Each has a column. Others, such as TimeEnabled, are left out.
 	Events []string
-	// Group is what is written of an HWPCReport.
+	// Group is the group of an HWPCReport that is written.
 	Group string
 
 	csv    *csv.Writer
@@ -30,7 +30,7 @@ type CSVWriter struct {
 	last   int64 // milliseconds
 }
 
-// NewCSVWriter returns a writer of reports that are no HWPCReports.
+// NewCSVWriter returns a writer of PowerReports or ProcfsReports.
 func NewCSVWriter(w io.Writer) *CSVWriter { return &CSVWriter{csv: csv.NewWriter(w)} }
 
 // NewGroupWriter returns a writer of one group. Each CPU of it must have all events.
@@ -38,10 +38,10 @@ func NewGroupWriter(w io.Writer, group string, events []string) *CSVWriter {
 	return &CSVWriter{csv: csv.NewWriter(w), Group: group, Events: slices.Clone(events)}
 }
 
-// common are the columns that all have.
+// common are the first columns of each kind of report.
 var common = [...]string{"timestamp", "sensor", "target"}
 
-// columns are those after the common ones.
+// columns returns the columns after the common ones.
 func (w *CSVWriter) columns(r Report) []string {
 	switch r.(type) {
 	case *HWPCReport:
@@ -52,7 +52,7 @@ func (w *CSVWriter) columns(r Report) []string {
 	return []string{"usage", "global_cpu_usage"}
 }
 
-// Write writes one report. One that is older than the one before gets its time.
+// Write writes one report. If the report before is newer, the report gets the time of that report.
 func (w *CSVWriter) Write(r Report) error {
 	if !w.header {
 		w.header = true
@@ -97,7 +97,7 @@ func (w *CSVWriter) group(r *HWPCReport) error {
 			for _, event := range w.Events {
 				n, ok := sockets[socket][cpu][event]
 				if !ok {
-					return fmt.Errorf("CPU %d of socket %d has not counted %s: their input reads no empty field", cpu, socket, event)
+					return fmt.Errorf("CPU %d of socket %d has not counted %s: PowerAPI's CSV input reads no empty field", cpu, socket, event)
 				}
 				row = append(row, strconv.FormatUint(n, 10))
 			}
@@ -117,10 +117,12 @@ func (w *CSVWriter) Flush() error {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// DecodeCSV yields the reports of a CSV file. The header determines their kind; group is
-// the name of the group, which such a file does not have. Consecutive rows of the same
-// time, sensor and target (of ProcfsReports: time and sensor) are one report. An error ends
-// the file, except for a figure out of range, which only drops its row.
+// DecodeCSV yields the reports of a CSV file. The header determines their kind. group is the
+// name of the group, which is not in the file.
+//
+// Consecutive rows with the same time, sensor and target are one HWPCReport. Consecutive rows with
+// the same time and sensor are one ProcfsReport. Each row of power is a PowerReport. A figure that
+// is out of range drops its row and yields an error. Any other error ends the file.
 func DecodeCSV(r io.Reader, group string) iter.Seq2[Report, error] {
 	return func(yield func(Report, error) bool) {
 		c := csv.NewReader(r)
@@ -162,24 +164,24 @@ func DecodeCSV(r io.Reader, group string) iter.Seq2[Report, error] {
 	}
 }
 
-// csvTable makes reports of rows.
+// csvTable makes reports from rows.
 type csvTable struct {
 	group  string
-	at     map[string]int // column by name
-	kind   string         // a column that only this kind has
-	others []string       // events, or metadata of a power
-	report Report         // that is not complete
-	key    [3]string
+	at     map[string]int // the index of a column, by its name
+	kind   string         // a column that only this kind of report has
+	others []string       // the other columns: the events of a group, or the metadata of a PowerReport
+	report Report         // the last report, to which the next row may belong
+	key    [3]string      // timestamp, sensor and target of report; no target for a ProcfsReport
 }
 
-var errColumns = errors.New("the columns are those of no report: timestamp, sensor, target, and socket and cpu, or power, or usage and global_cpu_usage")
+var errColumns = errors.New("the columns are not from a report: a report has timestamp, sensor, target, and socket and cpu, or power, or usage and global_cpu_usage")
 
 func (t *csvTable) begin(header []string) error {
 	t.at = map[string]int{}
 	valid(header)
 	for i, name := range header {
 		if _, twice := t.at[name]; twice {
-			return fmt.Errorf("the column %q is there twice", shorten(name))
+			return fmt.Errorf("the header has the column %q twice", shorten(name))
 		}
 		t.at[name] = i
 	}
@@ -195,14 +197,14 @@ func (t *csvTable) begin(header []string) error {
 	return errColumns
 }
 
-// valid makes texts that JSON can hold.
+// valid replaces what is not UTF-8 in fields, because JSON cannot hold it.
 func valid(fields []string) {
 	for i := range fields {
 		fields[i] = strings.ToValidUTF8(fields[i], "\ufffd")
 	}
 }
 
-// row takes a row and returns the report that is complete because of it, or nil.
+// row adds a row to a report. If it begins a new report, it returns the report before, else nil.
 func (t *csvTable) row(row []string) (done Report, err error) {
 	valid(row)
 	get := func(name string) string { return row[t.at[name]] }
@@ -238,7 +240,7 @@ func (t *csvTable) row(row []string) (done Report, err error) {
 func (t *csvTable) usage(r *ProcfsReport, get func(string) string) error {
 	target := get("target")
 	if _, twice := r.Usage[target]; twice {
-		return fmt.Errorf("the target %q is there twice at one time", shorten(target))
+		return fmt.Errorf("two rows of one time have the target %q", shorten(target))
 	}
 	usage, err := parseNumber("usage", get("usage"))
 	if err != nil {

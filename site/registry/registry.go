@@ -26,13 +26,13 @@ const MaxObjects = 32768
 type Config struct {
 	Quota      int64 // bytes of all runs; 0: no limit
 	OwnerQuota int64 // bytes of the runs of one owner; 0: no limit
-	Conns      int   // most connections to PostgreSQL; 0: 24
-	// Pseudonym is the name under which nodes with the key of the site deliver the runs of a user; may be nil. Users
-	// see these runs too.
+	Conns      int   // the largest number of connections to PostgreSQL; 0: 24
+	// Pseudonym returns the name that nodes with the key of the site send instead of a user. Users also see the runs
+	// under their pseudonym. May be nil.
 	Pseudonym func(user string) string
-	// Failed receives the kind of each error of the database: away, full, damaged or other; may be nil.
+	// Failed receives the kind of each error of the database: away, full, damaged or other. May be nil.
 	Failed func(kind string)
-	// Existing refuses a database without the tables of this version, instead of creating or migrating them.
+	// Existing makes Open refuse a database without the tables of this version. Otherwise it creates or migrates them.
 	Existing bool
 }
 
@@ -49,7 +49,7 @@ type Registry struct {
 	Lake     *LakeRuns
 }
 
-// newRegistry returns the registry with these connections for reading and this writer.
+// newRegistry returns the registry that reads with the connections of read and makes changes with w.
 func newRegistry(read *sql.DB, w writer, c Config) *Registry {
 	db := &database{read, w, c.Failed}
 	objects := &Objects{db}
@@ -61,7 +61,7 @@ func newRegistry(read *sql.DB, w writer, c Config) *Registry {
 	}
 }
 
-// database has the connections, which the parts of a registry share.
+// database has the connections. The parts of a registry share it.
 type database struct {
 	read   *sql.DB
 	writer writer
@@ -73,17 +73,20 @@ type writer interface {
 	// change calls f in a transaction. It returns nil after the transaction is durable.
 	// f may be called again after a conflict.
 	change(ctx context.Context, f func(transaction) error) error
-	// lock is what follows a SELECT of the row that a change begins with.
+	// lock returns the end of a SELECT that locks the selected row until the end of the transaction. It is empty if
+	// no lock is needed.
 	lock() string
-	// integrity is a query of the problems of the database file; empty if there is none.
+	// integrity returns a query that lists the damage of the database file. It is empty if there is no such query.
 	integrity() string
 	// batch is the largest number of runs that one transaction removes.
 	batch() int
-	// shards is the number of rows that share the counter of an owner.
+	// shards is the number of rows over which the counter of an owner is spread.
 	shards() uint32
-	// broken returns a channel that is closed when no more changes are possible, and then the reason.
+	// broken returns a channel that is closed when no more changes are possible. From then on the function returns
+	// the reason.
 	broken() (<-chan struct{}, func() error)
-	// wipe is a query that moves the log of a database file into it and empties the log; empty if there is none.
+	// wipe returns a query that moves the log of a database file into the file and empties the log. It is empty if
+	// there is no such query.
 	wipe() string
 	// exclusive takes the lock of LakeRuns.Lock.
 	exclusive(ctx context.Context) (check func(context.Context) error, release func() error, err error)
@@ -164,7 +167,7 @@ func (r *Registry) Wait(ctx context.Context) error {
 	}
 }
 
-// change makes a change; what names it in an error.
+// change makes the change f. what names it in an error.
 func (d *database) change(ctx context.Context, what string, f func(transaction) error) error {
 	if err := d.writer.change(ctx, f); err != nil {
 		return fmt.Errorf("%s: %w", what, d.fault(err))
@@ -203,7 +206,7 @@ func (d *database) setting(ctx context.Context, name string) (value []byte, err 
 	return value, err
 }
 
-// notFound replaces the error of a query without a row.
+// notFound replaces the error of a query that found no row by site.ErrNotFound.
 func notFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return site.ErrNotFound

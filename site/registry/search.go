@@ -15,11 +15,11 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// windows is how many jobs one call of List examines at most, so that its time has a bound whatever
-// the filter is.
+// windows limits how many jobs one call of List examines, so that its time has a bound with every
+// filter.
 type windows struct {
-	list  int // in the index job_list, which has all columns of the filters
-	other int // in the other indexes
+	list  int // jobs in the index job_list, which has all columns of the filters
+	other int // jobs in one of the other indexes
 }
 
 var defaultWindows = windows{list: 50_000, other: 4_000}
@@ -35,15 +35,16 @@ type Jobs struct {
 	windows    windows
 }
 
-// List returns the jobs that a filter selects, in its order, at most limit of them. It also returns
-// the cursor of the next call, which is empty at the end of the list. The cursor of the first call
-// is empty; site.ErrCursor means that the cursor is not from List, or from a list in another order.
+// List returns the jobs that a filter selects, in its order, at most limit of them. after is the
+// cursor that the call before returned as next; it is empty in the first call. next is empty at the
+// end of the list. site.ErrCursor means that after is not from List, or from a list in another order.
 //
 // One call examines at most 50,000 jobs. If few of them match, it returns fewer than limit jobs, or
 // none, with a cursor that continues the search. Only an empty cursor means that there are no more.
-// There are indexes by id, user, account, outcome, state and partition. The first of these in the
-// filter selects the jobs that the call examines, at most 4,000. The search for a part of a name
-// has no index of its own. It ignores case.
+//
+// A filter by id, user or account uses an index. In a list that is sorted by start, a filter by outcome,
+// state or partition does too. In an index a call examines at most 4,000 jobs. If a reader may see
+// users and accounts, the call examines 4,000 jobs of each. The search for a part of a name ignores case.
 func (r *Jobs) List(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.JobRow, next string, err error) {
 	f.Users, f.Access = r.pseudonyms.wanted(f), r.pseudonyms.reach(f.Access)
 	jobs, next, err = r.page(ctx, f, after, max(limit, 1))
@@ -76,7 +77,7 @@ func (p place) cursor(by site.Sort) string {
 	return text
 }
 
-// values are the values of the columns of the order.
+// values returns the values of the columns by which a list is sorted.
 func (p place) values(by site.Sort) []any {
 	all := []any{p.started, p.jobID, column(p.cluster)}
 	if by == site.ByWaste {
@@ -85,9 +86,9 @@ func (p place) values(by site.Sort) []any {
 	return all
 }
 
-// cursors matches cursors. A cursor is the start of a job in microseconds, the job's id and the
-// bytes of the cluster in hexadecimal. In lists by waste, the waste comes first. The description of
-// the API has the first expression.
+// cursors has the expressions for valid cursors. A cursor is the start of a job in microseconds, the
+// job's id and the bytes of the cluster in hexadecimal. In lists by waste, the waste comes first. The
+// description of the API has the expression of ByStart.
 var cursors = map[site.Sort]*regexp.Regexp{
 	site.ByStart: regexp.MustCompile(`^-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`),
 	site.ByWaste: regexp.MustCompile(`^[0-9]{1,18}\.-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`),
@@ -110,7 +111,7 @@ func parseCursor(text string, by site.Sort) (p place, err error) {
 	return p, errors.Join(wrong[:]...)
 }
 
-// compare is positive if a comes before b in the list.
+// compare is positive if a comes before b in the list, which begins with the largest values.
 func compare(a, b place) int {
 	return cmp.Or(cmp.Compare(a.waste, b.waste), cmp.Compare(a.started, b.started), cmp.Compare(a.jobID, b.jobID), strings.Compare(a.cluster, b.cluster))
 }
@@ -161,7 +162,7 @@ func (r *Jobs) page(ctx context.Context, f site.Filter, after string, limit int)
 		}
 		from = &p
 	}
-	var end *place // the first of the places at which the searches stopped
+	var end *place // of the places at which the searches stopped, the first in the list
 	for _, one := range r.ranges(f) {
 		if from != nil {
 			one.addCondition("("+orders[by].columns+") < "+orders[by].values, from.values(by)...)
@@ -177,9 +178,9 @@ func (r *Jobs) page(ctx context.Context, f site.Filter, after string, limit int)
 		}
 	}
 	slices.SortFunc(jobs, func(a, b site.JobRow) int { return compare(placeOf(b, by), placeOf(a, by)) })
-	// A job can be in the range of a user and in the range of an account.
+	// The ranges of a user and of an account can both contain a job.
 	jobs = slices.CompactFunc(jobs, func(a, b site.JobRow) bool { return placeOf(a, by) == placeOf(b, by) && a.Generation == b.Generation })
-	if end != nil { // later jobs have not all been found
+	if end != nil { // the jobs after end may not all have been found
 		jobs = slices.DeleteFunc(jobs, func(j site.JobRow) bool { return compare(placeOf(j, by), *end) < 0 })
 	}
 	if len(jobs) > limit {
@@ -194,7 +195,7 @@ func (r *Jobs) page(ctx context.Context, f site.Filter, after string, limit int)
 }
 
 // search returns at most limit jobs of a range that match the rest of its filter. last is the place
-// at which it stopped, nil at the end of the range.
+// at which the search stopped. It is nil at the end of the range.
 func (r *Jobs) search(ctx context.Context, one indexRange, limit int) (jobs []site.JobRow, last *place, err error) {
 	by := one.rest.Sort
 	all := conditions{slices.Clone(one.where), slices.Clone(one.args)}
@@ -206,7 +207,8 @@ func (r *Jobs) search(ctx context.Context, one indexRange, limit int) (jobs []si
 		}
 	}
 	if last != nil {
-		// SQLite uses one lower bound of a column in an index: it must be the window's.
+		// SQLite uses only one lower bound of a column in an index. It must be the window's, which
+		// includes knownWaste.
 		all.where = slices.DeleteFunc(all.where, func(condition string) bool { return condition == knownWaste })
 		all.addCondition("("+orders[by].columns+") >= "+orders[by].values, last.values(by)...)
 	}
@@ -227,7 +229,8 @@ func (r *Jobs) search(ctx context.Context, one indexRange, limit int) (jobs []si
 	return jobs, last, nil
 }
 
-// lastOfWindow returns the last job that a search examines, nil if there are no more.
+// lastOfWindow returns the place of the last job that a search examines. It is nil if the range ends
+// before.
 func (r *Jobs) lastOfWindow(ctx context.Context, one indexRange) (*place, error) {
 	by := one.rest.Sort
 	indexed := conditions{slices.Clone(one.where), slices.Clone(one.args)}

@@ -34,11 +34,11 @@ type tracker struct {
 // that have started would take the CPU from the Prologs that have not started theirs.
 type spread struct {
 	fork  time.Duration // from now until the Prolog starts its tracker
-	begin time.Duration // from then until the tracker begins; 0: at once, and the Prolog waits for it
+	begin time.Duration // from then until the tracker begins; 0: it begins at once, and the Prolog waits until it is ready
 }
 
-// newSpread returns the waits for one of this number of Prologs. Up to burst Prologs per core need
-// no wait: their trackers can be ready in time.
+// newSpread returns random waits for a Prolog if this number of Prologs run at once. Up to burst Prologs
+// per core need no wait, because their trackers are ready in time.
 func newSpread(prologs, cores int) spread {
 	const (
 		burst     = 16
@@ -54,9 +54,9 @@ func newSpread(prologs, cores int) spread {
 	return spread{rand.N(forks), forks + rand.N(perCore*startCost)}
 }
 
-// launch starts the tracker outside the Prolog's process group, which slurmd kills. The tracker gets
-// a pipe as its standard input, see describe, and the writing end of a pipe as descriptor 3. It gets
-// no descriptor that keeps slurmd's pipes open.
+// launch starts the tracker outside the Prolog's process group, because slurmd kills that group. The
+// standard input of the tracker is a pipe, see describe. Its descriptor 3 is the writing end of another
+// pipe, see waitReady. It gets no descriptor that keeps slurmd's pipes open.
 func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
@@ -123,23 +123,28 @@ func (h *Hook) openOutput() (*os.File, error) {
 	return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 }
 
-// startProcess starts the tracker's binary with files as its descriptors 0, 1, 2, ... and only
-// SIGUSR1 blocked. slurmd blocks SIGPIPE in its children, slurmctld more, and a child inherits the
-// mask through exec. The Epilog's SIGUSR1 stays pending until the tracker handles it (signal.Notify
-// unblocks it). A short job on a busy node can end earlier, and its tracker still writes a run. The
-// Go runtime would unblock SIGTERM before there is a handler. The tracker inherits no handler: the
-// runtime handles all signals that were not ignored at its start, and exec resets handled signals
-// to their default.
+// startProcess starts the tracker's binary. files become its descriptors 0, 1, 2 and so on. SIGUSR1
+// is its only blocked signal.
+//
+// The tracker inherits the mask of blocked signals through exec. slurmd blocks SIGPIPE in its
+// children, and slurmctld blocks more, so the mask is replaced. On a busy node a short job can end
+// before its tracker handles SIGUSR1, which the Epilog sends. While it is blocked the signal stays
+// pending, so the tracker still writes a run; signal.Notify unblocks it. SIGTERM does not serve for
+// that, because the Go runtime unblocks it before there is a handler.
+//
+// The tracker inherits no signal handler. The Go runtime of this process handles all signals that
+// were not ignored at its start, and exec resets handled signals to their default.
 //
 // The kernel suspends the thread that forks (CLONE_VFORK) until exec has returned. On a dead file
-// system exec never returns, and the thread keeps its P of the Go runtime. Therefore the deadlines
-// of the hook need a second P.
+// system exec never returns, and the thread keeps its P (processor) of the Go runtime. So the
+// deadlines of the hook need a second P.
 //
-// One tracker of hundreds must not take the CPU from their Prologs, so it begins with a low
-// priority. It gets a process group but no session, because Linux gives each session the same share
-// of the CPU (sched_autogroup_enabled). slurmd kills only the group of the Prolog.
+// A delay means that many Prologs run at once. Their trackers must not take the CPU from them, so
+// the tracker begins with a low priority. It then gets a process group but no session, because Linux
+// gives each session the same share of the CPU (sched_autogroup_enabled). The group is enough,
+// because slurmd kills only the group of the Prolog.
 func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err error) {
-	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // a hook that limits itself to one P from its start is slower
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // a hook with one P from its start would be slower
 	argv := []string{h.Tracker}
 	if h.ConfigFile != "" {
 		argv = append(argv, "--config", h.ConfigFile)
@@ -149,7 +154,7 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 	}
 	attr := &syscall.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}, Files: files}
 	closeOnExec()
-	// The tracker inherits this. Where all programs use huge pages, it would have 4 MiB more resident.
+	// The tracker inherits this setting. With huge pages, 4 MiB more of it would be resident.
 	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
 	// The child inherits the capabilities and the mask of the thread that forks.
 	runtime.LockOSThread()
@@ -160,8 +165,8 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 		return 0, err
 	}
 	defer restore()
-	// os.StartProcess would start another process to check for pidfds, which a tracker
-	// that this process does not wait for does not need.
+	// os.StartProcess would first start another process, to check for pidfds. Nothing waits for the
+	// tracker, so it needs no pidfd.
 	for _, attr.Sys = range h.privileges(needsNice) {
 		attr.Sys.Setsid, attr.Sys.Setpgid = delay == 0, delay > 0
 		pid, _, err = syscall.StartProcess(h.Tracker, argv, attr)
@@ -173,18 +178,21 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 		return 0, &os.PathError{Op: "fork/exec", Path: h.Tracker, Err: err}
 	}
 	if delay > 0 {
-		// Not before: this thread waits for the child's exec. The tracker raises it when it begins.
+		// Not before the start: this thread waits for the child's exec. The tracker raises its priority
+		// when it begins.
 		_ = unix.Setpriority(unix.PRIO_PROCESS, pid, 19)
 	}
 	return pid, nil
 }
 
 // privileges returns the attributes to try for the tracker, with the most capabilities first, see
-// capabilities(7). Without root, /proc/<pid>/environ and io of the job's processes need
-// capabilities. So do cgroup files, directories and energy counters of root. CAP_PERFMON is for
-// perf_event_open(2), if the configuration has events. Kernels before 5.8 do not have CAP_PERFMON,
-// and root in a container may have no capability. With needsNice the tracker gets CAP_SYS_NICE,
-// because allowNiceZero has failed. The tracker starts no process that could inherit a capability.
+// capabilities(7). A tracker without root needs capabilities for /proc/<pid>/environ and io of the
+// job's processes, and for cgroup files, directories and energy counters that only root may read.
+// It needs CAP_PERFMON for perf_event_open(2), if the configuration has events. With needsNice it
+// gets CAP_SYS_NICE, because allowNiceZero has failed.
+//
+// Kernels before 5.8 do not have CAP_PERFMON, and root in a container may have no capability. The
+// tracker starts no process that could inherit a capability.
 func (h *Hook) privileges(needsNice bool) []*syscall.SysProcAttr {
 	with := func(caps ...uintptr) *syscall.SysProcAttr {
 		attr := &syscall.SysProcAttr{}
@@ -233,11 +241,11 @@ func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	return false, fmt.Errorf("%s (process %d) ended without a message%s", t.path, t.pid, t.status(deadline))
 }
 
-// leastWait is the least time for each wait for a tracker. On a busy node exec alone can last until the deadline, and
-// the Prolog does not stop a slow tracker.
+// leastWait is the least time for each wait for a tracker. On a busy node exec alone can last until the deadline. The
+// Prolog then still lets the tracker run.
 const leastWait = 10 * time.Millisecond
 
-// latest returns the deadline of a wait that begins now.
+// latest returns deadline, or the time leastWait from now if that is later.
 func latest(deadline time.Time) time.Time {
 	least := time.Now().Add(leastWait)
 	if deadline.After(least) {
@@ -268,13 +276,14 @@ func (t *tracker) status(deadline time.Time) string {
 	return ""
 }
 
-// closeOnExec sets close-on-exec on all descriptors above 2: the runtime does so only for
-// those that it opened. Kernels before 5.11 fail; slurmd leaves no descriptors open.
+// closeOnExec sets close-on-exec on all descriptors above 2. The Go runtime does so only for
+// descriptors that it opened. Kernels before 5.11 fail, which does no harm: slurmd leaves no
+// descriptors open.
 func closeOnExec() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }
 
-// allowNiceZero allows the tracker, which runs at a lower priority during the job, to restore
-// its priority during a reading and when the Epilog waits. ok is false without CAP_SYS_RESOURCE, which
-// slurmd in a container can lack.
+// allowNiceZero sets the limit with which the tracker may raise its priority to the nice value 0. The
+// tracker has a lower priority, except during a reading and when the Epilog waits. ok is false
+// without CAP_SYS_RESOURCE, which slurmd in a container can lack.
 func allowNiceZero() (ok bool) {
 	const zero = 20 // the nice value 0, see getrlimit(2)
 	return unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: zero, Max: zero}) == nil
