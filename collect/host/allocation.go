@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // The two values of host_allocation.
@@ -27,7 +25,7 @@ const (
 //     that 1 and 2 do not recognise is unknown.
 func (r Roots) allocation(cpuinfo []byte) string {
 	dmi := filepath.Join(r.Sys, "class/dmi/id")
-	maker, product := procfile.Text(dmi, "sys_vendor"), procfile.Text(dmi, "product_name")
+	maker, product := firstLine(dmi, "sys_vendor"), firstLine(dmi, "product_name")
 	if maker == "Amazon EC2" && strings.Contains(product, ".metal") {
 		return dedicated
 	}

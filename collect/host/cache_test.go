@@ -115,6 +115,21 @@ func TestKnownWithoutCache(t *testing.T) {
 	}
 }
 
+// Only the first line of a file counts, so the cache of a machine whose machine-id has more lines is read.
+func TestFirstLineOfAFile(t *testing.T) {
+	roots := machine(t, "machine-1 \nanother", "boot-1")
+	if id := roots.ID(); id != "machine-1" {
+		t.Errorf("the host is %q", id)
+	}
+	path := filepath.Join(t.TempDir(), "host.json")
+	if err := Save(path, Cache{BootID: "boot-1", CollectedAt: now, Host: Local(roots, noEnv)}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Known(path, roots, noEnv, now); err != nil || got.HostID != "machine-1" {
+		t.Errorf("from the cache: %+v, %v", got, err)
+	}
+}
+
 // A damaged file is an error with its path, and the machine's files are read.
 func TestDamagedCache(t *testing.T) {
 	head := `{"boot_id":"boot-1","collected_at":"2026-03-01T12:00:00Z","host":`

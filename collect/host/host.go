@@ -72,7 +72,7 @@ func Read(r Roots) rt.Host {
 }
 
 // Name returns host_name, the result of gethostname(3): <Proc>/sys/kernel/hostname.
-func (r Roots) Name() string { return procfile.Text(r.Proc, "sys/kernel/hostname") }
+func (r Roots) Name() string { return firstLine(r.Proc, "sys/kernel/hostname") }
 
 // isAWSInstance recognises i- and 8 to 17 lower-case hexadecimal digits. It uses no
 // regular expression, because compiling one delays the start of a job.
@@ -84,10 +84,17 @@ func isAWSInstance(tag string) bool {
 // ID returns host_id: the name of the instance if the firmware has it (AWS:
 // <Sys>/class/dmi/id/board_asset_tag), else <Etc>/machine-id; empty without both.
 func (r Roots) ID() string {
-	if tag := procfile.Text(r.Sys, "class/dmi/id/board_asset_tag"); isAWSInstance(tag) {
+	if tag := firstLine(r.Sys, "class/dmi/id/board_asset_tag"); isAWSInstance(tag) {
 		return tag
 	}
-	return procfile.Text(r.Etc, "machine-id")
+	return firstLine(r.Etc, "machine-id")
+}
+
+// firstLine returns the first line of the text of a file: a name or a number that an administrator
+// or the firmware has set. With a second line, the cache of the facts would be refused.
+func firstLine(path ...string) string {
+	line, _, _ := strings.Cut(procfile.Text(path...), "\n")
+	return strings.TrimSpace(line)
 }
 
 // parseMemTotal parses MemTotal of /proc/meminfo (KiB), in MiB.
