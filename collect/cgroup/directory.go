@@ -20,12 +20,12 @@ type directoryFiles struct {
 	failcnt    procfile.File // memory.failcnt
 	OOMControl procfile.File // memory.oom_control
 
-	IsOOMWatched bool // an OOM is signalled, see pressure.Monitor
+	IsOOMWatched bool // an OOM is signalled, see memoryMonitor
 
 	Fail, OOMKill rt.Opt[uint64] // how often the limit was reached, processes killed: as last read
 }
 
-// openFile opens the files of the directory at path that are not open yet. isMemoryV1 says
+// Open opens the files of the directory at path that are not open yet. isMemoryV1 says
 // whether it is in the hierarchy of v1's memory controller.
 func (d *directoryFiles) Open(path string, isMemoryV1 bool) error {
 	name := filepath.Join(path, "cgroup.procs")

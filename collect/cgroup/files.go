@@ -67,7 +67,7 @@ func newFiles(all []file) *counterFiles {
 	return f
 }
 
-// openFile opens the files of a controller in dir that are not open yet. A file that does
+// Open opens the files of a controller in dir that are not open yet. A file that does
 // not exist, yet or on this kernel, is no error.
 func (f *counterFiles) Open(controller, dir string) error {
 	var errs []error
