@@ -64,7 +64,7 @@ func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
 		list:       list, time: collect.ThreadTime,
 		shown: shownProcesses{size: top, slow: pssReader{root: fs.Proc, wait: slowWait, most: pssTime}},
 	}
-	j.outside, j.ends = j.reapers.of, j.end
+	j.outside, j.ends = j.reapers.addEnded, j.end
 	return j
 }
 

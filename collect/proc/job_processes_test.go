@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -591,6 +592,40 @@ func TestJobProcsParentEnds(t *testing.T) {
 	isBound := src.lostIO != counters{} || src.reapers.isBound
 	if src.unseen.lostCPU != 0 || isBound {
 		t.Errorf("%d ticks of the task count also as those of no daemon; a lower bound: %v", src.unseen.lostCPU, isBound)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The daemons of new steps are added while a scan gives the bytes of ended tasks to the daemon that waits for them.
+func TestJobProcsStepsBeginDuringRead(t *testing.T) {
+	const tasks = 40
+	c := newCrowd(t)
+	c.pids = nil
+	c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd, step: "0"})
+	for i := range tasks {
+		c.put(one{pid: 1000 + i, parent: 50, read: 10})
+		c.put(one{pid: 100 + i, parent: 1, read: 1000, own: 1000, comm: stepd, step: strconv.Itoa(1 + i)})
+	}
+	src := NewJobProcs(c.root, c, 10)
+	s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobPresent}}
+	if err := src.Read(&s); err != nil {
+		t.Fatal(err)
+	}
+	for i := range tasks {
+		c.end(1000 + i)
+	}
+	var begins sync.WaitGroup
+	begins.Go(func() {
+		for i := range tasks {
+			src.StepBegins([]int{100 + i})
+		}
+	})
+	err := src.Read(&s)
+	begins.Wait()
+	if got := s.Job.ProcReadBytes; err != nil || got != u64(10*tasks) {
+		t.Errorf("%v bytes, want %d, %v", got, 10*tasks, err)
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)

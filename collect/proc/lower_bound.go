@@ -77,7 +77,7 @@ func (j *JobProcs) lowerBound(r *rt.JobReading) {
 		j.reapers.noteMissed("no cgroup counts the CPU time of the job, which would show whether all its processes were seen")
 	case missed > int64(tolerance):
 		j.reapers.noteMissed(fmt.Sprintf("processes that were not seen used %d ms of the job's %d ms of CPU time", missed/1000, used/1000))
-	case j.lostIO != counters{} || j.reapers.isBound || j.isPending():
+	case j.lostIO != counters{} || j.isPending() || j.reapers.isIncomplete():
 		j.reapers.noteMissed("a process ended that no process of the job waited for")
 	default:
 		return
@@ -109,7 +109,7 @@ func (j *JobProcs) loseCPU(p *member) {
 // have waited for it. After a last reading they can no longer appear. The bytes that the ended
 // process read and wrote after its last reading are then missing.
 func (j *JobProcs) isPending() bool {
-	return slices.ContainsFunc(j.procs, func(p member) bool { return p.io.pending != counters{} }) || j.reapers.isPending()
+	return slices.ContainsFunc(j.procs, func(p member) bool { return p.io.pending != counters{} })
 }
 
 // noteMissed is note for a caller that does not hold the lock.

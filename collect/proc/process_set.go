@@ -78,8 +78,8 @@ type processSet struct {
 	lostCPU counters // ticks
 	lostIO  counters // bytes
 
-	outside func(pid int) *processCounter   // bytes of a process outside the set that waits for its processes; nil for none
-	ends    func(p *member, isCounted bool) // is called for each ended process; isCounted: a known process waits for it; nil for none
+	outside func(pid int, bytes counters) bool // gives the bytes of an ended process to pid outside the set, if that waits for it; nil for none
+	ends    func(p *member, isCounted bool)    // is called for each ended process; isCounted: a known process waits for it; nil for none
 }
 
 // look reads one process. The error is fs.ErrNotExist if the process does not exist.
@@ -189,21 +189,19 @@ func (s *processSet) countEnded() {
 			continue
 		}
 		ancestor, above := s.ancestor(p)
-		var bytes *processCounter
+		isCounted := ancestor != nil
 		switch {
-		case ancestor != nil:
-			bytes = &ancestor.io
+		case isCounted:
+			ancestor.io.ended.add(p.io.total())
 			ancestor.waited.ended.add(p.total())
 		case above != 0 && s.outside != nil:
-			bytes = s.outside(above)
+			isCounted = s.outside(above, p.io.total())
 		}
-		if bytes != nil {
-			bytes.ended.add(p.io.total())
-		} else {
+		if !isCounted {
 			s.lose(p)
 		}
 		if s.ends != nil {
-			s.ends(p, bytes != nil)
+			s.ends(p, isCounted)
 		}
 	}
 }

@@ -294,11 +294,11 @@ func (r *reapers) note(reason string) {
 	})
 }
 
-// isPending reports whether bytes of ended processes have not yet appeared in a reaper.
-func (r *reapers) isPending() bool {
+// isIncomplete reports whether bytes of ended processes have not appeared in a reaper, yet or until its end.
+func (r *reapers) isIncomplete() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.list, func(p reaper) bool { return p.io.pending != counters{} })
+	return r.isBound || slices.ContainsFunc(r.list, func(p reaper) bool { return p.io.pending != counters{} })
 }
 
 // add adds an event of another kind to the notes.
@@ -328,8 +328,9 @@ func (r *reapers) begin() {
 	}
 }
 
-// of returns the counter of the reaper pid; nil if it has waited for no ended process.
-func (r *reapers) of(pid int) *processCounter {
+// addEnded gives the bytes of an ended process to the reaper pid. It returns false if pid is no
+// reaper, or has waited for no ended process.
+func (r *reapers) addEnded(pid int, bytes counters) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.list {
@@ -337,10 +338,11 @@ func (r *reapers) of(pid int) *processCounter {
 		hasRisen := p.io.rise != counters{} || p.cpu > p.before
 		isPossible := !p.gone || hasRisen
 		if p.pid == pid && isPossible {
-			return &p.io
+			p.io.ended.add(bytes)
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // endScan ends a scan. It returns the bytes that are lost or belong to ended reapers, the
