@@ -35,8 +35,9 @@ func TestTreePSS(t *testing.T) {
 	if rss < children*shared {
 		t.Fatalf("the resident sets are %d bytes: the children do not share %d", rss, shared)
 	}
-	// A child that ends between two readings has taken its part of the pages with it.
-	const least = shared * 9 / 10
+	// A child that is made after the processes were listed shares the pages until it executes sleep. On a busy
+	// machine each of them may have one, so half of the pages are in no process of the list.
+	const least = shared / 2
 	if pss < least || pss > 2*shared {
 		t.Errorf("PSS %d of a tree that shares %d bytes, RSS %d", pss, shared, rss)
 	}
