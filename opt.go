@@ -3,6 +3,7 @@ package rt
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 )
 
 // Opt is a value that may not have been read. Its zero value is "not read".
@@ -45,9 +46,10 @@ func (o *Opt[T]) Clear() { var zero T; o.value, o.ok = zero, false }
 // IsZero lets `json:",omitzero"` omit an absent value.
 func (o Opt[T]) IsZero() bool { return !o.ok }
 
-// MarshalJSON writes the value, or null if it was not read.
+// MarshalJSON writes the value, or null if it was not read. JSON has no infinity and no NaN: they are null too.
 func (o Opt[T]) MarshalJSON() ([]byte, error) {
-	if !o.ok {
+	f, _ := any(o.value).(float64) // 0 for another type
+	if !o.ok || math.IsInf(f, 0) || math.IsNaN(f) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(o.value)

@@ -2,6 +2,7 @@ package rt
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,11 @@ func TestOptJSON(t *testing.T) {
 	b, err := json.Marshal(in)
 	if err != nil || string(b) != `{"a":18446744073709551615,"b":null}` {
 		t.Fatalf("%s, %v", b, err)
+	}
+	for _, v := range []float64{math.Inf(1), math.Inf(-1), math.NaN()} {
+		if b, err := json.Marshal(Some(v)); err != nil || string(b) != "null" {
+			t.Errorf("%v: %s, %v", v, b, err)
+		}
 	}
 	out := doc{B: Some(1.5), C: Some("old")}
 	if err := json.Unmarshal([]byte(`{"a":18446744073709551615,"b":null}`), &out); err != nil {

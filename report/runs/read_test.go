@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -273,6 +274,34 @@ func TestIndexIsNeverTheTruth(t *testing.T) {
 		t.Errorf("%q, want %q", strings.Join(got, ", "), want)
 	}
 	read(t, dir, cache, 2) // the tracked one, and the one that has just changed
+}
+
+// A run with a figure that no file of JSON can have does not keep the others out of the index.
+func TestIndexOfAnInfiniteFigure(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	makeRun(t, dir, 1)
+	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](2), Node: "n1", Start: begin}, Ending: rt.Ending{State: rt.StateRunning}}
+	w, err := spool.Create(dir, run, rt.Host{}, spool.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(2) {
+		s := rt.Snapshot{Seq: i + 1, Wall: begin.UnixNano() + i*1e9, Boot: (i + 1) * 1e9, Job: rt.JobReading{Phase: rt.JobPresent}}
+		s.GPUs = []rt.GPUReading{{UUID: "g", Utilization: rt.Some(math.Inf(1)), InJob: rt.Some(true)}} // an FTDC file can have it
+		if err := w.Put(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run.Apply(rt.Exit{Outcome: rt.OutcomeFinished, Time: begin.Add(time.Second)})
+	if err := w.End(run); err != nil {
+		t.Fatal(err)
+	}
+	age(t, w.Path())
+	first := read(t, dir, cache, 2)
+	if gpu := first.Summaries[0].GPUs; len(gpu) != 1 || !math.IsInf(gpu[0].BusyPct.Or(0), 1) {
+		t.Fatalf("the run has no infinite figure: %+v", gpu)
+	}
+	read(t, dir, cache, 0)
 }
 
 // An index is a regular file of this user. Anything else in its place is not read, and is replaced.
