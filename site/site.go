@@ -129,7 +129,7 @@ type ObjectStore interface {
 	List(ctx context.Context, prefix string) iter.Seq2[Stored, error]
 }
 
-// Finished is what FinishRun of a registry has done.
+// Finished is what Runs.Finish of a registry has done.
 type Finished struct {
 	IsFirst bool   // the run had no finish before
 	Unused  string // name of the inline data in the object store, if the run does not need them: an earlier finish has stored them

@@ -152,6 +152,22 @@ func TestRunIsReadAsItWasStored(t *testing.T) {
 	})
 }
 
+// The ids of all runs have those that are registered while the others are worked on.
+func TestAllIDs(t *testing.T) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		want := []string{newRun(t, r, 1).ID}
+		var got []string
+		for id, err := range r.Runs.AllIDs(t.Context()) {
+			is(t, "AllIDs", err, nil)
+			got = append(got, id)
+			if len(got) == 1 {
+				want = append(want, newRun(t, r, 2).ID)
+			}
+		}
+		same(t, "ids", got, want)
+	})
+}
+
 func TestNotFound(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		run := newRun(t, r, 1)

@@ -67,13 +67,13 @@ func (r *Runs) IDs(ctx context.Context, after string, limit int) ([]string, erro
 	return r.db.texts(ctx, "list the runs", "SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 }
 
-// AllIDs yields the ids of all runs, the oldest first.
+// AllIDs yields the ids of all runs, the oldest first, also of those that are registered meanwhile.
 func (r *Runs) AllIDs(ctx context.Context) iter.Seq2[string, error] {
 	const limit = 1000
 	return site.AllPages(func(after string) (ids []string, next string, err error) {
 		ids, err = r.IDs(ctx, after, limit)
-		if len(ids) == limit {
-			next = ids[limit-1]
+		if len(ids) > 0 {
+			next = ids[len(ids)-1]
 		}
 		return ids, next, err
 	})
