@@ -5,11 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/resource-tracker/rt"
 )
 
 // printsInits makes each Go program print a line for each of its packages. So a test sees whether
@@ -53,19 +50,10 @@ func TestFewDescriptors(t *testing.T) {
 // The hard limit counts, because the runtime raises the soft one to it. The command has the soft one again.
 func TestEnoughDescriptors(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		limit string // soft:hard
-		args  []string
-		out   string // its beginning
-	}{
-		{"4:32", []string{"--quiet", "--", "sh", "-c", "ulimit -n"}, "4\n"},
-		{"4:4", []string{"--version"}, "resource-tracker " + rt.Version},
-	} {
-		cmd := exec.Command("prlimit", append([]string{"--nofile=" + tt.limit, "resource-tracker"}, tt.args...)...)
-		cmd.Env, cmd.Dir = command(t).Env, t.TempDir()
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), tt.out) {
-			t.Errorf("%s, %q: %v, %q", tt.limit, tt.args, err, out)
-		}
+	cmd := exec.Command("prlimit", "--nofile=4:32", "resource-tracker", "--quiet", "--", "sh", "-c", "ulimit -n")
+	cmd.Env, cmd.Dir = command(t).Env, t.TempDir()
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "4\n" {
+		t.Errorf("%v, %q", err, out)
 	}
 }
 
