@@ -187,8 +187,8 @@ func (h *Hook) startProcess(files []uintptr, delay time.Duration) (pid int, err 
 
 // privileges returns the attributes to try for the tracker, with the most capabilities first, see
 // capabilities(7). A tracker without root needs capabilities for /proc/<pid>/environ and io of the
-// job's processes, and for cgroup files, directories and energy counters that only root may read.
-// It needs CAP_PERFMON for perf_event_open(2), if the configuration has events. With needsNice it
+// job's processes. It also needs them for cgroup files, directories and energy counters that only
+// root may read. It needs CAP_PERFMON for perf_event_open(2), if the configuration has events. With needsNice it
 // gets CAP_SYS_NICE, because allowNiceZero has failed.
 //
 // Kernels before 5.8 do not have CAP_PERFMON, and root in a container may have no capability. The
