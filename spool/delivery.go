@@ -104,7 +104,9 @@ func fits(b rt.Batch, list []rt.Batch, newest int64) error {
 // follows reports whether b begins directly after snapshot last. The first snapshot may be
 // omitted: no interval ends there.
 func follows(b rt.Batch, last int64) bool {
-	return b.LastSeq >= b.FirstSeq && (b.FirstSeq == last+1 || last == 0 && b.FirstSeq == 2)
+	omitsFirst := last == 0 && b.FirstSeq == 2
+	isNext := b.FirstSeq == last+1 || omitsFirst
+	return isNext && b.LastSeq >= b.FirstSeq
 }
 
 // MarkUploaded records that the receiver has confirmed a batch.

@@ -28,7 +28,7 @@ func TestBalance(t *testing.T) {
 		{"nothing was sampled again", 900, 0, 0, cpuTime{500, 300, 200}, cpuTime{900, 700, 200}},
 		{"only system time", 900, 0, 10, cpuTime{}, cpuTime{900, 0, 900}},
 		{"the ratio of before is not undone", 1010, 10, 10, cpuTime{1000, 900, 100}, cpuTime{1010, 900, 110}},
-		{"nor that of system time", 1010, 10, 0, cpuTime{1000, 100, 900}, cpuTime{1010, 110, 900}},
+		{"nor the ratio to system time", 1010, 10, 0, cpuTime{1000, 100, 900}, cpuTime{1010, 110, 900}},
 		{"the counter began again", 100, 50, 50, cpuTime{1000, 900, 100}, cpuTime{100, 50, 50}},
 		{"years", 1 << 62, 3 << 60, 3 << 60, cpuTime{}, cpuTime{1 << 62, 1 << 61, 1 << 61}},
 		{"impossible", 7, math.MaxUint64, math.MaxUint64, cpuTime{}, cpuTime{7, 7, 0}},

@@ -591,7 +591,7 @@ func TestJobProcsParentEnds(t *testing.T) {
 	read(15)
 	isBound := src.lostIO != counters{} || src.reapers.isBound
 	if src.unseen.lostCPU != 0 || isBound {
-		t.Errorf("%d ticks of the task count also as those of no daemon; a lower bound: %v", src.unseen.lostCPU, isBound)
+		t.Errorf("%d ticks of the task count also as ticks without a daemon; a lower bound: %v", src.unseen.lostCPU, isBound)
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)

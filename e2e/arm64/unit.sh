@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # unit.sh TAGS: the unit tests of linux/arm64 under user-mode emulation.  The output is
-# that of `go test -json`.  unit.sh names: only checks that the tests that it leaves out exist.
+# what `go test -json` prints.  unit.sh names: only checks that the tests that it leaves out exist.
 set -euo pipefail
 export GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc
 
@@ -18,7 +18,7 @@ skip+='|^(TestBreakerCountsHangs|TestPrologsAtOnce|TestLaterEpilogRemovesStaleSt
 # The emulator does not pass the signal mask to another program, and has no PR_SET_THP_DISABLE:
 skip+='|^(TestTrackerSignalMask|TestTrackerHasNoHugePages)$'
 # The emulator has no perf_event_open(2) and no sock_diag(7), cannot start the test's own
-# binary, and /proc shows its own memory as that of the program:
+# binary, and /proc shows its own memory as the memory of the program:
 skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestPause|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestNodeCacheOfProcesses|TestEdgesOfProcesses|TestTreeWithoutDescriptors|TestWhoMayRead|TestWhoMayReadARunningJob|TestWhoMayReadALostRun|TestCopyIsOfOneMoment|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
 # These take the emulator minutes: every disk operation fails in turn, millions of random jobs, whole hours, many
 # files, and files until a quota is reached.

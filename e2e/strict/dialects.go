@@ -42,8 +42,8 @@ func Dialect(next http.Handler, dialect string) http.Handler {
 				return
 			}
 		}
-		isChanged := dialect == upload.DialectLive && (isRegistration || what == "refresh-credentials")
-		if !isChanged {
+		hasCredentials := isRegistration || what == "refresh-credentials"
+		if !hasCredentials || dialect != upload.DialectLive {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -56,7 +56,8 @@ func appendAs(dst []byte, s *Sample) ([]byte, error) {
 	case minor < 8: // all fields, but no pid and no rolledup that is 0
 		for i, name := range columnsOf07 {
 			text := textOf(s, name)
-			if (name == "pid" || name == "rolledup") && text == "0" {
+			isOptional := name == "pid" || name == "rolledup"
+			if isOptional && text == "0" {
 				continue
 			}
 			if i > 0 {

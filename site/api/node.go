@@ -120,8 +120,12 @@ func (s *readers) readNodes(w http.ResponseWriter, r *http.Request, q reading, _
 	if nodes == nil {
 		nodes = []site.Node{}
 	}
+	page := struct {
+		Next  string      `json:"next"`
+		Nodes []site.Node `json:"nodes"`
+	}{next, nodes}
 	var answer []byte
-	if failed := q.do(func() { answer, err = site.EncodeJSON(map[string]any{"nodes": nodes, "next": next}) }); failed != nil {
+	if failed := q.do(func() { answer, err = site.EncodeJSON(page) }); failed != nil {
 		return failed
 	}
 	if err != nil {
