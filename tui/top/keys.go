@@ -129,7 +129,9 @@ func (m *model) openRow() tea.Cmd {
 		return nil
 	case m.open == "":
 		m.open, m.page, m.filter, m.pace, m.at = id, pageJob, "", following, 0
-		m.cursor = map[int]place{listView: m.cursor[listView]}
+		chosen := m.cursor[listView]
+		chosen.moved = true
+		m.cursor = map[int]place{listView: chosen}
 		m.frame = &Frame{Time: m.frame.Time, Where: m.frame.Where}
 		return m.readSource()
 	case m.page == pageSteps:
@@ -163,6 +165,7 @@ func (m *model) moveCursor(k tui.Key) bool {
 	if !c.Move(k, len(rows), max(m.height-len(p.head)-5, 1)) {
 		return false
 	}
+	c.moved = true
 	m.cursor[m.view()] = c.within(rows)
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/tui"
 )
 
@@ -343,4 +345,36 @@ func TestPending(t *testing.T) {
 		answer(t, m, cmd)
 	}
 	expect(t, m, `2 runs, 1 running`)
+}
+
+// The cursor stays at the first row while rows come above it, until a key has chosen a row.
+func TestCursorStaysAtTheTop(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir) // a long name would be all of the heading
+	sampleFile(t, dir, 1, 2, true)
+	sampleFile(t, dir, 2, 2, true)
+	all, err := (&Spooled{Dir: "."}).Read(t.Context(), Wanted{Wait: true})
+	if err != nil || len(all.Jobs) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	second := *all
+	second.Jobs = slices.DeleteFunc(slices.Clone(all.Jobs), func(j Watched) bool { return j.JobID == rt.Some(uint64(1)) })
+	for _, key := range []string{"", "down", "enter"} {
+		m := newModel(t.Context(), &Spooled{Dir: "."}, Options{At: -1}.withDefaults())
+		m.brush.width, m.height = 80, 24
+		m.useAnswer(answered{frame: &second})
+		expect(t, m, `^> 2 `)
+		want := `^> 2 `
+		switch key {
+		case "":
+			want = `^> 1 `
+		case "enter":
+			press(t, m, "enter", "esc")
+			m.useAnswer(answered{frame: &second})
+		default:
+			press(t, m, key)
+		}
+		m.useAnswer(answered{frame: all})
+		expect(t, m, want)
+	}
 }

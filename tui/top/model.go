@@ -56,10 +56,11 @@ type model struct {
 	notice string // error of the typed text
 }
 
-// place is the cursor and the row that it is at.
+// place is the cursor and the row that it is at. It stays at the first row until a key moves it or opens the row.
 type place struct {
 	tui.Cursor
-	id string
+	id    string
+	moved bool
 }
 
 // listView is the view that is not in pages.
@@ -246,13 +247,13 @@ func (m *model) order() order {
 	return order{column: -1}
 }
 
-// keepCursor moves the cursor to its row in new rows.
+// keepCursor moves the cursor to its row in new rows, if a key has chosen it.
 func (m *model) keepCursor() {
 	p := m.current()
 	rows := p.sorted(m.filter, m.order())
 	c := m.cursor[m.view()]
 	for i := range rows {
-		if rows[i].id == c.id && c.id != "" {
+		if rows[i].id == c.id && c.moved {
 			c.Row = i
 			break
 		}
