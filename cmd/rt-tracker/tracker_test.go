@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,7 +52,8 @@ func newSite(t *testing.T) *site {
 	s.write(t, "")
 	s.run = rt.Run{
 		Identity: rt.Identity{
-			Cluster: "c", JobID: rt.Some[uint64](4_000_000_001), Node: "node-of-no-cluster",
+			// Another run of these tests on this kernel may make the cgroup of its job.
+			Cluster: "c", JobID: rt.Some(4_000_000_000 + rand.Uint64N(200_000_000)), Node: "node-of-no-cluster",
 			Start: time.Now().UTC().Truncate(time.Millisecond),
 		},
 		Allocation: rt.Allocation{
