@@ -253,7 +253,7 @@ func (m *model) keepCursor() {
 	rows := p.sorted(m.filter, m.order())
 	c := m.cursor[m.view()]
 	for i := range rows {
-		if rows[i].id == c.id && c.moved {
+		if rows[i].id == c.id && c.id != "" && c.moved {
 			c.Row = i
 			break
 		}
