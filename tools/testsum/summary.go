@@ -68,6 +68,19 @@ func (f failure) String() string {
 	return f.pkg + " " + f.test
 }
 
+var ofTest = regexp.MustCompile(`^\s+\w+_test\.go:\d+: .`)
+
+// errors returns the first lines of what the test printed, each cut: what failed can be read at the end of a long log.
+func (f failure) errors() (lines []string) {
+	for line := range strings.Lines(f.text) {
+		if len(lines) < 6 && ofTest.MatchString(line) {
+			line = strings.TrimSpace(line)
+			lines = append(lines, line[:min(len(line), 300)])
+		}
+	}
+	return lines
+}
+
 func newSummary(out io.Writer, of int) *summary {
 	now := time.Now()
 	return &summary{out: out, of: of, began: now, printed: now, output: map[string][]string{}, running: map[string]string{}, pending: map[string]bool{}, ran: map[string]bool{}}
@@ -240,6 +253,9 @@ func (s *summary) finish(allowed map[string]bool, isStrict bool) bool {
 		fmt.Fprintf(s.out, "\nFailed: %d\n", len(s.failures))
 		for _, f := range s.failures {
 			fmt.Fprintln(s.out, "-", f)
+			for _, line := range f.errors() {
+				fmt.Fprintln(s.out, "   ", line)
+			}
 		}
 	}
 	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, len(s.failures), len(s.skips))

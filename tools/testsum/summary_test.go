@@ -46,6 +46,8 @@ func TestSummary(t *testing.T) {
 		{"another skip", onePasses + "exit 0\n", nil, true, false, []string{"not on the list of allowed skips: spool TestB"}},
 		{"a command fails", onePasses + "exit 2\n", nil, false, false, []string{"a test command ended with status 2"}},
 		{"nothing ran", "exit 0\n", nil, false, false, []string{"no test ran"}},
+		{"the errors of a failed test are at the end", strings.Replace(strings.Replace(onePasses, "versions: Slurm", "a_test.go:7: no Slurm", 1), `"Action":"pass"`, `"Action":"fail"`, 1) + "exit 1\n", nil, false, false,
+			[]string{"Failed: 1\n- spool TestA\n    a_test.go:7: no Slurm 22.05.8, cgroup v2\n"}},
 		{"a test fails", strings.Replace(onePasses, `"Action":"pass","Package":"github.com/resource-tracker/rt/spool","Test"`,
 			`"Action":"fail","Package":"github.com/resource-tracker/rt/spool","Test"`, 1) + "exit 1\n", nil, false, false,
 			[]string{"Failed: 1\n- spool TestA", "0 passed, 1 failed, 1 skipped"}},
