@@ -17,7 +17,7 @@ import (
 // not grow with their number. The limit is that for 10,000, which contrib/test/kills has.
 func TestDrainMemory(t *testing.T) {
 	const limit = 72 << 20
-	runs := envNumber(t, "RT_RUNS", 2_500)
+	runs := envNumber(t, "RT_RUNS", 800)
 	s := newSite(t)
 	inMemory(t, s)
 	random := newRandom(t)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -30,7 +31,8 @@ exec sleep "$1"
 func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if out, err := exec.Command("go", "test", "-c", "-tags", "gpu", "-o", filepath.Join(dir, "gpu.test"), "..").CombinedOutput(); err != nil {
+	// The same tags as this test's own: the compiled packages are in the cache already.
+	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-tags", ownTags()+",gpu", "-o", filepath.Join(dir, "gpu.test"), "..").CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v\n%s", err, out)
 	}
 	script, err := os.ReadFile("../run")
@@ -39,6 +41,17 @@ func build(t *testing.T) (dir string) {
 	}
 	write(t, filepath.Join(dir, "run"), string(script))
 	return dir
+}
+
+// ownTags returns the build tags of this test.
+func ownTags() string {
+	info, _ := debug.ReadBuildInfo()
+	for _, s := range info.Settings {
+		if s.Key == "-tags" {
+			return s.Value
+		}
+	}
+	return ""
 }
 
 func write(t *testing.T, file, text string) {
