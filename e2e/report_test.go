@@ -108,9 +108,18 @@ func TestReports(t *testing.T) {
 	drainAll(t, s)
 	for _, k := range cases {
 		t.Run(k.name, func(t *testing.T) {
-			k.check(t, s, all[k.name])
 			g := reports{t: t, s: s, ids: all[k.name]}
-			g.compare(k.name)
+			differs := g.differences(k.name)
+			for try := 1; differs != "" && try < 3; try++ { // a busy machine can miss a last reading
+				t.Logf("it runs again: %s", differs)
+				g.ids = submitCases(t, s, c, []reportCase{k})[k.name]
+				drainAll(t, s)
+				differs = g.differences(k.name)
+			}
+			if differs != "" {
+				t.Error(differs)
+			}
+			k.check(t, s, g.ids)
 		})
 	}
 	c.healthy(t)
@@ -131,8 +140,10 @@ func submitCases(t *testing.T, s *site, c *cluster, cases []reportCase) (all map
 			c.requeue(t, ids[k.name])
 		}
 	}
-	until(t, "the job to cancel to have used its CPU time", func() bool { return s.hasUsed(c, t, ids["cancel"], 200*time.Millisecond) })
-	c.root(t, "scancel", fmt.Sprint(ids["cancel"]))
+	if id, ok := ids["cancel"]; ok {
+		until(t, "the job to cancel to have used its CPU time", func() bool { return s.hasUsed(c, t, id, 200*time.Millisecond) })
+		c.root(t, "scancel", fmt.Sprint(id))
+	}
 	all = map[string][]string{}
 	for _, k := range cases {
 		all[k.name] = []string{fmt.Sprint(ids[k.name])}

@@ -198,6 +198,43 @@ type reports struct {
 
 // compare compares the text, the JSON document and the page of a job.
 func (g *reports) compare(name string) {
+	g.t.Helper()
+	if d := g.differences(name); d != "" {
+		g.t.Error(d)
+	}
+}
+
+// differences returns how the reports of a job differ from the golden file. With -update it writes the file.
+func (g *reports) differences(name string) string {
+	t := g.t
+	t.Helper()
+	got, text := g.all(name)
+	path := filepath.Join("testdata", "report-"+name+".txtar")
+	if *update {
+		archive := &txtar.Archive{Comment: []byte("The reports of a job on Slurm, see TestReports and TestAdviceHolds.\n")}
+		for _, form := range []string{"text", "json", "page"} {
+			archive.Files = append(archive.Files, txtar.File{Name: form, Data: []byte(got[form])})
+		}
+		if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return ""
+	}
+	archive, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all string
+	for _, f := range archive.Files {
+		if d := cmp.Diff(string(f.Data), got[f.Name]); d != "" {
+			all += fmt.Sprintf("%s: %s differs (run with -update to accept), -want +got:\n%s\nthe report:\n%s\n", path, f.Name, d, text)
+		}
+	}
+	return all
+}
+
+// all returns the three forms of a job's report without what differs from run to run, and the text as it is.
+func (g *reports) all(name string) (forms map[string]string, whole string) {
 	t := g.t
 	t.Helper()
 	one := func(args ...string) string {
@@ -219,25 +256,5 @@ func (g *reports) compare(name string) {
 	if err := enc.Encode(g.document("", value)); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]string{"text": g.steady(text), "json": b.String(), "page": g.page(page)}
-	path := filepath.Join("testdata", "report-"+name+".txtar")
-	if *update {
-		archive := &txtar.Archive{Comment: []byte("The reports of a job on Slurm, see TestReports and TestAdviceHolds.\n")}
-		for _, form := range []string{"text", "json", "page"} {
-			archive.Files = append(archive.Files, txtar.File{Name: form, Data: []byte(got[form])})
-		}
-		if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	archive, err := txtar.ParseFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range archive.Files {
-		if d := cmp.Diff(string(f.Data), got[f.Name]); d != "" {
-			t.Errorf("%s: %s differs (run with -update to accept), -want +got:\n%s\nthe report:\n%s", path, f.Name, d, text)
-		}
-	}
+	return map[string]string{"text": g.steady(text), "json": b.String(), "page": g.page(page)}, text
 }
