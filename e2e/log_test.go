@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,10 +17,11 @@ import (
 // logWatch collects what hooks and trackers log from now on, in the configured file or, if
 // the configuration cannot be read, in the system's log.
 type logWatch struct {
-	s      *site
-	before int
-	syslog *net.UnixConn // nil if a syslog daemon runs
-	since  time.Time
+	s         *site
+	before    int           // lines in the file
+	journaled int           // lines of the journal since then
+	syslog    *net.UnixConn // nil if a syslog daemon runs
+	since     time.Time
 }
 
 const devLog = "/dev/log"
@@ -42,9 +45,28 @@ func watchLog(t *testing.T, s *site) *logWatch {
 	return w
 }
 
+// ofJob returns the lines about a job, and waits for the first: a hook may have ended before the log has its line.
+func (w *logWatch) ofJob(t *testing.T, id int64) (found []string) {
+	t.Helper()
+	name := regexp.MustCompile(fmt.Sprintf(`\bjob %d\b`, id))
+	until(t, fmt.Sprintf("a log line about job %d", id), func() bool {
+		for _, line := range w.lines(t) {
+			if name.MatchString(line) {
+				found = append(found, line)
+			} else {
+				t.Logf("another line: %s", line)
+			}
+		}
+		return len(found) > 0
+	})
+	return found
+}
+
+// lines returns what was logged since the watch began or since the last call.
 func (w *logWatch) lines(t *testing.T) []string {
 	t.Helper()
 	all := w.s.logLines(t)[w.before:]
+	w.before += len(all)
 	if w.syslog == nil {
 		command(t, "journalctl", "--sync") // writes what it has received
 		out, err := exec.Command("journalctl", "-q", "-o", "cat", "--since", w.since.Format("2006-01-02 15:04:05"),
@@ -52,7 +74,9 @@ func (w *logWatch) lines(t *testing.T) []string {
 		if err != nil {
 			t.Fatalf("reading the journal: %v", err)
 		}
-		return append(all, lines(string(out))...)
+		journal := lines(string(out))[w.journaled:]
+		w.journaled += len(journal)
+		return append(all, journal...)
 	}
 	raw, err := w.syslog.SyscallConn()
 	if err != nil {
