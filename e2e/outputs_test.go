@@ -305,16 +305,20 @@ func (o *outputs) agreeTotals(t *testing.T) {
 	}
 }
 
-// agreeSteps adds up the steps and compares the sum with the job: each is read at its end.
+// agreeSteps adds up the steps and compares the sum with the job: each is read at its end. Slurm's own process in the
+// extern step is not the job's. That step is read after the job, and may have some more of this process.
 func (o *outputs) agreeSteps(t *testing.T) {
 	t.Helper()
-	sum, isWhole := 0.0, true
+	sum, extern, isWhole := 0.0, 0.0, true
 	for _, s := range o.report.Steps {
 		if s.UsedSecs == nil {
 			isWhole = false
 			continue
 		}
 		sum += *s.UsedSecs
+		if s.Step == "extern" {
+			extern = *s.UsedSecs
+		}
 		if s.UserSecs != nil && s.SystemSecs != nil && micros(*s.UserSecs)+micros(*s.SystemSecs) != micros(*s.UsedSecs) {
 			t.Errorf("step %s: user %v and system %v do not add up to %v", s.Step, *s.UserSecs, *s.SystemSecs, *s.UsedSecs)
 		}
@@ -326,7 +330,8 @@ func (o *outputs) agreeSteps(t *testing.T) {
 	less := o.cpu() - seconds(sum)
 	isNoted := strings.Contains(o.ledger("tasks"), "was not read")
 	isShort := less > slack && isWhole && !isNoted
-	if less < -slack || isShort {
+	isMore := less+seconds(extern) < -slack
+	if isMore || isShort {
 		t.Errorf("the steps add up to %v, the job used %v; the ledger: %s", seconds(sum), o.cpu(), o.ledger("tasks"))
 	}
 }
