@@ -67,7 +67,11 @@ func TestAdviceHolds(t *testing.T) {
 	cases, again := adviceCases(c.nodes[0]), withAdvice(c.nodes[1])
 	ids := runCopies(t, c, s, slices.Concat(cases, again))
 	for _, k := range cases {
-		id, job := firstGood(t, c, s, &k, ids[k.name], func(id string, _ *report.JobSummary) string {
+		isStopped := k.name == "killed" || k.name == "timeout"
+		id, job := firstGood(t, c, s, &k, ids[k.name], func(id string, j *report.JobSummary) string {
+			if j.AdviceReason != "" && !isStopped { // also with -update
+				return j.AdviceReason
+			}
 			g := reports{t: t, s: s, ids: []string{id}}
 			return g.differences(k.name)
 		})

@@ -42,7 +42,11 @@ func TestBurst(t *testing.T) {
 			}
 			slowest = runHooks(t, s, "rt-epilog", n)
 			t.Logf("the slowest of %d Epilogs took %v", n, slowest)
-			if late := gaveUp(t, s); late > 0 { // before they found their tracker: other work has the processors
+			late := gaveUp(t, s)
+			if late > n/4 { // a few, if the machine pauses
+				t.Errorf("%d hooks of %d jobs gave up", late, n)
+			}
+			if late > 0 { // an Epilog may have given up before it found its tracker
 				t.Logf("%d hooks gave up: all Epilogs run once more", late)
 				runHooks(t, s, "rt-epilog", n)
 			}

@@ -26,6 +26,8 @@ type logWatch struct {
 
 const devLog = "/dev/log"
 
+var namedJob = regexp.MustCompile(`\bjob \d+`)
+
 func watchLog(t *testing.T, s *site) *logWatch {
 	t.Helper()
 	w := &logWatch{s: s, before: len(s.logLines(t)), since: time.Now()}
@@ -45,19 +47,23 @@ func watchLog(t *testing.T, s *site) *logWatch {
 	return w
 }
 
-// ofJob returns the lines about a job, and waits for the first: a hook may have ended before the log has its line.
+// ofJob waits for the first line about a job, and returns what is logged until then, but not the lines that name
+// another job: its hooks may end late.
 func (w *logWatch) ofJob(t *testing.T, id int64) (found []string) {
 	t.Helper()
-	name := regexp.MustCompile(fmt.Sprintf(`\bjob %d\b`, id))
+	own := fmt.Sprintf("job %d", id)
 	until(t, fmt.Sprintf("a log line about job %d", id), func() bool {
+		isThere := false
 		for _, line := range w.lines(t) {
-			if name.MatchString(line) {
-				found = append(found, line)
-			} else {
-				t.Logf("another line: %s", line)
+			name := namedJob.FindString(line)
+			if name != "" && name != own {
+				t.Logf("of another job: %s", line)
+				continue
 			}
+			found = append(found, line)
+			isThere = isThere || name == own
 		}
-		return len(found) > 0
+		return isThere
 	})
 	return found
 }

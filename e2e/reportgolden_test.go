@@ -208,7 +208,7 @@ func (g *reports) compare(name string) {
 func (g *reports) differences(name string) string {
 	t := g.t
 	t.Helper()
-	got, text := g.all(name)
+	got, text := g.forms(name)
 	path := filepath.Join("testdata", "report-"+name+".txtar")
 	if *update {
 		archive := &txtar.Archive{Comment: []byte("The reports of a job on Slurm, see TestReports and TestAdviceHolds.\n")}
@@ -233,8 +233,8 @@ func (g *reports) differences(name string) string {
 	return all
 }
 
-// all returns the three forms of a job's report without what differs from run to run, and the text as it is.
-func (g *reports) all(name string) (forms map[string]string, whole string) {
+// forms returns the three forms of a job's report without what differs from run to run, and the text as it is.
+func (g *reports) forms(name string) (steady map[string]string, whole string) {
 	t := g.t
 	t.Helper()
 	one := func(args ...string) string {

@@ -32,7 +32,7 @@ func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	// The same tags as this test's own: the compiled packages are in the cache already.
-	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-tags", ownTags()+",gpu", "-o", filepath.Join(dir, "gpu.test"), "..").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-tags", ownTags()+",gpu", "-o", filepath.Join(dir, "gpu.test"), "..").CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v\n%s", err, out)
 	}
 	script, err := os.ReadFile("../run")
@@ -45,7 +45,10 @@ func build(t *testing.T) (dir string) {
 
 // ownTags returns the build tags of this test.
 func ownTags() string {
-	info, _ := debug.ReadBuildInfo()
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
 	for _, s := range info.Settings {
 		if s.Key == "-tags" {
 			return s.Value
