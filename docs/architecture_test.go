@@ -2,8 +2,11 @@
 package docs_test
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,14 +33,9 @@ func read(t *testing.T, path string) string {
 // no import climbs.
 func TestWings(t *testing.T) {
 	wings := wingsOf(t)
-	list, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", module+"/...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	isUsed := map[string]bool{}
-	for line := range strings.Lines(string(list)) {
-		fields := strings.Fields(line)
-		from := wingOf(fields[0])
+	for dir, imports := range packages(t) {
+		from := wingOf(dir)
 		if slices.Contains([]string{"docs", "e2e", "man"}, from) {
 			continue
 		}
@@ -46,10 +44,10 @@ func TestWings(t *testing.T) {
 			continue
 		}
 		isUsed[from] = true
-		for _, path := range fields[1:] {
+		for _, path := range imports {
 			isOurs := path == module || strings.HasPrefix(path, module+"/")
 			if isOurs && slices.Index(wings, wingOf(path)) < slices.Index(wings, from) {
-				t.Errorf("%s imports %s, which is in a wing above %s", fields[0], path, from)
+				t.Errorf("%s imports %s, which is in a wing above %s", dir, path, from)
 			}
 		}
 	}
@@ -58,6 +56,38 @@ func TestWings(t *testing.T) {
 			t.Errorf("architecture.md has the wing %s, which has no package", wing)
 		}
 	}
+}
+
+// packages returns the imports of each package of the module but those of its tests, for all systems and tags.
+func packages(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		isHidden := path != ".." && strings.HasPrefix(d.Name(), ".")
+		isOther := isHidden || slices.Contains([]string{"build", "testdata", "tools"}, d.Name())
+		if d.IsDir() && isOther {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		dir := strings.TrimSuffix(module+strings.TrimPrefix(filepath.Dir(path), ".."), "/")
+		for _, spec := range file.Imports {
+			found[dir] = append(found[dir], strings.Trim(spec.Path.Value, `"`))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // wingsOf returns the wings of the map, which .depguard.yml also names.
