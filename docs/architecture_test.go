@@ -58,7 +58,7 @@ func TestWings(t *testing.T) {
 	}
 }
 
-// packages returns the imports of each package of the module but those of its tests, for all systems and tags.
+// packages returns what each package of the module imports outside its tests, with any system and tag.
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
