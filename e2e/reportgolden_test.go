@@ -227,10 +227,23 @@ func (g *reports) differences(name string) string {
 	var all string
 	for _, f := range archive.Files {
 		if d := cmp.Diff(string(f.Data), got[f.Name]); d != "" {
-			all += fmt.Sprintf("%s: %s differs (run with -update to accept), -want +got:\n%s\nthe report:\n%s\n", path, f.Name, d, text)
+			all += fmt.Sprintf("%s: %s differs at %q (run with -update to accept), -want +got:\n%s\nthe report:\n%s\n",
+				path, f.Name, firstDifference(string(f.Data), got[f.Name]), d, text)
 		}
 	}
 	return all
+}
+
+// firstDifference returns the first line of got that want does not have at this place. The summary of a test run shows
+// only the first line of an error.
+func firstDifference(want, got string) string {
+	wanted := strings.Split(want, "\n")
+	for i, line := range strings.Split(got, "\n") {
+		if i >= len(wanted) || wanted[i] != line {
+			return line
+		}
+	}
+	return "the end"
 }
 
 // forms returns the three forms of a job's report without what differs from run to run, and the text as it is.
