@@ -18,7 +18,7 @@ func TestIdentity(t *testing.T) {
 	parent := c.submit(t, s, "sbatch -n1 --mem=20 -J child "+out+" --wrap 'sleep 2'\n"+
 		"srun -n1 sbatch -n1 --mem=20 -J stepchild "+out+" --wrap 'sleep 2'\nsleep 3", "-n1", "--mem=60", "-J", "parent", "--array=7")
 	plain := c.submit(t, s, "SLURM_ARRAY_JOB_ID=500 SLURM_ARRAY_TASK_ID=9 SLURM_JOB_QOS=gold SLURM_JOB_RESERVATION=maint SLURM_MEM_PER_NODE=777 "+
-		"SLURM_HET_SIZE=1 SLURM_JOB_ID_HET_GROUP_0=1 sbatch -n1 --mem=20 -J forged "+out+" --wrap 'sleep 2'", "-n1", "--mem=20", "-J", "plain")
+		"SLURM_HET_SIZE=1 SLURM_JOB_ID_HET_GROUP_0=1 sbatch -n1 --mem=20 -J forged "+out+" --wrap 'sleep 2'\nsleep 3", "-n1", "--mem=20", "-J", "plain")
 	c.wait(t, parent)
 	c.wait(t, plain)
 	until(t, "the end of all jobs", func() bool { return strings.TrimSpace(c.root(t, "squeue", "-h")) == "" })
