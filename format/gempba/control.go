@@ -1,10 +1,14 @@
 package gempba
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -102,38 +106,28 @@ func milliseconds(text string) (uint64, error) {
 	return uint64(f), nil
 }
 
-// ControlLines splits the bytes of one client into lines and calls each for every complete line. The
-// rest waits for more bytes. After an error the client must be dropped.
-type ControlLines struct{ pending []byte }
-
-// AddBytes adds received bytes.
-func (l *ControlLines) AddBytes(b []byte, each func(Control)) error {
-	for len(b) > 0 {
-		text, rest, whole := bytes.Cut(b, []byte("\n"))
-		if len(l.pending)+len(text) > MaxPending {
-			return fmt.Errorf("more than %d bytes without the end of a control line: %w", MaxPending, ErrLimit)
-		}
-		l.pending, b = append(l.pending, text...), rest
-		if !whole {
-			return nil
-		}
-		line := bytes.TrimSpace(l.pending)
-		if len(line) > 0 {
-			c, err := ParseControl(line)
-			if err != nil {
-				return err
+// Controls yields the control lines that a client sends. After an error, which is the last element, the client must
+// be dropped.
+func Controls(r io.Reader) iter.Seq2[Control, error] {
+	return func(yield func(Control, error) bool) {
+		lines := newLines(r, MaxPending+1)
+		for lines.Scan() {
+			line := bytes.TrimSpace(lines.Bytes())
+			if len(line) == 0 {
+				continue
 			}
-			each(c)
+			c, err := ParseControl(line)
+			if !yield(c, err) || err != nil {
+				return
+			}
 		}
-		l.pending = l.pending[:0]
+		switch err := lines.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			yield(Control{}, fmt.Errorf("more than %d bytes without the end of a control line: %w", MaxPending, ErrLimit))
+		case errors.Is(err, ErrCut):
+			yield(Control{}, fmt.Errorf("a control line: %w", err))
+		case err != nil:
+			yield(Control{}, fmt.Errorf("its connection failed: %w", err))
+		}
 	}
-	return nil
-}
-
-// Close returns an error if the client left in the middle of a line.
-func (l *ControlLines) Close() error {
-	if len(l.pending) > 0 {
-		return fmt.Errorf("%d bytes of a control line: %w", len(l.pending), ErrCut)
-	}
-	return nil
 }

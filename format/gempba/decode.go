@@ -20,10 +20,15 @@ type Decoder struct {
 
 // NewDecoder returns a decoder of r, which may read ahead.
 func NewDecoder(r io.Reader) *Decoder {
+	return &Decoder{lines: newLines(r, MaxLine)}
+}
+
+// newLines returns the lines of r, of at most a number of bytes with their ends.
+func newLines(r io.Reader, most int) *bufio.Scanner {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 64<<10), MaxLine)
+	lines.Buffer(nil, most)
 	lines.Split(splitLine)
-	return &Decoder{lines: lines}
+	return lines
 }
 
 // splitLine is a bufio.SplitFunc of lines that all end in a newline.

@@ -48,22 +48,13 @@ func FuzzControl(f *testing.F) {
 		`{"kind":"set_worker_interval_ms","value":250}` + "\n", `{"kind":"set_node_interval_ms","value":1e99}` + "\n",
 		`{"kind":"be_node_sentinel"}` + "\n" + `{"kind":"x"}` + "\n{", "\n\n", `{"value":-1,"kind":"SET_NODE_INTERVAL_MS"}` + "\r\n",
 	} {
-		f.Add([]byte(line), 7)
+		f.Add([]byte(line))
 	}
-	f.Fuzz(func(t *testing.T, data []byte, size int) {
-		var l ControlLines
-		size = max(1, size)
-		for len(data) > 0 {
-			n := min(size, len(data))
-			err := l.AddBytes(data[:n], func(c Control) {
-				if i := c.Interval(); i < MinInterval || i > MaxInterval {
-					t.Fatalf("%+v asks for %s", c, i)
-				}
-			})
-			if err != nil {
-				return
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for c, err := range Controls(bytes.NewReader(data)) {
+			if i := c.Interval(); err == nil && (i < MinInterval || i > MaxInterval) {
+				t.Fatalf("%+v asks for %s", c, i)
 			}
-			data = data[n:]
 		}
 	})
 }

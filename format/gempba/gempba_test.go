@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -282,29 +283,39 @@ func TestControl(t *testing.T) {
 	}
 }
 
-func TestControlLines(t *testing.T) {
+func TestControls(t *testing.T) {
 	text := `{"kind":"set_worker_interval_ms","value":100}` + "\n\n" + `{"kind":"set_node_interval_ms","value":200}` + "\n" + `{"ki`
-	for size := 1; size <= len(text); size++ {
-		var l ControlLines
+	for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.HalfReader(strings.NewReader(text))} {
 		var got []string
-		for at := 0; at < len(text); at += size {
-			if err := l.AddBytes([]byte(text[at:min(at+size, len(text))]), func(c Control) { got = append(got, fmt.Sprint(c.Kind, c.Value)) }); err != nil {
-				t.Fatal(err)
+		var last error
+		for c, err := range Controls(r) {
+			last = err
+			if err == nil {
+				got = append(got, fmt.Sprint(c.Kind, c.Value))
 			}
 		}
 		if want := []string{"set_worker_interval_ms100", "set_node_interval_ms200"}; !cmp.Equal(got, want) {
-			t.Fatalf("in pieces of %d bytes it is %v", size, got)
+			t.Fatalf("it is %v", got)
 		}
-		if err := l.Close(); !errors.Is(err, ErrCut) {
-			t.Fatalf("half a line at the end: %v", err)
+		if !errors.Is(last, ErrCut) {
+			t.Fatalf("half a line at the end: %v", last)
 		}
 	}
-	var l ControlLines
-	never := func(c Control) { t.Errorf("got %v", c) }
-	if err := l.AddBytes(bytes.Repeat([]byte(" "), MaxPending), never); err != nil {
-		t.Error(err)
+	for size, want := range map[int]error{MaxPending: nil, MaxPending + 1: ErrLimit} {
+		for c, err := range Controls(strings.NewReader(strings.Repeat(" ", size) + "\n")) {
+			if want == nil || !errors.Is(err, want) {
+				t.Errorf("%d bytes: %v, %v", size, c, err)
+			}
+			want = nil
+		}
+		if want != nil {
+			t.Errorf("%d bytes: no error", size)
+		}
 	}
-	if err := l.AddBytes([]byte(" "), never); !errors.Is(err, ErrLimit) {
-		t.Errorf("one byte too many: %v", err)
+	failed := errors.New("reset")
+	for _, err := range Controls(iotest.ErrReader(failed)) {
+		if !errors.Is(err, failed) {
+			t.Error(err)
+		}
 	}
 }

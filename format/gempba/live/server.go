@@ -301,7 +301,7 @@ type client struct {
 func (s *Server) write(c *client) {
 	for line := range c.lines {
 		if _, err := c.conn.Write(line); err != nil {
-			s.left(c, gone(err))
+			s.left(c, gone(fmt.Errorf("its connection failed: %w", err)))
 			return
 		}
 	}
@@ -309,30 +309,17 @@ func (s *Server) write(c *client) {
 
 // read reads the client's control lines until it disconnects.
 func (s *Server) read(c *client) {
-	var lines gempba.ControlLines
-	take := func(control gempba.Control) {
+	for control, err := range gempba.Controls(c.conn) {
+		if err != nil {
+			s.left(c, gone(err))
+			return
+		}
 		select {
 		case s.controls <- Control{control, c.trusted}:
 		default: // it came faster than the broadcast handles them
 		}
 	}
-	b := make([]byte, 1024)
-	for {
-		n, err := c.conn.Read(b)
-		if bad := lines.AddBytes(b[:n], take); bad != nil {
-			s.left(c, bad)
-			return
-		}
-		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF):
-			s.left(c, lines.Close())
-			return
-		default:
-			s.left(c, gone(err))
-			return
-		}
-	}
+	s.left(c, nil)
 }
 
 func (s *Server) left(c *client, why error) {
@@ -341,10 +328,10 @@ func (s *Server) left(c *client, why error) {
 	s.drop(c, why)
 }
 
-// gone is why a connection failed, nil if the client disconnected.
+// gone returns an error of a connection, nil if the client disconnected.
 func gone(err error) error {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
 	}
-	return fmt.Errorf("its connection failed: %w", err)
+	return err
 }
