@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -116,23 +117,19 @@ func (r *ConnReader) dump(dst []Conn, family uint8) ([]Conn, error) {
 
 // parseConns parses one datagram, without messages of an older request; done: it is the last one.
 func parseConns(dst []Conn, b []byte, seq uint32) (_ []Conn, done bool, err error) {
-	e := binary.NativeEndian
-	for len(b) >= headerSize {
-		size := int(e.Uint32(b))
-		if size < headerSize || size > len(b) {
-			return dst, false, fmt.Errorf("a message of %d bytes in a datagram that has %d left", size, len(b))
-		}
-		body := b[headerSize:size]
-		kind, isOurs := e.Uint16(b[4:]), e.Uint32(b[8:]) == seq
-		b = b[min((size+3)&^3, len(b)):]
+	messages, err := syscall.ParseNetlinkMessage(b)
+	if err != nil {
+		return dst, false, fmt.Errorf("a datagram of %d bytes with malformed messages: %w", len(b), err)
+	}
+	for _, m := range messages {
 		switch {
-		case !isOurs:
-		case kind == unix.NLMSG_DONE:
+		case m.Header.Seq != seq:
+		case m.Header.Type == unix.NLMSG_DONE:
 			return dst, true, nil
-		case kind == unix.NLMSG_ERROR && len(body) >= 4:
-			return dst, false, unix.Errno(-int32(e.Uint32(body)))
-		case kind == byFamily:
-			c, err := parseConn(body)
+		case m.Header.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
+			return dst, false, unix.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))
+		case m.Header.Type == byFamily:
+			c, err := parseConn(m.Data)
 			if err != nil {
 				return dst, false, err
 			}
