@@ -108,6 +108,8 @@ func column[T any](dst []byte, o rt.Opt[T], one func([]byte, T) []byte) []byte {
 
 func whole(dst []byte, o rt.Opt[uint64]) []byte { return column(dst, o, appendUint) }
 
+func appendUint(dst []byte, v uint64) []byte { return strconv.AppendUint(dst, v, 10) }
+
 func thousandths(dst []byte, o rt.Opt[uint64]) []byte {
 	return column(dst, o, func(dst []byte, v uint64) []byte { return fixed(dst, v, 1000) })
 }

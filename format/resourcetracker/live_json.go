@@ -68,8 +68,8 @@ func AppendLiveJSON(dst []byte, s *rt.Sample, p *LiveProcess, version string) []
 			ProcessGPUUsage: p.GPU.Usage, ProcessGPUVRAMMiB: divided(p.GPU.VRAMUsed, 1<<20), ProcessGPUUtilized: p.GPU.Utilized,
 		},
 	}
-	dst = appendValue(dst, reflect.ValueOf(&live).Elem())
-	return With(append(dst, '\n'), VersionKey, appendString(nil, version))
+	dst = appendValue(dst, reflect.ValueOf(live))
+	return With(append(dst, '\n'), VersionKey, appendJSON(nil, version))
 }
 
 func divided(v rt.Opt[uint64], unit float64) rt.Opt[float64] {
