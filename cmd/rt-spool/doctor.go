@@ -146,20 +146,9 @@ func serviceClient(caFile string) (*http.Client, error) {
 	return upload.WithoutRedirects(client), nil
 }
 
-// readGPUs reads the GPUs of this machine. It tries for at most 10 s, because an idle driver takes seconds to answer.
+// readGPUs reads the GPUs of this machine.
 func readGPUs(ctx context.Context) ([]rt.GPUReading, error) {
-	source := gpu.New("/dev", "/sys")
-	defer source.Close() // nothing was written
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
-		var s rt.Snapshot
-		err := source.Read(&s)
-		isLate := errors.Is(err, os.ErrDeadlineExceeded) || (err == nil && len(s.GPUs) == 0)
-		if !isLate || !recovery.Pause(ctx, 250*time.Millisecond) {
-			return s.GPUs, err
-		}
-	}
+	return gpu.ReadOnce(ctx, gpu.New("/dev", "/sys"))
 }
 
 // siteEnvironment is the environment file of rt-site.service, with its credentials.

@@ -13,7 +13,6 @@ import (
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/collect/cloud"
-	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/host"
 )
 
@@ -40,7 +39,10 @@ func runHost(c *cli.Context) error {
 	m := host.Machine{
 		Roots: host.NewRoots("/proc", "/sys"),
 		Env:   os.LookupEnv,
-		GPUs:  func(ctx context.Context) []rt.GPUReading { return gpu.ReadOnce(ctx, gpu.New("/dev", "/sys")) },
+		GPUs: func(ctx context.Context) []rt.GPUReading {
+			gpus, _ := readGPUs(ctx) // those that a driver that fails has left
+			return gpus
+		},
 		Cloud: func(context.Context) rt.Host { return rt.Host{} },
 	}
 	if !c.Bool("no-cloud") {

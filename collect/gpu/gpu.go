@@ -164,7 +164,7 @@ type Reader interface {
 
 // ReadOnce reads the GPUs when their drivers answer, without those that do not within
 // 10 s, and closes the source.
-func ReadOnce(ctx context.Context, source Reader) []rt.GPUReading {
+func ReadOnce(ctx context.Context, source Reader) ([]rt.GPUReading, error) {
 	defer source.Close() // nothing was written
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -172,11 +172,11 @@ func ReadOnce(ctx context.Context, source Reader) []rt.GPUReading {
 		var s rt.Snapshot
 		err := source.Read(&s)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return s.GPUs
+			return s.GPUs, err
 		}
 		select {
 		case <-ctx.Done():
-			return s.GPUs
+			return s.GPUs, err
 		case <-time.After(readyPause):
 		}
 	}

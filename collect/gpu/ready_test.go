@@ -45,7 +45,7 @@ func TestReadOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				got := ReadOnce(t.Context(), tc.source)
+				got, _ := ReadOnce(t.Context(), tc.source)
 				if took := time.Since(start); len(got) != tc.want || took != tc.after || !tc.source.closed {
 					t.Errorf("%d GPUs after %v (closed: %t), want %d after %v", len(got), took, tc.source.closed, tc.want, tc.after)
 				}

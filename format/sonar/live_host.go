@@ -65,7 +65,7 @@ func describe(h *rt.Host, cards []Card) string {
 func WriteSysinfo(ctx context.Context, w io.Writer, gpus GPUSource, hostname string, asJSON bool) error {
 	facts := collecthost.Read(collecthost.NewRoots("/proc", "/sys"))
 	kept := keptGPUs{GPUSource: gpus}
-	readings := gpu.ReadOnce(ctx, &kept)
+	readings, _ := gpu.ReadOnce(ctx, &kept) // those that a driver that fails has left
 	s := sysinfo(&facts, readings, kept.details)
 	s.Timestamp, s.Hostname = time.Now(), hostname
 	write := s.AppendCSV
@@ -112,23 +112,23 @@ func (k *keptGPUs) Read(snap *rt.Snapshot) error {
 }
 
 // gpuUse returns the use of the GPUs by process id.
-func (m *Machine) gpuUse() map[int]process {
+func (m *Machine) gpuUse() map[int]Sample {
 	byUUID := map[string]*rt.GPUReading{}
 	for i := range m.snap.GPUs {
 		byUUID[m.snap.GPUs[i].UUID] = &m.snap.GPUs[i]
 	}
-	use := map[int]process{}
+	use := map[int]Sample{}
 	for _, p := range m.gpus {
 		g, ok := byUUID[p.UUID]
 		if !ok {
 			continue
 		}
 		u := use[int(p.PID)]
-		u.gpus = union(u.gpus, []uint32{gpuIndex(m.snap.GPUs, g)})
-		u.gpuUse += p.Utilization.Or(0)
-		u.gpuBytes += p.VRAMUsed.Or(0)
+		u.GPUs.Indices = union(u.GPUs.Indices, []uint32{gpuIndex(m.snap.GPUs, g)})
+		u.GPUPct += p.Utilization.Or(0)
+		u.GPUKiB += p.VRAMUsed.Or(0) >> 10
 		if total := g.VRAMTotal.Or(0); total > 0 {
-			u.gpuMem += float64(p.VRAMUsed.Or(0)) / float64(total) * 100
+			u.GPUMemPct += float64(p.VRAMUsed.Or(0)) / float64(total) * 100
 		}
 		use[int(p.PID)] = u
 	}

@@ -61,7 +61,7 @@ func (m *Machine) WritePs(w io.Writer, o PsOptions) error {
 func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, error) {
 	m := &Machine{name: userNames()}
 	kept := keptGPUs{GPUSource: gpus}
-	m.snap.GPUs = gpu.ReadOnce(ctx, &kept)
+	m.snap.GPUs, _ = gpu.ReadOnce(ctx, &kept) // those that a driver that fails has left
 	m.gpus, m.details = kept.processes, kept.details
 	cpu, memory := proc.NewCPU(fs), proc.NewMemory(fs)
 	err := errors.Join(cpu.Read(&m.snap), memory.Read(&m.snap), cpu.Close(), memory.Close())
@@ -86,19 +86,10 @@ func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, err
 	return m, nil
 }
 
-// process is one process, or several that were rolled up.
+// process is one process, or several that were rolled up. Its percentages are not rounded yet.
 type process struct {
-	user, cmd       string
-	job             uint64
-	epoch           uint64 // 0 for a job of Slurm
-	pid, ppid       int
-	cpu             float64 // percent of a core
-	ticks           uint64
-	dataStack, anon uint64 // bytes
-	more            uint64 // processes that were rolled up into it
-	gpus            []uint32
-	gpuUse, gpuMem  float64 // percent of a GPU
-	gpuBytes        uint64
+	Sample
+	ticks uint64 // CPU time
 }
 
 // Filter selects processes: if any limit is set, those that reach one of them.
@@ -117,20 +108,16 @@ func (m *Machine) processes(filter Filter) []process {
 	var list []process
 	for i := range m.all {
 		p := &m.all[i]
-		s := process{
-			user: m.user(p), cmd: cmp.Or(p.Comm, NoInfo), pid: p.PID, ppid: p.PPID, ticks: p.OwnTicks + p.ChildTicks,
-			dataStack: p.DataStack.Or(0), anon: p.RSSAnon.Or(0),
-		}
+		s := process{use[p.PID], p.OwnTicks + p.ChildTicks}
+		s.User, s.Cmd, s.PID, s.PPID = m.user(p), cmp.Or(p.Comm, NoInfo), uint64(p.PID), uint64(p.PPID)
+		s.CPUKiB, s.RSSAnonKiB = p.DataStack.Or(0)>>10, p.RSSAnon.Or(0)>>10
 		var isSlurm bool
-		s.job, isSlurm = jobOf(p)
+		s.Job, isSlurm = jobOf(p)
 		if !isSlurm {
-			s.epoch = m.epoch
+			s.Epoch = m.epoch
 		}
 		if life := float64(m.snap.Boot)/1e9 - float64(p.Start)/rt.TicksPerSecond; life > 0 {
-			s.cpu = float64(p.OwnTicks) / rt.TicksPerSecond / life * 100
-		}
-		if g, ok := use[p.PID]; ok {
-			s.gpus, s.gpuUse, s.gpuMem, s.gpuBytes = g.gpus, g.gpuUse, g.gpuMem, g.gpuBytes
+			s.CPUPct = float64(p.OwnTicks) / rt.TicksPerSecond / life * 100
 		}
 		if filter.passes(&s, p, m.snap.Node.MemTotal.Or(0)) {
 			list = append(list, s)
@@ -142,9 +129,9 @@ func (m *Machine) processes(filter Filter) []process {
 func (f *Filter) passes(s *process, p *proc.Listed, memTotal uint64) bool {
 	uid, known := p.UID.Get()
 	isSystem := known && uid < 1000
-	hasPrefix := func(prefix string) bool { return strings.HasPrefix(s.cmd, prefix) }
+	hasPrefix := func(prefix string) bool { return strings.HasPrefix(s.Cmd, prefix) }
 	switch {
-	case f.NoSystem && isSystem, slices.Contains(splitList(f.ExcludeUsers), s.user):
+	case f.NoSystem && isSystem, slices.Contains(splitList(f.ExcludeUsers), s.User):
 		return false
 	case slices.ContainsFunc(splitList(f.ExcludeCommands), hasPrefix):
 		return false
@@ -155,7 +142,7 @@ func (f *Filter) passes(s *process, p *proc.Listed, memTotal uint64) bool {
 	if memTotal > 0 {
 		memory.Set(float64(p.RSS) / float64(memTotal) * 100)
 	}
-	return reaches(rt.Some(s.cpu), f.MinCPU) || reaches(memory, f.MinMemory) ||
+	return reaches(rt.Some(s.CPUPct), f.MinCPU) || reaches(memory, f.MinMemory) ||
 		reaches(rt.Some(float64(s.ticks)/rt.TicksPerSecond), f.MinCPUTime)
 }
 
@@ -187,38 +174,36 @@ func rollUp(list []process) []process {
 	at := map[key]int{}
 	var out []process
 	for _, p := range list {
-		k := key{p.job, p.user, p.cmd}
+		k := key{p.Job, p.User, p.Cmd}
 		i, ok := at[k]
-		if p.job == 0 || p.epoch != 0 || !ok {
+		if p.Job == 0 || p.Epoch != 0 || !ok {
 			at[k] = len(out)
 			out = append(out, p)
 			continue
 		}
 		o := &out[i]
-		o.more++
-		o.pid = 0
-		if o.ppid != p.ppid {
-			o.ppid = 0
+		o.RolledUp++
+		o.PID = 0
+		if o.PPID != p.PPID {
+			o.PPID = 0
 		}
-		o.cpu += p.cpu
+		o.CPUPct += p.CPUPct
 		o.ticks += p.ticks
-		o.dataStack += p.dataStack
-		o.anon += p.anon
-		o.gpuUse += p.gpuUse
-		o.gpuMem += p.gpuMem
-		o.gpuBytes += p.gpuBytes
-		o.gpus = union(o.gpus, p.gpus)
+		o.CPUKiB += p.CPUKiB
+		o.RSSAnonKiB += p.RSSAnonKiB
+		o.GPUPct += p.GPUPct
+		o.GPUMemPct += p.GPUMemPct
+		o.GPUKiB += p.GPUKiB
+		o.GPUs.Indices = union(o.GPUs.Indices, p.GPUs.Indices)
 	}
 	return out
 }
 
-// sample returns the record. Integers are truncated; percentages have three decimals.
+// sample returns the record. Percentages have three decimals.
 func (p *process) sample(head Sample) Sample {
-	s := head
-	s.User, s.Cmd, s.Job, s.Epoch, s.PID, s.PPID = p.user, p.cmd, p.job, p.epoch, uint64(p.pid), uint64(p.ppid)
-	s.CPUPct, s.CPUKiB, s.RSSAnonKiB = thousandth(p.cpu), p.dataStack>>10, p.anon>>10
-	s.CPUTimeSec, s.RolledUp = (p.ticks+rt.TicksPerSecond/2)/rt.TicksPerSecond, p.more
-	s.GPUs.Indices = p.gpus
-	s.GPUPct, s.GPUMemPct, s.GPUKiB = thousandth(p.gpuUse), thousandth(p.gpuMem), p.gpuBytes>>10
+	s := p.Sample
+	s.Version, s.Time, s.Host = head.Version, head.Time, head.Host
+	s.CPUTimeSec = (p.ticks + rt.TicksPerSecond/2) / rt.TicksPerSecond
+	s.CPUPct, s.GPUPct, s.GPUMemPct = thousandth(s.CPUPct), thousandth(s.GPUPct), thousandth(s.GPUMemPct)
 	return s
 }

@@ -16,20 +16,21 @@ import (
 )
 
 func TestRollUp(t *testing.T) {
+	on := func(gpus ...uint32) GPUSet { return GPUSet{Indices: gpus} }
 	list := []process{
-		{user: "a", cmd: "mpi", job: 7, pid: 1, ppid: 9, cpu: 50, ticks: 150, anon: 1, gpus: []uint32{1}, gpuUse: 10},
-		{user: "a", cmd: "bash", job: 7, pid: 2, ppid: 9},
-		{user: "a", cmd: "mpi", job: 7, pid: 3, ppid: 9, cpu: 60, ticks: 170, anon: 2, gpus: []uint32{0, 1}, gpuUse: 20},
-		{user: "b", cmd: "mpi", job: 7, pid: 4},
-		{user: "a", cmd: "mpi", pid: 5},
-		{user: "a", cmd: "mpi", pid: 6},
-		{user: "a", cmd: "bash", job: 7, pid: 8, ppid: 10},
-		{user: "a", cmd: "sh", job: 20, epoch: 5, pid: 20}, // a process group
-		{user: "a", cmd: "sh", job: 20, epoch: 5, pid: 21},
+		{Sample{User: "a", Cmd: "mpi", Job: 7, PID: 1, PPID: 9, CPUPct: 50, RSSAnonKiB: 1, GPUs: on(1), GPUPct: 10}, 150},
+		{Sample{User: "a", Cmd: "bash", Job: 7, PID: 2, PPID: 9}, 0},
+		{Sample{User: "a", Cmd: "mpi", Job: 7, PID: 3, PPID: 9, CPUPct: 60, RSSAnonKiB: 2, GPUs: on(0, 1), GPUPct: 20}, 170},
+		{Sample{User: "b", Cmd: "mpi", Job: 7, PID: 4}, 0},
+		{Sample{User: "a", Cmd: "mpi", PID: 5}, 0},
+		{Sample{User: "a", Cmd: "mpi", PID: 6}, 0},
+		{Sample{User: "a", Cmd: "bash", Job: 7, PID: 8, PPID: 10}, 0},
+		{Sample{User: "a", Cmd: "sh", Job: 20, Epoch: 5, PID: 20}, 0}, // a process group
+		{Sample{User: "a", Cmd: "sh", Job: 20, Epoch: 5, PID: 21}, 0},
 	}
 	want := []process{
-		{user: "a", cmd: "mpi", job: 7, ppid: 9, cpu: 110, ticks: 320, anon: 3, more: 1, gpus: []uint32{0, 1}, gpuUse: 30},
-		{user: "a", cmd: "bash", job: 7, more: 1},
+		{Sample{User: "a", Cmd: "mpi", Job: 7, PPID: 9, CPUPct: 110, RSSAnonKiB: 3, RolledUp: 1, GPUs: on(0, 1), GPUPct: 30}, 320},
+		{Sample{User: "a", Cmd: "bash", Job: 7, RolledUp: 1}, 0},
 		list[3], list[4], list[5], list[7], list[8],
 	}
 	got := rollUp(list)
@@ -75,17 +76,17 @@ func TestFilter(t *testing.T) {
 	} {
 		var pids []string
 		for _, p := range m.processes(tc.filter) {
-			pids = append(pids, strconv.Itoa(p.pid))
+			pids = append(pids, strconv.FormatUint(p.PID, 10))
 		}
 		if got := strings.Join(pids, " "); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
 	list := m.processes(Filter{})
-	if p := list[1]; p.cpu != 50 || p.ticks != 5100 || p.job != 20 || p.epoch != 5 {
+	if p := list[1]; p.CPUPct != 50 || p.ticks != 5100 || p.Job != 20 || p.Epoch != 5 {
 		t.Errorf("%+v", p)
 	}
-	if list[3].user != "_zombie_4" || list[3].cmd != "_noinfo_" || list[4].cpu != 0 {
+	if list[3].User != "_zombie_4" || list[3].Cmd != "_noinfo_" || list[4].CPUPct != 0 {
 		t.Errorf("%+v, %+v", list[3], list[4])
 	}
 }
@@ -93,19 +94,19 @@ func TestFilter(t *testing.T) {
 func TestGPUUse(t *testing.T) {
 	m := Machine{
 		snap: rt.Snapshot{GPUs: []rt.GPUReading{
-			{UUID: "GPU-a", Host: "0", VRAMTotal: rt.Some[uint64](1000), Detail: map[string]string{"nvml_version": "12", "pci_bus_id": "x"}, Name: "H100"},
+			{UUID: "GPU-a", Host: "0", VRAMTotal: rt.Some[uint64](1000 << 10), Detail: map[string]string{"nvml_version": "12", "pci_bus_id": "x"}, Name: "H100"},
 			{UUID: "GPU-b", Host: "1", Detail: map[string]string{"nvml_version": "12"}, Name: "H100"},
-			{UUID: "MIG-b1", Host: "1:0", VRAMTotal: rt.Some[uint64](2000), Detail: map[string]string{"parent_uuid": "GPU-b"}},
+			{UUID: "MIG-b1", Host: "1:0", VRAMTotal: rt.Some[uint64](2000 << 10), Detail: map[string]string{"parent_uuid": "GPU-b"}},
 			{UUID: "0000:03:00.0", Host: "0000:03:00.0", Utilization: rt.Some(12.5), Power: rt.Some(99.9), Temperature: rt.Some[uint64](40), VRAMUsed: rt.Some[uint64](2048)},
 		}},
 		gpus: []rt.GPUProcessReading{
-			{UUID: "GPU-a", PID: 5, VRAMUsed: rt.Some[uint64](500), Utilization: rt.Some(30.0)},
-			{UUID: "MIG-b1", PID: 5, VRAMUsed: rt.Some[uint64](500)},
+			{UUID: "GPU-a", PID: 5, VRAMUsed: rt.Some[uint64](500 << 10), Utilization: rt.Some(30.0)},
+			{UUID: "MIG-b1", PID: 5, VRAMUsed: rt.Some[uint64](500 << 10)},
 			{UUID: "GPU-gone", PID: 6},
 		},
 	}
-	want := map[int]process{5: {gpus: []uint32{0, 1}, gpuUse: 30, gpuMem: 75, gpuBytes: 1000}}
-	if d := cmp.Diff(want, m.gpuUse(), cmp.AllowUnexported(process{})); d != "" {
+	want := map[int]Sample{5: {GPUs: GPUSet{Indices: []uint32{0, 1}}, GPUPct: 30, GPUMemPct: 75, GPUKiB: 1000}}
+	if d := cmp.Diff(want, m.gpuUse()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	details := []gpu.Details{
