@@ -199,14 +199,3 @@ func TestSonarImportSizes(t *testing.T) {
 		}
 	}
 }
-
-func TestSlurmSize(t *testing.T) {
-	for text, want := range map[string]rt.Opt[uint64]{
-		"800M": rt.Some[uint64](800 << 20), "1.50G": rt.Some[uint64](3 << 29), "4K": rt.Some[uint64](4096),
-		"": {}, "8": {}, "M": {}, "-1G": {}, "NaNG": {}, "9e99P": {},
-	} {
-		if got := slurmSize(text); got != want {
-			t.Errorf("%q is %v, want %v", text, got, want)
-		}
-	}
-}

@@ -80,7 +80,6 @@ func hostFacts(name string, s *Sysinfo) rt.Host {
 // without such a record and without a cluster may belong to any scheduler, or to none.
 func (im *importer) account(run *rt.Run) {
 	var records []slurmacct.Account
-	tres := map[uint64]string{} // by DBIndex
 	id := strconv.FormatUint(run.JobID.Or(0), 10)
 	for i, j := range im.accounts {
 		isOther := j.Cluster != "" && im.cluster == "" && j.Cluster != run.Cluster
@@ -92,7 +91,6 @@ func (im *importer) account(run *rt.Run) {
 			continue
 		}
 		a.DBIndex.Set(uint64(i))
-		tres[uint64(i)] = j.AllocTRES
 		isOlder := func(b slurmacct.Account) bool {
 			return b.Start.Equal(a.Start) && (b.State == "RESIZING") == (a.State == "RESIZING")
 		}
@@ -104,7 +102,7 @@ func (im *importer) account(run *rt.Run) {
 	}
 	run.Scheduler = "slurm"
 	if own != nil {
-		allocation(run, parseTRES(tres[own.DBIndex.Or(0)]))
+		allocation(run, parseTRES(im.accounts[own.DBIndex.Or(0)].AllocTRES))
 	}
 	slurm.Describe(run)
 	if own != nil {
@@ -112,18 +110,14 @@ func (im *importer) account(run *rt.Run) {
 	}
 }
 
-// allocation sets the allocation. With one node the job's allocation is also the node's.
+// allocation sets the nodes, and the CPUs of a job with one node. Merge sets its memory.
 func allocation(run *rt.Run, tres map[string]string) {
 	if n, err := strconv.ParseUint(tres["node"], 10, 32); err == nil {
 		run.NumNodes.Set(n)
 	}
-	if tres["node"] != "1" {
-		return
-	}
-	if n, err := strconv.ParseUint(tres["cpu"], 10, 32); err == nil {
+	if n, err := strconv.ParseUint(tres["cpu"], 10, 32); err == nil && tres["node"] == "1" {
 		run.AllocCPUs.Set(n)
 	}
-	run.AllocMem = slurmSize(tres["mem"])
 }
 
 // sonarAccount parses the record as the line of sacct that it was made of.
@@ -138,8 +132,8 @@ func sonarAccount(j *JobRecord) (slurmacct.Account, bool) {
 	if exit == "" {
 		exit = "0:0" // zeros are left out
 	}
-	const header = "JobIDRaw|JobID|State|ExitCode|Start|End\n"
-	line := strings.Join([]string{j.JobIDRaw, j.JobID, j.State, exit, epoch(j.Start), epoch(j.End)}, "|")
+	const header = "JobIDRaw|JobID|State|ExitCode|Start|End|AllocTRES\n"
+	line := strings.Join([]string{j.JobIDRaw, j.JobID, j.State, exit, epoch(j.Start), epoch(j.End), j.AllocTRES}, "|")
 	accounts, err := slurmacct.ParseSacct(header+line+"\n", time.UTC)
 	if err != nil || len(accounts) != 1 {
 		return slurmacct.Account{}, false
@@ -159,17 +153,4 @@ func parseTRES(text string) map[string]string {
 		out[name] = value
 	}
 	return out
-}
-
-// slurmSize parses a size of Slurm, 800M or 1.50G, to bytes.
-func slurmSize(text string) rt.Opt[uint64] {
-	if text == "" {
-		return rt.None[uint64]()
-	}
-	shift := map[byte]int{'K': 10, 'M': 20, 'G': 30, 'T': 40, 'P': 50}[text[len(text)-1]]
-	v, err := strconv.ParseFloat(strings.TrimRight(text, "KMGTP"), 64)
-	if err != nil || shift == 0 || !(v >= 0) || v*float64(uint64(1)<<shift) >= 1<<62 {
-		return rt.None[uint64]()
-	}
-	return rt.Some(uint64(v * float64(uint64(1)<<shift)))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -207,15 +208,11 @@ func zone(offset int) *time.Location {
 
 const isoTime = "2006-01-02T15:04:05-07:00"
 
+var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.|$)`)
+
 // checkVersion checks that a semantic version begins with a major and a minor number.
 func checkVersion(text string) error {
-	words := strings.SplitN(text, ".", 3)
-	for i := range 2 {
-		if i < len(words) {
-			if _, err := strconv.ParseUint(words[i], 10, 32); err == nil {
-				continue
-			}
-		}
+	if !versionForm.MatchString(text) {
 		return fmt.Errorf("%.40q is no version as 0.13.0 is", text)
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
 // JobRecord is one line of sacct, for a job or a step, as sonar slurm writes it. All fields are the texts
@@ -84,13 +86,12 @@ func parseSacct(output string, texts func(dbIndex, jobIDRaw string) []string, lo
 		return nil, fmt.Errorf("sonar: the output of sacct begins with %.100q and not with the header that was asked for", first)
 	}
 	var jobs []JobRecord
-	var bad []error
-	number := 1
+	bad := accounting.Malformed{Line: 1}
 	for line := range strings.Lines(rest) {
-		number++
+		bad.Line++
 		values := strings.Split(strings.TrimRight(line, "\r\n"), "|")
 		if len(values) != len(names) || values[1] == "" || !strings.HasSuffix(line, "\n") {
-			bad = append(bad, fmt.Errorf("sonar: line %d of the output of sacct is malformed: %.100q", number, line))
+			bad.Add(line)
 			continue
 		}
 		j := JobRecord{Version: Version}
@@ -102,7 +103,7 @@ func parseSacct(output string, texts func(dbIndex, jobIDRaw string) []string, lo
 		}
 		jobs = append(jobs, j)
 	}
-	return jobs, errors.Join(bad...)
+	return jobs, bad.Err()
 }
 
 // sacctValue returns a value in the form of the format.
