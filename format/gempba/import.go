@@ -203,17 +203,7 @@ func isOn(e *Envelope, host string, worker uint32) bool {
 	if e.Topology == nil {
 		return len(e.Nodes) <= 1
 	}
-	for _, i := range e.Topology.Identities {
-		if i.WorkerID == worker {
-			return i.Hostname == host
-		}
-	}
-	for _, n := range e.Topology.Nodes {
-		if slices.Contains(n.WorkerIDs, worker) {
-			return n.Hostname == host
-		}
-	}
-	return false
+	return host != "" && e.Topology.Identity(worker).Hostname == host
 }
 
 // remark records in the ledger how the figures were computed.

@@ -50,6 +50,20 @@ type Identity struct {
 	Unread []string `json:"rt_unread,omitempty"` // only in lines: see absent.go
 }
 
+// Identity returns a worker, or only its host if no more is known; empty if it has no place.
+func (t *Topology) Identity(worker uint32) Identity {
+	i := slices.IndexFunc(t.Identities, func(i Identity) bool { return i.WorkerID == worker })
+	if i >= 0 {
+		return t.Identities[i]
+	}
+	for _, n := range t.Nodes {
+		if slices.Contains(n.WorkerIDs, worker) {
+			return Identity{Hostname: n.Hostname}
+		}
+	}
+	return Identity{}
+}
+
 // allowedCPUs is the name of Identity.AllowedCPUs in JSON.
 const allowedCPUs = "allowed_cpu_ids"
 

@@ -46,7 +46,7 @@ func workersPage(p *Program, _ int, b brush) page {
 			continue
 		}
 		c, q, secs := &w.cur, &w.prev, w.secs()
-		worker := p.identity(f.WorkerID)
+		worker := p.topology().Identity(f.WorkerID)
 		cpus := cell{text: notRead}
 		if worker.AllowedCPUs != nil {
 			cpus = number(rt.Some(float64(len(worker.AllowedCPUs))), decimal)
@@ -67,21 +67,6 @@ func workersPage(p *Program, _ int, b brush) page {
 // topology returns the program's last topology, an empty one if there is none.
 func (p *Program) topology() *gempba.Topology {
 	return cmp.Or(p.newest.Topology, &gempba.Topology{})
-}
-
-// identity returns the worker in the topology, empty if it is not there.
-func (p *Program) identity(id uint32) gempba.Identity {
-	t := p.topology()
-	i := slices.IndexFunc(t.Identities, func(i gempba.Identity) bool { return i.WorkerID == id })
-	if i >= 0 {
-		return t.Identities[i]
-	}
-	for _, n := range t.Nodes {
-		if slices.Contains(n.WorkerIDs, id) {
-			return gempba.Identity{Hostname: n.Hostname}
-		}
-	}
-	return gempba.Identity{}
 }
 
 func nodesPage(p *Program, _ int, _ brush) page {
@@ -163,7 +148,7 @@ func trafficPage(p *Program, _ int, _ brush) page {
 	for _, w := range p.sorted() {
 		for _, e := range w.cur.EdgesOut {
 			q := find(w.prev.EdgesOut, func(b *gempba.Edge) bool { return b.To == e.To }) // one that did not exist had sent nothing
-			hosts := strings.TrimSpace(p.identity(w.cur.WorkerID).Hostname + " > " + p.identity(e.To).Hostname)
+			hosts := strings.TrimSpace(p.topology().Identity(w.cur.WorkerID).Hostname + " > " + p.topology().Identity(e.To).Hostname)
 			if hosts == ">" {
 				hosts = ""
 			}
