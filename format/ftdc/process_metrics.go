@@ -109,9 +109,7 @@ func (b *processSurvey) addSnapshot(s *rt.Snapshot) {
 		p := &s.Procs[i]
 		key := procKeyOf(p)
 		u := b.use[key.procID]
-		user, ok1 := p.UserTicks.Get()
-		system, ok2 := p.SystemTicks.Get()
-		if ok1 && ok2 {
+		if user, system, ok := rt.Both(p.UserTicks, p.SystemTicks); ok {
 			u.ticks = max(u.ticks, user+system)
 		}
 		u.rss = max(u.rss, p.RSS.Or(0))

@@ -18,11 +18,14 @@ const MaxDocument = 1 << 20
 // not JSON, or too large, nothing follows.
 func DecodeJSON(r io.Reader) iter.Seq2[Report, error] {
 	return func(yield func(Report, error) bool) {
-		limited := &limit{r: r, left: 2 * MaxDocument}
+		limited := &io.LimitedReader{R: r, N: 2 * MaxDocument}
 		dec := json.NewDecoder(limited)
 		for n := 1; ; n++ {
 			var raw json.RawMessage
 			err := dec.Decode(&raw)
+			if err != nil && limited.N <= 0 {
+				err = errTooLarge
+			}
 			if err == io.EOF {
 				return
 			}
@@ -30,7 +33,7 @@ func DecodeJSON(r io.Reader) iter.Seq2[Report, error] {
 				yield(nil, fmt.Errorf("report %d is not JSON: %w", n, err))
 				return
 			}
-			limited.left = 2 * MaxDocument // what the decoder holds of the next one counts for that
+			limited.N = 2 * MaxDocument // what the decoder holds of the next one counts for that
 			rep, err := ParseJSON(raw)
 			if err != nil {
 				err = fmt.Errorf("report %d: %w", n, err)
@@ -42,22 +45,7 @@ func DecodeJSON(r io.Reader) iter.Seq2[Report, error] {
 	}
 }
 
-// limit reads a limited number of bytes and then fails.
-type limit struct {
-	r    io.Reader
-	left int
-}
-
 var errTooLarge = fmt.Errorf("it is longer than %d bytes", MaxDocument)
-
-func (l *limit) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errTooLarge
-	}
-	n, err := l.r.Read(p[:min(len(p), l.left)])
-	l.left -= n
-	return n, err
-}
 
 // document is a report of any kind.
 type document struct {

@@ -88,12 +88,11 @@ func perfKey(p *rt.PerfReading) string { return fmt.Sprint(p.Group, " ", p.CPU, 
 func count(to *HWPCReport, before, now *rt.PerfReading) {
 	var diffs [3]uint64
 	for i, v := range [...][2]rt.Opt[uint64]{{before.Value, now.Value}, {before.TimeEnabled, now.TimeEnabled}, {before.TimeRunning, now.TimeRunning}} {
-		a, ok1 := v[0].Get()
-		b, ok2 := v[1].Get()
-		if !ok1 || !ok2 || b < a {
+		grown, ok := rt.Delta(v[0], v[1]).Get()
+		if !ok {
 			return
 		}
-		diffs[i] = b - a
+		diffs[i] = grown
 	}
 	group := now.Group
 	if group == nodeGroup { // formulas distinguish the two by the target
@@ -233,11 +232,10 @@ func (m *Maker) idle(watts float64) float64 {
 
 // procfs returns the CPU use of the job and its steps, in percent of all CPUs of the node.
 func (m *Maker) procfs(prev, cur *rt.Snapshot) (node Report, jobs []Report) {
-	before, ok1 := prev.Node.CPU.Get()
-	after, ok2 := cur.Node.CPU.Get()
+	before, after, ok := rt.Both(prev.Node.CPU, cur.Node.CPU)
 	job := report.EnergyBetween(prev, cur).Job
-	used, ok3 := job.Get()
-	if !ok1 || !ok2 || !ok3 || after.Total() <= before.Total() || after.Busy() < before.Busy() {
+	used, isKnown := job.Get()
+	if !ok || !isKnown || after.Total() <= before.Total() || after.Busy() < before.Busy() {
 		return nil, nil
 	}
 	ticks := float64(after.Total() - before.Total())
