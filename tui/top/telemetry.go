@@ -23,7 +23,6 @@ type Telemetry struct {
 	Now  func() time.Time // nil is time.Now
 
 	once    sync.Once
-	changed chan struct{} // after the first line or a failure
 	mu      sync.Mutex
 	program *Program
 	lines   int
@@ -43,15 +42,11 @@ const badLines = 100
 
 // Read implements Source.
 func (t *Telemetry) Read(ctx context.Context, _ Wanted) (*Frame, error) {
-	first := false
 	t.once.Do(func() {
-		first, t.changed = true, make(chan struct{}, 1)
 		go t.follow(ctx)
-	})
-	if first {
 		t.await(ctx, 1, firstFrame)
 		t.await(ctx, 2, secondFrame)
-	}
+	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -73,24 +68,19 @@ func (t *Telemetry) Read(ctx context.Context, _ Wanted) (*Frame, error) {
 	return f, nil
 }
 
+// awaitStep is the time between two looks at the number of lines.
+const awaitStep = 10 * time.Millisecond
+
 // await waits for a number of lines, or until the connection has failed.
 func (t *Telemetry) await(ctx context.Context, lines int, most time.Duration) {
-	late := time.NewTimer(most)
-	defer late.Stop()
-	for {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	isDone := func() bool {
 		t.mu.Lock()
-		done := t.lines >= lines || t.err != nil
-		t.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-t.changed:
-		case <-late.C:
-			return
-		case <-ctx.Done():
-			return
-		}
+		defer t.mu.Unlock()
+		return t.lines >= lines || t.err != nil
+	}
+	for !isDone() && recovery.Pause(ctx, awaitStep) {
 	}
 }
 
@@ -100,13 +90,6 @@ func (t *Telemetry) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		t.fail(t.connect(ctx))
 		recovery.Pause(ctx, retryAfter)
-	}
-}
-
-func (t *Telemetry) notify() {
-	select {
-	case t.changed <- struct{}{}:
-	default:
 	}
 }
 
@@ -144,14 +127,12 @@ func (t *Telemetry) connect(ctx context.Context) error {
 }
 
 func (t *Telemetry) fail(err error) {
-	defer t.notify()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = err
 }
 
 func (t *Telemetry) addLine(e *gempba.Envelope) {
-	defer t.notify()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.program == nil {
