@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // noun is what is shown: a job, or the run of a command.
@@ -276,22 +276,8 @@ func cpusOfJob(events []rt.Event) (set cpuSet) {
 
 // has reports whether a CPU is in the list; absent if the list is unknown or malformed.
 func (s cpuSet) has(cpu int) (in rt.Opt[bool]) {
-	if s == "" {
-		return in
+	if cpus, ok := procfile.CPUs(string(s)); ok && s != "" {
+		in.Set(slices.Contains(cpus, cpu))
 	}
-	found := false
-	for part := range strings.SplitSeq(string(s), ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		if !isRange {
-			to = from
-		}
-		a, err1 := strconv.ParseUint(from, 10, 31)
-		b, err2 := strconv.ParseUint(to, 10, 31)
-		if err1 != nil || err2 != nil || b < a {
-			return rt.None[bool]()
-		}
-		isInRange := uint64(cpu) >= a && uint64(cpu) <= b
-		found = found || isInRange
-	}
-	return rt.Some(found)
+	return in
 }

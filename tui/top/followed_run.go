@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"sort"
@@ -49,11 +48,10 @@ type followedRun struct {
 	cur        *rt.Snapshot // the reading that was shown last
 }
 
-// point has the figures of one reading, for the sparklines and the timeline. A figure that was not
-// read is NaN.
+// point has the figures of one reading, for the sparklines and the timeline.
 type point struct {
 	seq, boot, wall            int64
-	cores, memory, read, write float32
+	cores, memory, read, write rt.Opt[float64]
 }
 
 // endedStep is a step or task, with its last figures.
@@ -193,37 +191,28 @@ func (t *followedRun) addReading(cur *rt.Snapshot) {
 	t.last.setMean(t.since(cur.Boot))
 	t.cpus = cur.Node.CPUs
 	t.points = append(t.points, point{
-		seq: cur.Seq, boot: cur.Boot, wall: cur.Wall, cores: small(t.last.Cores), memory: small(toFloat(t.last.Memory)),
-		read: small(t.last.ReadRate), write: small(t.last.WriteRate),
+		seq: cur.Seq, boot: cur.Boot, wall: cur.Wall, cores: t.last.Cores, memory: toFloat(t.last.Memory),
+		read: t.last.ReadRate, write: t.last.WriteRate,
 	})
 }
 
 // since returns the time from the first reading to a reading with this Snapshot.Boot.
 func (t *followedRun) since(boot int64) time.Duration { return time.Duration(boot - t.first.Or(boot)) }
 
-func small(v rt.Opt[float64]) float32 {
-	if x, ok := v.Get(); ok {
-		return float32(x)
-	}
-	return float32(math.NaN())
-}
-
 // series returns the values of the last points, at most window of them.
-func series(points []point, of func(*point) float32) []rt.Opt[float64] {
+func series(points []point, of func(*point) rt.Opt[float64]) []rt.Opt[float64] {
 	points = points[max(0, len(points)-window):]
 	out := make([]rt.Opt[float64], len(points))
 	for i := range points {
-		if v := of(&points[i]); v == v {
-			out[i].Set(float64(v))
-		}
+		out[i] = of(&points[i])
 	}
 	return out
 }
 
-func coresOf(p *point) float32  { return p.cores }
-func memoryOf(p *point) float32 { return p.memory }
-func readOf(p *point) float32   { return p.read }
-func writeOf(p *point) float32  { return p.write }
+func coresOf(p *point) rt.Opt[float64]  { return p.cores }
+func memoryOf(p *point) rt.Opt[float64] { return p.memory }
+func readOf(p *point) rt.Opt[float64]   { return p.read }
+func writeOf(p *point) rt.Opt[float64]  { return p.write }
 
 // job returns the run for the list.
 func (t *followedRun) job(now time.Time) Watched {
@@ -279,7 +268,7 @@ func (t *followedRun) newest() int {
 	if t.run.JobID.Valid() || !t.settled() {
 		return i
 	}
-	for i > 0 && t.points[i].memory == 0 {
+	for i > 0 && t.points[i].memory == rt.Some(0.0) {
 		i--
 	}
 	return i

@@ -171,12 +171,11 @@ func processesPage(d *Detail, _ brush) page {
 }
 
 func ticksOf(q *rt.ProcessReading) rt.Opt[uint64] {
-	user, ok1 := q.UserTicks.Get()
-	sys, ok2 := q.SystemTicks.Get()
-	if !ok1 || !ok2 {
+	user, system, ok := rt.Both(q.UserTicks, q.SystemTicks)
+	if !ok {
 		return rt.None[uint64]()
 	}
-	return rt.Some(user + sys)
+	return rt.Some(user + system)
 }
 
 // headline is the line above each page of a run.
