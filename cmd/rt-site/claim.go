@@ -14,7 +14,7 @@ import (
 
 // claim gives the object store to this copy of the database, such as after a restore. Objects that
 // it does not name stay for the longest hold: perhaps the backup was the wrong one.
-func claim(ctx context.Context, o *options, stdout io.Writer) (err error) {
+func claim(ctx context.Context, o *options, stdout, _ io.Writer) (err error) {
 	st, err := o.openChecked(ctx, func(context.Context, *registry.Registry, site.ObjectStore) error { return nil })
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ var errUnusable = errors.New("the database or the object store cannot be used")
 const examineLimit = 30 * time.Second
 
 // examine checks the stores of the site and prints the checks.
-func examine(ctx context.Context, o *options, stdout io.Writer) error {
+func examine(ctx context.Context, o *options, stdout, _ io.Writer) error {
 	cfg, err := config.Load(o.config)
 	if err != nil {
 		return misconfigured(err)

@@ -17,7 +17,7 @@ const maxHold = 7 * 24 * time.Hour
 
 // hold keeps objects that are replaced or removed in the object store for a time, for a backup. It makes a new
 // claim to the object store, so that a copy of the database from before has an old one.
-func hold(ctx context.Context, o *options, stdout io.Writer) (err error) {
+func hold(ctx context.Context, o *options, stdout, _ io.Writer) (err error) {
 	isWrong := !o.isSet("for") || o.hold < 0 || o.hold > maxHold
 	if isWrong {
 		return cli.Usage("hold needs --for and a duration from 0s to 168h; see rt-site --help")

@@ -178,6 +178,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 	isVersion := o.version || verb == "version"
 	isHelp := verb == "" || verb == "help"
+	do, isVerb := verbs[verb]
 	switch {
 	case isVersion:
 		fmt.Fprintln(stdout, rt.VersionLine("rt-site"))
@@ -185,22 +186,12 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	case isHelp:
 		o.flags.Usage()
 		return nil
-	case verb == "serve":
-		return serve(ctx, o, stdout, stderr)
-	case verb == "verify":
-		return verify(ctx, o, stdout, stderr)
-	case verb == "hold":
-		return hold(ctx, o, stdout)
-	case verb == "claim":
-		return claim(ctx, o, stdout)
-	case verb == "doctor":
-		return examine(ctx, o, stdout)
-	case verb == "lake":
-		return writeLake(ctx, o, stdout, stderr)
-	case verb == "export":
-		return export(ctx, o, stdout, stderr)
-	case verb == "forget":
-		return forget(ctx, o, stdout, stderr)
+	case !isVerb:
+		return cli.Usage("%q is not a verb; see rt-site --help", verb)
 	}
-	return cli.Usage("%q is not a verb; see rt-site --help", verb)
+	return do(ctx, o, stdout, stderr)
+}
+
+var verbs = map[string]func(ctx context.Context, o *options, stdout, stderr io.Writer) error{
+	"serve": serve, "verify": verify, "hold": hold, "claim": claim, "doctor": examine, "lake": writeLake, "export": export, "forget": forget,
 }
