@@ -107,11 +107,15 @@ func printJobLines(c *cli.Context, lines []runs.Line) error {
 	case c.Bool("csv"):
 		return csv.NewWriter(c.App.Writer).WriteAll(runs.Records(lines))
 	}
-	width := rtcli.TerminalWidth(c.App.Writer)
+	return runs.PrintJobs(c.App.Writer, lines, tableWidth(c))
+}
+
+// tableWidth returns the width of a table, 0 for any.
+func tableWidth(c *cli.Context) int {
 	if c.Bool("wide") {
-		width = 0
+		return 0
 	}
-	return runs.PrintJobs(c.App.Writer, lines, width)
+	return rtcli.TerminalWidth(c.App.Writer)
 }
 
 func jobFilterOf(c *cli.Context, now time.Time) (f runs.Filter, err error) {

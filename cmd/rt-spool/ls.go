@@ -34,14 +34,10 @@ func runLs(c *cli.Context) error {
 		}
 		out = append(out, runs.ListedAs(&entries[i]))
 	}
-	width := rtcli.TerminalWidth(c.App.Writer)
-	if c.Bool("wide") {
-		width = 0
-	}
 	if c.Bool("json") {
 		err = rtcli.PrintJSON(c.App.Writer, out)
 	} else {
-		err = runs.PrintList(c.App.Writer, out, width)
+		err = runs.PrintList(c.App.Writer, out, tableWidth(c))
 	}
 	if err != nil {
 		return err

@@ -82,14 +82,10 @@ func leaveOutDenied(c *cli.Context, entries []spool.Entry) []spool.Entry {
 
 // noteDenied prints the number of files that are left out because this user may not read them.
 func noteDenied(c *cli.Context, n int) {
-	if n > 0 {
-		rtcli.Message(c.App.ErrWriter, "rt-spool", "%s that this user may not read %s left out", plural(n, "file"), map[bool]string{true: "is", false: "are"}[n == 1])
+	switch {
+	case n == 1:
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "1 file that this user may not read is left out")
+	case n > 1:
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "%d files that this user may not read are left out", n)
 	}
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

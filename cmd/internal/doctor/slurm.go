@@ -194,9 +194,7 @@ func (d slurmChecks) checkPlugins(s *slurmSettings) {
 	}
 	gather, _ := s.get("JobAcctGatherType")
 	switch strings.TrimPrefix(gather, "jobacct_gather/") {
-	case "cgroup":
-		d.ok("slurm.jobacctgather", "JobAcctGatherType=%s", gather)
-	case "linux":
+	case "cgroup", "linux":
 		d.ok("slurm.jobacctgather", "JobAcctGatherType=%s", gather)
 	default:
 		d.warn("slurm.jobacctgather", "JobAcctGatherType="+gather, "sacct has no usage to compare with; with cgroup v2 the jobs may have no memory controller", "JobAcctGatherType=jobacct_gather/cgroup in slurm.conf")
