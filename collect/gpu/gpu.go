@@ -16,6 +16,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -127,6 +128,10 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 	return s.now.err
 }
 
+// Late reports whether a driver has not answered the newest Read in time. That is no error
+// in the first 10 s.
+func (s *Source) Late() bool { return s.now.late }
+
 // Processes appends all processes that the newest Read found on the GPUs. There are none
 // without WithProcesses or WithTracked, and for AMD's GPUs.
 func (s *Source) Processes(dst []rt.GPUProcessReading) []rt.GPUProcessReading {
@@ -159,11 +164,12 @@ func exists(path string) bool {
 // Reader is the part of a Source that ReadOnce uses.
 type Reader interface {
 	Read(*rt.Snapshot) error
+	Late() bool
 	Close() error
 }
 
-// ReadOnce reads the GPUs when their drivers answer, without those that do not within
-// 10 s, and closes the source.
+// ReadOnce reads the GPUs when their drivers answer, and closes the source. After 10 s it
+// returns os.ErrDeadlineExceeded and the GPUs of the drivers that have answered.
 func ReadOnce(ctx context.Context, source Reader) ([]rt.GPUReading, error) {
 	defer source.Close() // nothing was written
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -171,12 +177,12 @@ func ReadOnce(ctx context.Context, source Reader) ([]rt.GPUReading, error) {
 	for {
 		var s rt.Snapshot
 		err := source.Read(&s)
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
+		if !source.Late() {
 			return s.GPUs, err
 		}
 		select {
 		case <-ctx.Done():
-			return s.GPUs, err
+			return s.GPUs, fmt.Errorf("read the GPUs: a driver has not answered: %w", os.ErrDeadlineExceeded)
 		case <-time.After(readyPause):
 		}
 	}

@@ -179,6 +179,8 @@ type noGPUs struct{}
 
 func (noGPUs) Read(*rt.Snapshot) error { return nil }
 func (noGPUs) Close() error            { return nil }
+func (noGPUs) Late() bool              { return false }
+
 func (noGPUs) Details(dst []gpu.Details) []gpu.Details {
 	return dst
 }
