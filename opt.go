@@ -34,6 +34,14 @@ func (o Opt[T]) Or(def T) T {
 	return def
 }
 
+// Map converts a value that was read.
+func Map[T, U any](o Opt[T], convert func(T) U) Opt[U] {
+	if !o.ok {
+		return None[U]()
+	}
+	return Some(convert(o.value))
+}
+
 // Both returns two values, and whether both were read.
 func Both[A, B any](a Opt[A], b Opt[B]) (A, B, bool) { return a.value, b.value, a.ok && b.ok }
 

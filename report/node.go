@@ -66,10 +66,7 @@ func newNodeTally() nodeTally {
 }
 
 func scaled(v rt.Opt[uint64], unit float64) rt.Opt[float64] {
-	if n, ok := v.Get(); ok {
-		return rt.Some(float64(n) * unit)
-	}
-	return rt.None[float64]()
+	return rt.Map(v, func(n uint64) float64 { return float64(n) * unit })
 }
 
 func (t *nodeTally) add(s *rt.Snapshot, secs float64) {

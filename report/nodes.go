@@ -134,8 +134,5 @@ func sumOf[T any](list []T, of func(T) rt.Opt[float64]) (sum rt.Opt[float64]) {
 }
 
 func whole(v rt.Opt[float64]) rt.Opt[uint64] {
-	if x, ok := v.Get(); ok {
-		return rt.Some(uint64(x))
-	}
-	return rt.None[uint64]()
+	return rt.Map(v, func(x float64) uint64 { return uint64(x) })
 }

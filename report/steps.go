@@ -134,10 +134,7 @@ func (t *stepTally) figures() Figures {
 
 // micros returns a number of millionths.
 func micros(v rt.Opt[uint64]) rt.Opt[float64] {
-	if us, ok := v.Get(); ok {
-		return rt.Some(float64(us) / 1e6)
-	}
-	return rt.None[float64]()
+	return rt.Map(v, func(us uint64) float64 { return float64(us) / 1e6 })
 }
 
 // list returns the steps in the order in which they began, numbered ones by their number.

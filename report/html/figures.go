@@ -205,15 +205,9 @@ func (c *collector) processes(s *rt.Snapshot) {
 func asFloat(v rt.Opt[uint64]) rt.Opt[float64] { return perSecond(v, 1) }
 
 func perSecond(v rt.Opt[uint64], secs float64) rt.Opt[float64] {
-	if n, ok := v.Get(); ok {
-		return rt.Some(float64(n) / secs)
-	}
-	return rt.None[float64]()
+	return rt.Map(v, func(n uint64) float64 { return float64(n) / secs })
 }
 
 func times(v rt.Opt[float64], factor float64) rt.Opt[float64] {
-	if f, ok := v.Get(); ok {
-		return rt.Some(f * factor)
-	}
-	return v
+	return rt.Map(v, func(f float64) float64 { return f * factor })
 }

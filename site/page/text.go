@@ -44,10 +44,7 @@ func grouped(n int64) string {
 
 // scaled multiplies a figure that is known.
 func scaled(v rt.Opt[float64], by float64) rt.Opt[float64] {
-	if n, ok := v.Get(); ok {
-		v.Set(n * by)
-	}
-	return v
+	return rt.Map(v, func(n float64) float64 { return n * by })
 }
 
 // share is a part of a whole, in percent.

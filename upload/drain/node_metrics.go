@@ -57,33 +57,24 @@ func sendFigures(n site.NodeState, to chan<- prometheus.Metric) {
 	}
 }
 
-// metric returns a figure as the value of a metric.
-func metric[T any](figure rt.Opt[T], value func(T) float64) rt.Opt[float64] {
-	v, ok := figure.Get()
-	if !ok {
-		return rt.None[float64]()
-	}
-	return rt.Some(value(v))
-}
-
 func number(n rt.Opt[int64]) rt.Opt[float64] {
-	return metric(n, func(n int64) float64 { return float64(n) })
+	return rt.Map(n, func(n int64) float64 { return float64(n) })
 }
 
 // instant is in seconds since 1970.
 func instant(at rt.Opt[time.Time]) rt.Opt[float64] {
-	return metric(at, func(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 })
+	return rt.Map(at, func(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 })
 }
 
 var truths = map[bool]float64{true: 1}
 
 func truth(is rt.Opt[bool]) rt.Opt[float64] {
-	return metric(is, func(is bool) float64 { return truths[is] })
+	return rt.Map(is, func(is bool) float64 { return truths[is] })
 }
 
 // breakerOpen is known if the failures are.
 func breakerOpen(n site.NodeState) rt.Opt[float64] {
-	return metric(n.HookFailures, func(int64) float64 { return truths[n.BreakerUntil.Valid()] })
+	return rt.Map(n.HookFailures, func(int64) float64 { return truths[n.BreakerUntil.Valid()] })
 }
 
 // PrintMetrics writes metrics in the text format of Prometheus.
