@@ -186,6 +186,18 @@ func outcomeWord(o rt.Outcome) string {
 	return string(o)
 }
 
+// WithSlurmState is how a run ended, with Slurm's own state where that says more: "cancelled (PREEMPTED)", "cancelled by root".
+func WithSlurmState(outcome, state string) string {
+	word, by, _ := strings.Cut(state, " ")
+	switch {
+	case word == "":
+		return outcome
+	case strings.EqualFold(word, outcome):
+		return outcome + " " + by
+	}
+	return outcome + " (" + state + ")"
+}
+
 // RequeuedText describes how an attempt ended after which the job was requeued. Slurm ends it for
 // that as a cancellation does.
 func RequeuedText(o rt.Outcome) string {

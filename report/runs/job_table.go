@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -21,7 +20,7 @@ var jobColumns = []table.Column[Line]{
 	{Head: "ACCOUNT", Drop: 9, IsName: true, Cell: func(l *Line) string { return cmp.Or(l.Account, "-") }},
 	{Head: "PARTITION", Drop: 8, IsName: true, Cell: func(l *Line) string { return cmp.Or(l.Partition, "-") }},
 	{Head: "NAME", Drop: 3, IsName: true, Cell: func(l *Line) string { return cmp.Or(l.Name, "-") }},
-	{Head: "STATE", Cell: stateText},
+	{Head: "STATE", Cell: func(l *Line) string { return report.WithSlurmState(l.State, l.SlurmState) }},
 	{Head: "STARTED", Drop: 6, Cell: func(l *Line) string { return l.Start.Local().Format("01-02 15:04:05") }},
 	{Head: "ELAPSED", Cell: func(l *Line) string { return report.Clock(l.ElapsedSecs) }},
 	{Head: "READ-AGO", Drop: 10, Cell: func(l *Line) string { return report.Clock(l.ReadAgo(time.Now())) }}, // left out if no job runs
@@ -32,18 +31,6 @@ var jobColumns = []table.Column[Line]{
 	{Head: "MEM%", Cell: func(l *Line) string { return l.MemoryMark.Sign(decimal(l.MemoryPct)) }},
 	{Head: "GPU%", Drop: 1, Cell: func(l *Line) string { return decimal(l.GPUPct) }},
 	{Head: "UNUSED-CORE-H", Cell: func(l *Line) string { return l.UnusedMark.Sign(report.Number(l.UnusedHours, "%.2f")) }},
-}
-
-// stateText is the state, with Slurm's own where that says more: "cancelled (PREEMPTED)", "cancelled by root".
-func stateText(l *Line) string {
-	word, by, _ := strings.Cut(l.SlurmState, " ")
-	switch {
-	case word == "":
-		return l.State
-	case strings.EqualFold(word, l.State):
-		return l.State + " " + by
-	}
-	return l.State + " (" + l.SlurmState + ")"
 }
 
 // nodesOf returns the number of nodes, "1/2" if one of two is missing.

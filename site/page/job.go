@@ -12,6 +12,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -286,7 +287,7 @@ func runRowOf(run site.StoredRun) runRow {
 	if record := run.Record; record != nil {
 		row.Label, row.Node, row.Attempt = printable.Text(record.Label()), printable.Text(record.Node), strconv.FormatUint(record.Attempt, 10)
 		said := summaryOf(run)
-		row.Outcome, row.Start = withSlurmState(outcomeOf(record.State, record.Outcome), said.SlurmState), moment(record.Start)
+		row.Outcome, row.Start = report.WithSlurmState(outcomeOf(record.State, record.Outcome), printable.Text(said.SlurmState)), moment(record.Start)
 		if !record.End.IsZero() {
 			row.Elapsed = elapsed(record.Start, record.End, said.SuspendedSecs)
 		}

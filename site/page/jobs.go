@@ -211,7 +211,7 @@ func rowOf(j site.JobRow) jobRow {
 	row := jobRow{
 		Link: jobLink("job", j.Cluster, j.JobID, j.Generation), Label: printable.Text(j.Label), Name: printable.Text(j.Name), Cluster: printable.Text(j.Cluster),
 		User: printable.Text(j.User), Account: printable.Text(j.Account), Partition: printable.Text(j.Partition), State: string(j.State),
-		Outcome: withSlurmState(outcomeOf(j.State, j.Outcome), j.SlurmState), Start: moment(j.Start), Elapsed: elapsed(j.Start, end, j.SuspendedSecs),
+		Outcome: report.WithSlurmState(outcomeOf(j.State, j.Outcome), printable.Text(j.SlurmState)), Start: moment(j.Start), Elapsed: elapsed(j.Start, end, j.SuspendedSecs),
 		CPU: shareOf(j.CoreSecsUsed, j.CoreSecs, j.CoreMark), Memory: shareOf(j.MemorySecsUsed, j.MemorySecs, j.MemoryMark), GPU: shareOf(j.GPUSecsUsed, j.GPUSecs, report.Exact),
 		CoreHours: hours(j.CoreSecs), Waste: dash,
 	}

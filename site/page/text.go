@@ -3,11 +3,9 @@ package page
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
@@ -120,16 +118,4 @@ func summaryOf(run site.StoredRun) (f report.RunFigures) {
 		return f
 	}
 	return site.SummaryOf(run.Finish.Summary)
-}
-
-// withSlurmState is how a run ended, with Slurm's own state where that says more: "cancelled (PREEMPTED)", "cancelled by root".
-func withSlurmState(outcome, state string) string {
-	word, by, _ := strings.Cut(printable.Text(state), " ")
-	switch {
-	case word == "":
-		return outcome
-	case strings.EqualFold(word, outcome):
-		return outcome + " " + by
-	}
-	return outcome + " (" + printable.Text(state) + ")"
 }
