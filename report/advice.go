@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -228,8 +227,6 @@ func (a *adviser) nodes() {
 	if len(names) == 0 || !isBusy {
 		return
 	}
-	const shown = 4
 	slices.Sort(names)
-	who := strings.Join(names[:min(shown, len(names))], ", ") + onlyIf(len(names) > shown, fmt.Sprintf(" and %d more", len(names)-shown))
-	a.add(Advice{Resource: "nodes", Verdict: NotKnown, Runs: 1, Text: fmt.Sprintf("on %d of %d less than %d %% of the cores were used (%s): check that the program uses several nodes", len(names), len(a.job.Nodes.Nodes), idle, who)})
+	a.add(Advice{Resource: "nodes", Verdict: NotKnown, Runs: 1, Text: fmt.Sprintf("on %d of %d less than %d %% of the cores were used (%s): check that the program uses several nodes", len(names), len(a.job.Nodes.Nodes), idle, FirstOf(names, 4))})
 }

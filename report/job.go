@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -236,13 +235,12 @@ func (j *JobSummary) findMissing() {
 // missingText returns the nodes without a run here, "1 of 2 nodes: n2 has not delivered"; empty if
 // there are none.
 func (j *JobSummary) missingText() string {
-	const shown = 4
 	if j.Missing == 0 {
 		return ""
 	}
 	who := "the others have"
 	if n := len(j.MissingNodes); n > 0 {
-		who = Plain(strings.Join(j.MissingNodes[:min(shown, n)], ", ")) + onlyIf(n > shown, fmt.Sprintf(" and %d more", n-shown)) + onlyIf(n == 1, " has") + onlyIf(n > 1, " have")
+		who = Plain(FirstOf(j.MissingNodes, 4)) + onlyIf(n == 1, " has") + onlyIf(n > 1, " have")
 	}
 	return fmt.Sprintf("%d of %d nodes: %s not delivered", len(j.Runs), uint64(len(j.Runs))+j.Missing, who)
 }

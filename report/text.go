@@ -264,6 +264,11 @@ func (p *page) list(label string, items ...string) {
 	}
 }
 
+// FirstOf lists the first n names, and how many more there are.
+func FirstOf(names []string, n int) string {
+	return strings.Join(names[:min(n, len(names))], ", ") + onlyIf(len(names) > n, fmt.Sprintf(" and %d more", len(names)-n))
+}
+
 func plural(n int, what string) string {
 	many := what + "s"
 	if strings.HasSuffix(what, "ss") {

@@ -110,10 +110,10 @@ func nodesOf(jobs []*report.JobSummary) string {
 		}
 		missing, lacking = append(missing, j.MissingNodes...), lacking+j.Missing
 	}
-	text := firstOf(names, few)
+	text := report.FirstOf(names, few)
 	switch {
 	case len(missing) > 0:
-		text += "; not here: " + firstOf(missing, few)
+		text += "; not here: " + report.FirstOf(missing, few)
 	case lacking > 0:
 		text += fmt.Sprintf("; not here: %d more", lacking)
 	}
@@ -132,14 +132,6 @@ func elapsedOf(jobs []*report.JobSummary) string {
 		return ""
 	}
 	return upTo(duration(slices.Min(all)), duration(slices.Max(all)))
-}
-
-func firstOf(names []string, n int) string {
-	text := strings.Join(names[:min(n, len(names))], ", ")
-	if more := len(names) - n; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 // nodeShare marks a bar of a command, which has the cores and the memory of its node.
@@ -221,7 +213,7 @@ func adviceOf(jobs []*report.JobSummary) []string {
 	}
 	for i, text := range texts {
 		if isForAll := len(of[text]) == len(jobs); !isForAll {
-			text = firstOf(of[text], 4) + ": " + text
+			text = report.FirstOf(of[text], 4) + ": " + text
 		}
 		texts[i] = printable.Text(text)
 	}

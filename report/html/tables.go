@@ -180,7 +180,7 @@ func missingTable(p *Page, names []string) table {
 		}
 	}
 	for _, key := range order {
-		t.Rows = append(t.Rows, []string{firstOf(of[key], 4), key[0], key[1]})
+		t.Rows = append(t.Rows, []string{report.FirstOf(of[key], 4), key[0], key[1]})
 	}
 	return t.bounded()
 }
