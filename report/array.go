@@ -13,12 +13,8 @@ import (
 // Array is what the tasks of a job array used, each in its last attempt. Tasks with an
 // incomplete record are counted in Outcomes only.
 type Array struct {
-	Job       string `json:"array_job"`
-	Name      string `json:"name,omitempty"`
-	Cluster   string `json:"cluster,omitempty"`
-	User      string `json:"user,omitempty"`
-	Account   string `json:"account,omitempty"`
-	Partition string `json:"partition,omitempty"`
+	Job string `json:"array_job"`
+	Names
 
 	Tasks    []ArrayTask    `json:"tasks"`
 	TaskIDs  string         `json:"task_ids"` // of the tasks that are here, as Slurm writes them: "0-3,7"
@@ -77,7 +73,7 @@ func RollUp(job string, list []*Summary) *Array {
 	a := &Array{Job: job, Tasks: []ArrayTask{}, Outcomes: map[string]int{}, Outliers: []Outlier{}}
 	if len(list) > 0 {
 		r := &list[len(list)-1].Run
-		a.Name, a.Cluster, a.User, a.Account, a.Partition = r.Meta.JobName, r.Cluster, r.User, r.Account, r.Partition
+		a.Names = Names{r.Meta.JobName, r.Cluster, r.User, r.Account, r.Partition}
 	}
 	jobs := Jobs(list)
 	for _, j := range jobs {

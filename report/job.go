@@ -12,12 +12,8 @@ import (
 
 // JobSummary is one job, or one task of an array, over all of its nodes and steps. Its figures are from its last attempt.
 type JobSummary struct {
-	Label     string `json:"job"` // as Summary.Label
-	Name      string `json:"name,omitempty"`
-	Cluster   string `json:"cluster,omitempty"`
-	User      string `json:"user,omitempty"`
-	Account   string `json:"account,omitempty"`
-	Partition string `json:"partition,omitempty"`
+	Label string `json:"job"` // as Summary.Label
+	Names
 	// The ending of the run with the most certain outcome, see decide. Outcome is empty while the
 	// job runs.
 	rt.Ending
@@ -45,6 +41,15 @@ type JobSummary struct {
 	AdviceReason string   `json:"advice_reason,omitempty"`
 	// Runs are the summaries of the last attempt, one for each node, sorted by the node's name.
 	Runs NodeRuns `json:"runs"`
+}
+
+// Names are the names of a job, and of where and for whom it ran.
+type Names struct {
+	Name      string `json:"name,omitempty"`
+	Cluster   string `json:"cluster,omitempty"`
+	User      string `json:"user,omitempty"`
+	Account   string `json:"account,omitempty"`
+	Partition string `json:"partition,omitempty"`
 }
 
 // NodeRuns are the runs of one attempt of a job, one for each node.
@@ -133,11 +138,8 @@ func jobOf(runs []*Summary) *JobSummary {
 	j := &JobSummary{Label: runs[0].Label, Runs: runs, Nodes: together(runs)}
 	for _, s := range runs {
 		r := &s.Run
-		for _, f := range [...]struct {
-			to *string
-			is string
-		}{{&j.Name, r.Meta.JobName}, {&j.Cluster, r.Cluster}, {&j.User, r.User}, {&j.Account, r.Account}, {&j.Partition, r.Partition}} {
-			*f.to = cmp.Or(*f.to, f.is)
+		j.Names = Names{
+			cmp.Or(j.Name, r.Meta.JobName), cmp.Or(j.Cluster, r.Cluster), cmp.Or(j.User, r.User), cmp.Or(j.Account, r.Account), cmp.Or(j.Partition, r.Partition),
 		}
 		j.times(s)
 	}

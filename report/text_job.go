@@ -86,7 +86,7 @@ func (p *page) head(j *JobSummary, o TextOptions) {
 		where = plural(len(j.Runs), "node")
 	}
 	group := onlyIf(r.Group != j.User, r.Group)
-	p.where(j.Cluster, where, j.User, group, j.Account, j.Partition, r.QOS)
+	p.where(&j.Names, where, group, r.QOS)
 	p.fit("When", j.StartText(o.Zone)+", elapsed "+j.ElapsedText(o.Zone, o.Now))
 	for i := range j.Earlier {
 		e := &j.Earlier[i]
@@ -131,9 +131,9 @@ func (j *JobSummary) age(now time.Time) string {
 }
 
 // where writes what is known of where a job ran, and for whom.
-func (p *page) where(cluster, nodes, user, group, account, partition, qos string) {
+func (p *page) where(n *Names, nodes, group, qos string) {
 	named := func(label, name string) string { return onlyIf(name != "", label+Plain(name)) }
-	if text := present(", ", named("cluster ", cluster), nodes, named("user ", user), named("group ", group), named("account ", account), named("partition ", partition), named("QOS ", qos)); text != "" {
+	if text := present(", ", named("cluster ", n.Cluster), nodes, named("user ", n.User), named("group ", group), named("account ", n.Account), named("partition ", n.Partition), named("QOS ", qos)); text != "" {
 		p.list("Where", text)
 	}
 }

@@ -48,7 +48,7 @@ func TestShortForms(t *testing.T) {
 // An array whose tasks have no ids, as an import makes it.
 func TestArrayWithoutTaskIDs(t *testing.T) {
 	var line, text strings.Builder
-	a := &Array{Job: "12", Name: "md"}
+	a := &Array{Job: "12", Names: Names{Name: "md"}}
 	if err := errors.Join(writeArrayOneLine(&line, a), writeArrayMarkdown(&text, a)); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func writeArrayText(w io.Writer, a *Array, o TextOptions) error {
 	if text := a.TasksText(); text != "" {
 		p.list("", text)
 	}
-	p.where(a.Cluster, "", a.User, "", a.Account, a.Partition, "")
+	p.where(&a.Names, "", "", "")
 	if a.Earlier > 0 {
 		p.line("", "without %s", plural(a.Earlier, "earlier attempt"))
 	}
