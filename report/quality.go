@@ -97,21 +97,33 @@ func numberIn(detail, format string) (n int) {
 
 // costOf parses the pairs of the recorder's event.
 func costOf(detail string) Cost {
-	var c Cost
-	for field := range strings.FieldsSeq(detail) {
-		name, value, _ := strings.Cut(field, "=")
-		var x float64
-		if _, err := fmt.Sscan(value, &x); err != nil {
-			continue
-		}
-		switch name {
-		case "cpu_user_secs", "cpu_system_secs":
-			c.CPUSecs.Set(c.CPUSecs.Or(0) + x)
-		case "max_rss_kib":
-			c.MaxRSSBytes.Set(uint64(x) << 10)
+	figures := pairsOf(detail)
+	c := Cost{MaxRSSBytes: rt.Map(number(figures["max_rss_kib"]), func(kib float64) uint64 { return uint64(kib) << 10 })}
+	for _, name := range []string{"cpu_user_secs", "cpu_system_secs"} {
+		if secs, ok := number(figures[name]).Get(); ok {
+			c.CPUSecs.Set(c.CPUSecs.Or(0) + secs)
 		}
 	}
 	return c
+}
+
+// pairsOf parses "name=value name=value".
+func pairsOf(detail string) map[string]string {
+	pairs := map[string]string{}
+	for pair := range strings.FieldsSeq(detail) {
+		name, value, _ := strings.Cut(pair, "=")
+		pairs[name] = value
+	}
+	return pairs
+}
+
+// number parses a number, absent for another text.
+func number(text string) (n rt.Opt[float64]) {
+	var x float64
+	if _, err := fmt.Sscan(text, &x); err == nil {
+		n.Set(x)
+	}
+	return n
 }
 
 // reasons sets the reason of each absent figure: the status of the sensor, or else what

@@ -39,28 +39,14 @@ type Difference struct {
 
 // sacctOf parses the pairs that the drain has written.
 func sacctOf(detail string) *Sacct {
-	s := &Sacct{}
-	numbers := map[string]*rt.Opt[float64]{
-		"elapsed_secs": &s.ElapsedSecs, "suspended_secs": &s.SuspendedSecs, "cpu_secs": &s.CPUSecs, "cpu_user_secs": &s.UserSecs, "cpu_system_secs": &s.SystemSecs, "max_rss_bytes": &s.MaxRSSBytes,
+	pairs := pairsOf(detail)
+	s := &Sacct{
+		State: pairs["state"], MaxRSSStep: pairs["max_rss_step"], MaxRSSNode: pairs["max_rss_node"],
+		ElapsedSecs: number(pairs["elapsed_secs"]), SuspendedSecs: number(pairs["suspended_secs"]), CPUSecs: number(pairs["cpu_secs"]),
+		UserSecs: number(pairs["cpu_user_secs"]), SystemSecs: number(pairs["cpu_system_secs"]), MaxRSSBytes: number(pairs["max_rss_bytes"]),
 	}
-	for pair := range strings.FieldsSeq(detail) {
-		name, value, _ := strings.Cut(pair, "=")
-		switch name {
-		case "state":
-			s.State = value
-		case "cancelled_by_uid":
-			if uid, err := strconv.ParseUint(value, 10, 32); err == nil {
-				s.CancelledByUID.Set(uid)
-			}
-		case "max_rss_step":
-			s.MaxRSSStep = value
-		case "max_rss_node":
-			s.MaxRSSNode = value
-		}
-		var x float64
-		if _, err := fmt.Sscan(value, &x); err == nil && numbers[name] != nil {
-			numbers[name].Set(x)
-		}
+	if uid, err := strconv.ParseUint(pairs["cancelled_by_uid"], 10, 32); err == nil {
+		s.CancelledByUID.Set(uid)
 	}
 	return s
 }
