@@ -12,7 +12,7 @@ func TestGPUsOfAllRuns(t *testing.T) {
 		s := ran(job, "n1", 1, 100)
 		s.Run.GPUs, s.Run.ArrayJobID, s.Run.Meta.JobName = gpus, u(1), "wrap" // the tasks of an array belong together
 		for _, b := range busy {
-			s.GPUs = append(s.GPUs, GPU{MaxBusyPct: rt.Some(b), BusyPct: rt.Some(b)})
+			s.GPUs = append(s.GPUs, GPU{GPUPart: GPUPart{BusyPct: rt.Some(b)}, MaxBusyPct: rt.Some(b)})
 		}
 		return s
 	}
@@ -42,7 +42,7 @@ func TestIdleGPUsOfAJobThatDidNotFinish(t *testing.T) {
 		rt.OutcomeOOM: "1 of 2 GPUs busy at no reading", rt.OutcomeTerminated: "1 of 2 GPUs busy at no reading", rt.OutcomeNone: "",
 	} {
 		s := ran(5, "n1", 1, 100)
-		s.Run.GPUs, s.GPUs = "0,1", []GPU{{BusyPct: rt.Some(0.0), MaxBusyPct: rt.Some(0.0)}, {BusyPct: rt.Some(50.0), MaxBusyPct: rt.Some(90.0), Processes: 1}}
+		s.Run.GPUs, s.GPUs = "0,1", []GPU{{GPUPart: GPUPart{BusyPct: rt.Some(0.0)}, MaxBusyPct: rt.Some(0.0)}, {GPUPart: GPUPart{BusyPct: rt.Some(50.0), Processes: 1}, MaxBusyPct: rt.Some(90.0)}}
 		if s.Run.Outcome = outcome; outcome == rt.OutcomeNone {
 			s.Run.State = rt.StateRunning
 		}

@@ -83,7 +83,7 @@ func TestSuspendedTimeIsNotInAdvice(t *testing.T) {
 	s := ran(5, "n1", 1, 14000)
 	s.SuspendedSecs = rt.Some(2.5 * 3600) // ElapsedSecs is without it
 	s.Run.End = s.Run.Start.Add(3*time.Hour + 30*time.Minute)
-	s.Run.GPUs, s.GPUs = "0", []GPU{{InJob: rt.Some(true), BusyPct: rt.Some(20.0), MaxBusyPct: rt.Some(100.0), Processes: 1}}
+	s.Run.GPUs, s.GPUs = "0", []GPU{{GPUPart: GPUPart{InJob: rt.Some(true), BusyPct: rt.Some(20.0), Processes: 1}, MaxBusyPct: rt.Some(100.0)}}
 	j := advised(t, s)
 	if a := adviceOn(j, "time"); a.Request != "--time=01:30:00" || a.Text != "it took 01:00:00 of 04:00:00 (from this run alone)" {
 		t.Errorf("%+v", a)

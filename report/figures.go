@@ -47,33 +47,35 @@ type NamePart struct {
 type CPUPart struct {
 	Used
 	AllocatedSecs rt.Opt[float64] `json:"allocated_secs"`
-	UsedPct       rt.Opt[float64] `json:"used_pct"`
-	Cores         rt.Opt[uint64]  `json:"cores"`
-	CoresOf       string          `json:"cores_of"`
+	UsedPct       rt.Opt[float64] `json:"used_pct"` // of AllocatedSecs
+	Cores         rt.Opt[uint64]  `json:"cores"`    // what AllocatedSecs counts
+	CoresOf       string          `json:"cores_of"` // "allocation" or "node"
 }
 
 // MemoryPart is the part of Memory in RunFigures.
 type MemoryPart struct {
-	PeakMemory
+	PeakMemory                 // at most: it counts pages that processes share in each of them, because no PSS was read
 	LimitBytes rt.Opt[uint64]  `json:"limit_bytes"`
-	LimitOf    string          `json:"limit_of"`
-	PeakPct    rt.Opt[float64] `json:"peak_pct"`
+	LimitOf    string          `json:"limit_of"` // "cgroup", "container": enforced; "allocation"; "node": its memory
+	PeakPct    rt.Opt[float64] `json:"peak_pct"` // of LimitBytes
 	OOMKills   rt.Opt[uint64]  `json:"oom_kills"`
 }
 
 // GPUPart is the part of GPU in RunFigures.
 type GPUPart struct {
-	InJob          rt.Opt[bool]    `json:"in_job"`
+	InJob rt.Opt[bool] `json:"in_job"` // allocated to the job
+	// BusyPct is the share of time in which it ran a kernel, see GPU.BusyOf. A busy GPU need not be efficient.
 	BusyPct        rt.Opt[float64] `json:"busy_pct"`
-	Processes      uint64          `json:"processes"`
+	Processes      uint64          `json:"processes"` // that the driver reported on it
 	ProcessBusyPct rt.Opt[float64] `json:"process_busy_pct"`
 }
 
 // RecordPart is the part of Record in RunFigures.
 type RecordPart struct {
-	Readings int64     `json:"readings"`
+	Readings int       `json:"readings"` // taken
 	Last     time.Time `json:"last,omitzero"`
-	Complete bool      `json:"complete"`
+	// Complete: from before the job's first process, or the command's start, to the last reading at its end.
+	Complete bool `json:"complete"`
 }
 
 // Figures returns the figures that a list of jobs uses.
@@ -85,13 +87,10 @@ func (s *Summary) Figures() *RunFigures {
 			Identity: r.Identity, User: r.User, Account: r.Account, Partition: r.Partition, NodeList: r.NodeList, NumNodes: r.NumNodes, GPUs: r.GPUs,
 			JobStart: r.JobStart, JobEndLimit: r.JobEndLimit, Meta: NamePart{r.Meta.JobName}, PID: r.PID, Ending: r.Ending,
 		},
-		CPU:    CPUPart{s.CPU.Used, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf},
-		Memory: MemoryPart{s.Memory.PeakMemory, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills},
-		Record: RecordPart{int64(s.Record.Readings), s.Record.Last, s.Record.Complete},
+		CPU: s.CPU.CPUPart, Memory: s.Memory.MemoryPart, Record: s.Record.RecordPart,
 	}
 	for i := range s.GPUs {
-		g := &s.GPUs[i]
-		f.GPUs = append(f.GPUs, GPUPart{g.InJob, g.BusyPct, g.Processes, g.ProcessBusyPct})
+		f.GPUs = append(f.GPUs, s.GPUs[i].GPUPart)
 	}
 	return f
 }
@@ -103,11 +102,9 @@ func (f *RunFigures) Summary() *Summary {
 	s.Run.Identity, s.Run.Ending, s.Run.Meta.JobName = r.Identity, r.Ending, r.Meta.JobName
 	s.Run.User, s.Run.Account, s.Run.Partition, s.Run.NodeList, s.Run.GPUs = r.User, r.Account, r.Partition, r.NodeList, r.GPUs
 	s.Run.PID, s.Run.NumNodes, s.Run.JobStart, s.Run.JobEndLimit = r.PID, r.NumNodes, r.JobStart, r.JobEndLimit
-	s.CPU.Used, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf = f.CPU.Used, f.CPU.AllocatedSecs, f.CPU.UsedPct, f.CPU.Cores, f.CPU.CoresOf
-	s.Memory.PeakMemory, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakMemory, f.Memory.LimitBytes, f.Memory.LimitOf, f.Memory.PeakPct, f.Memory.OOMKills
-	s.Record.Readings, s.Record.Last, s.Record.Complete = int(f.Record.Readings), f.Record.Last, f.Record.Complete
+	s.CPU.CPUPart, s.Memory.MemoryPart, s.Record.RecordPart = f.CPU, f.Memory, f.Record
 	for _, g := range f.GPUs {
-		s.GPUs = append(s.GPUs, GPU{InJob: g.InJob, BusyPct: g.BusyPct, Processes: g.Processes, ProcessBusyPct: g.ProcessBusyPct})
+		s.GPUs = append(s.GPUs, GPU{GPUPart: g})
 	}
 	return s
 }

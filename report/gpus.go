@@ -12,13 +12,11 @@ import (
 // GPU is a GPU or MIG instance of the job: allocated to it, whether it was used or not, or used by its
 // processes. A run without a job has all GPUs of the node.
 type GPU struct {
-	UUID  string       `json:"uuid"`
-	Name  string       `json:"name"`
-	Host  string       `json:"host_id,omitempty"`
-	InJob rt.Opt[bool] `json:"in_job"`        // allocated to the job
-	IsMIG bool         `json:"mig,omitempty"` // a MIG instance: no driver reports how busy it is
-	// BusyPct is the share of time in which it ran a kernel, see BusyOf. A busy GPU need not be efficient.
-	BusyPct    rt.Opt[float64] `json:"busy_pct"`
+	UUID string `json:"uuid"`
+	Name string `json:"name"`
+	Host string `json:"host_id,omitempty"`
+	GPUPart
+	IsMIG      bool            `json:"mig,omitempty"` // a MIG instance: no driver reports how busy it is
 	MaxBusyPct rt.Opt[float64] `json:"max_busy_pct"`
 	// BusyOf is "time": the driver sampled without a gap; or "readings": each of the BusyReadings has one short sample.
 	BusyOf       string `json:"busy_of,omitempty"`
@@ -29,9 +27,7 @@ type GPU struct {
 	VRAMTotalBytes rt.Opt[uint64]  `json:"vram_total_bytes"`
 	MeanWatts      rt.Opt[float64] `json:"mean_watts"`
 	// What the processes of the job used of it, as far as the driver reports that.
-	Processes            uint64          `json:"processes"` // that the driver reported on it
-	ProcessBusyPct       rt.Opt[float64] `json:"process_busy_pct"`
-	ProcessVRAMPeakBytes rt.Opt[uint64]  `json:"process_vram_peak_bytes"`
+	ProcessVRAMPeakBytes rt.Opt[uint64] `json:"process_vram_peak_bytes"`
 	// ProcessVRAMPeakMark is empty only for a single process whose peak the driver's accounting has.
 	ProcessVRAMPeakMark Mark `json:"process_vram_peak_mark,omitempty"`
 }

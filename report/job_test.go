@@ -156,8 +156,8 @@ func TestJobOverItsNodes(t *testing.T) {
 	}
 	a.Steps = []Step{{Step: "batch", Figures: Figures{Used: Used{UsedSecs: rt.Some(1.0)}, PeakMemory: PeakMemory{PeakBytes: u(1)}}}, {Step: "0", Figures: Figures{Used: Used{UsedSecs: rt.Some(80.0)}, PeakMemory: PeakMemory{PeakBytes: u(50)}}, Tasks: []Task{task(0, 80, 50)}}}
 	b.Steps = []Step{{Step: "0", Figures: Figures{Used: Used{UsedSecs: rt.Some(20.0)}, PeakMemory: PeakMemory{PeakBytes: u(500)}}, Tasks: []Task{task(0, 20, 500)}}}
-	a.GPUs = []GPU{{InJob: rt.Some(true), BusyPct: rt.Some(80.0), MaxBusyPct: rt.Some(100.0), Processes: 1, VRAMPeakBytes: u(10), VRAMTotalBytes: u(40)}}
-	b.GPUs = []GPU{{BusyPct: rt.Some(0.0), MaxBusyPct: rt.Some(0.0), VRAMPeakBytes: u(1), VRAMTotalBytes: u(2)}}
+	a.GPUs = []GPU{{GPUPart: GPUPart{InJob: rt.Some(true), BusyPct: rt.Some(80.0), Processes: 1}, MaxBusyPct: rt.Some(100.0), VRAMPeakBytes: u(10), VRAMTotalBytes: u(40)}}
+	b.GPUs = []GPU{{GPUPart: GPUPart{BusyPct: rt.Some(0.0)}, MaxBusyPct: rt.Some(0.0), VRAMPeakBytes: u(1), VRAMTotalBytes: u(2)}}
 	a.Run.Start, b.Run.Start = start.Add(2*time.Second), start.Add(3*time.Second)
 	a.Run.JobStart, a.Run.JobEndLimit = start, start.Add(200*time.Second)
 	j := only(t, b, a)

@@ -285,9 +285,9 @@ func TestMemoryOfATree(t *testing.T) {
 		want Memory
 		line string
 	}{
-		{"PSS in all readings", []rt.Opt[uint64]{u(shared), u(shared)}, Memory{PeakMemory: PeakMemory{u(shared), AtLeast}}, "Memory       peak at least 216 MiB of "},
-		{"PSS in one", []rt.Opt[uint64]{u(shared), {}}, Memory{PeakMemory: PeakMemory{u(inUse), AtMost}, PSSBytes: u(shared)}, "Memory       highest reading at most 1.56 GiB of "},
-		{"PSS in none", []rt.Opt[uint64]{{}, {}}, Memory{PeakMemory: PeakMemory{u(inUse), AtMost}}, "Memory       highest reading at most 1.56 GiB of "},
+		{"PSS in all readings", []rt.Opt[uint64]{u(shared), u(shared)}, Memory{MemoryPart: MemoryPart{PeakMemory: PeakMemory{u(shared), AtLeast}}}, "Memory       peak at least 216 MiB of "},
+		{"PSS in one", []rt.Opt[uint64]{u(shared), {}}, Memory{MemoryPart: MemoryPart{PeakMemory: PeakMemory{u(inUse), AtMost}}, PSSBytes: u(shared)}, "Memory       highest reading at most 1.56 GiB of "},
+		{"PSS in none", []rt.Opt[uint64]{{}, {}}, Memory{MemoryPart: MemoryPart{PeakMemory: PeakMemory{u(inUse), AtMost}}}, "Memory       highest reading at most 1.56 GiB of "},
 	} {
 		list := commandSnapshots()[:2]
 		for i := range list {

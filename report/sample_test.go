@@ -42,7 +42,7 @@ func TestDeliveredFiguresAreASample(t *testing.T) {
 		}
 	}
 	gpus := ran(8, "n1", 1, 3600)
-	gpus.GPUs = []GPU{{MaxBusyPct: rt.Some(0.0)}, {MaxBusyPct: rt.Some(7.0), Processes: 1}}
+	gpus.GPUs = []GPU{{MaxBusyPct: rt.Some(0.0)}, {GPUPart: GPUPart{Processes: 1}, MaxBusyPct: rt.Some(7.0)}}
 	back := delivered(t, []*Summary{gpus})[0]
 	if !reflect.DeepEqual(gpus.GPUs, back.GPUs) {
 		t.Errorf("the GPUs of the sample are %+v", back.GPUs)

@@ -172,7 +172,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	s.Steps, s.OOM, s.GPUs = r.steps.list(&missed), r.oom.timed(events), r.gpus.list(s.Scope, r.run.JobID.Valid())
 	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.taken.last.boot-r.taken.first.boot)/1e9)
 	r.jobEnergy(s)
-	s.Record = Record{Readings: r.taken.count}
+	s.Record.Readings = r.taken.count
 	if r.taken.count > 0 {
 		s.Record.First, s.Record.Last = time.Unix(0, r.taken.first.wall).UTC(), time.Unix(0, r.taken.last.wall).UTC()
 		r.completeness(s)
@@ -257,8 +257,8 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 		unit = 1.0 / rt.TicksPerSecond
 	}
 	c := CPU{
-		Used: Used{UsedSecs: used.cpu.scaled(unit)}, UserSecs: used.user.scaled(unit), SystemSecs: used.system.scaled(unit),
-		ThrottledSecs: used.throttled.scaled(unit), StepdSecs: used.stepd.scaled(unit), Cores: r.run.AllocCPUs, CoresOf: "allocation",
+		CPUPart:  CPUPart{Used: Used{UsedSecs: used.cpu.scaled(unit)}, Cores: r.run.AllocCPUs, CoresOf: "allocation"},
+		UserSecs: used.user.scaled(unit), SystemSecs: used.system.scaled(unit), ThrottledSecs: used.throttled.scaled(unit), StepdSecs: used.stepd.scaled(unit),
 	}
 	if !c.Cores.Valid() || s.Scope == ScopeNode {
 		c.Cores, c.CoresOf = r.onlineCPUs, "node"
@@ -281,8 +281,8 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 
 func (r *reading) memory(s *Summary, used *usage) Memory {
 	m := Memory{
-		PeakMemory: PeakMemory{PeakBytes: cmp.Or(used.peak, used.intervalPeak)}, PeakOf: "kernel",
-		AnonymousBytes: used.anon, SharedBytes: used.shared, FileBytes: used.file, OOMKills: used.oomKills.value(),
+		MemoryPart: MemoryPart{PeakMemory: PeakMemory{PeakBytes: cmp.Or(used.peak, used.intervalPeak)}, OOMKills: used.oomKills.value()},
+		PeakOf:     "kernel", AnonymousBytes: used.anon, SharedBytes: used.shared, FileBytes: used.file,
 	}
 	// A kill after the last reading is not in its count. A job of several nodes was killed on one.
 	isUnread := s.Run.Outcome == rt.OutcomeOOM && m.OOMKills == rt.Some[uint64](0)

@@ -70,17 +70,13 @@ type Summary struct {
 
 // CPU is the processor time that was used.
 type CPU struct {
-	Used
+	CPUPart
 	UserSecs      rt.Opt[float64] `json:"user_secs"`
 	SystemSecs    rt.Opt[float64] `json:"system_secs"`
 	ThrottledSecs rt.Opt[float64] `json:"throttled_secs"`
 	StepdSecs     rt.Opt[float64] `json:"slurmstepd_secs"` // in the job's cgroup, but not in UsedSecs
 	MeanCores     rt.Opt[float64] `json:"mean_cores"`
 	PeakCores     rt.Opt[float64] `json:"peak_cores"` // highest mean of one interval, not a peak
-	Cores         rt.Opt[uint64]  `json:"cores"`      // what AllocatedSecs counts
-	CoresOf       string          `json:"cores_of"`   // "allocation" or "node"
-	AllocatedSecs rt.Opt[float64] `json:"allocated_secs"`
-	UsedPct       rt.Opt[float64] `json:"used_pct"` // of AllocatedSecs
 	// The CPUs and NUMA nodes that the job may use, as the kernel lists them: "0-3,8".
 	AllowedCPUs string `json:"allowed_cpus,omitempty"`
 	AllowedMems string `json:"allowed_mems,omitempty"`
@@ -90,19 +86,15 @@ type CPU struct {
 // Memory is the memory that was used, in bytes. The parts are the highest readings of each
 // and need not be of the same instant.
 type Memory struct {
-	PeakMemory        // at most: it counts pages that processes share in each of them, because no PSS was read
-	PeakOf     string `json:"peak_of"` // "kernel": every instant; "readings": the highest reading; "container": every instant, of all of it
+	MemoryPart
+	PeakOf string `json:"peak_of"` // "kernel": every instant; "readings": the highest reading; "container": every instant, of all of it
 	// TreePeak is the highest reading of the process tree, if PeakOf is "container".
 	TreePeak PeakMemory `json:"tree,omitzero"`
 	// PSSBytes is the highest reading of PSS, which counts shared pages once, if PeakBytes is not PSS.
-	PSSBytes       rt.Opt[uint64]  `json:"pss_bytes,omitzero"`
-	LimitBytes     rt.Opt[uint64]  `json:"limit_bytes"`
-	LimitOf        string          `json:"limit_of"` // "cgroup", "container": enforced; "allocation"; "node": its memory
-	PeakPct        rt.Opt[float64] `json:"peak_pct"` // of LimitBytes
-	AnonymousBytes rt.Opt[uint64]  `json:"anonymous_bytes"`
-	SharedBytes    rt.Opt[uint64]  `json:"shared_bytes"` // tmpfs, /dev/shm, shared anonymous mappings
-	FileBytes      rt.Opt[uint64]  `json:"file_bytes"`   // page cache without SharedBytes
-	OOMKills       rt.Opt[uint64]  `json:"oom_kills"`
+	PSSBytes       rt.Opt[uint64] `json:"pss_bytes,omitzero"`
+	AnonymousBytes rt.Opt[uint64] `json:"anonymous_bytes"`
+	SharedBytes    rt.Opt[uint64] `json:"shared_bytes"` // tmpfs, /dev/shm, shared anonymous mappings
+	FileBytes      rt.Opt[uint64] `json:"file_bytes"`   // page cache without SharedBytes
 	// LargestProcessBytes is the highest resident memory of one process of a command, from
 	// wait4(2). It includes processes that no reading has.
 	LargestProcessBytes rt.Opt[uint64] `json:"largest_process_bytes,omitzero"`
@@ -170,12 +162,11 @@ type Series struct {
 
 // Record says how complete the record is.
 type Record struct {
-	Readings int       `json:"readings"` // taken
+	RecordPart
 	Expected int       `json:"expected"` // with those that were missed or omitted
 	Missed   int       `json:"missed"`   // not taken in time
 	LeftOut  int       `json:"left_out"` // on purpose, to stay within the budget
 	First    time.Time `json:"first,omitzero"`
-	Last     time.Time `json:"last,omitzero"`
 	Gaps     int       `json:"gaps"`
 	Tracker  Cost      `json:"tracker"`
 	Budget   []string  `json:"budget,omitempty"` // what the tracker omitted to stay within it, and when
@@ -186,8 +177,6 @@ type Record struct {
 	// Unseen is the number of other tasks of the run's step that continued on this node after the tracked task's end,
 	// at Last. Their figures are not final.
 	Unseen int `json:"unseen_tasks,omitempty"`
-	// Complete: from before the job's first process, or the command's start, to the last reading at its end.
-	Complete bool `json:"complete"`
 }
 
 // SensorIs is the last status of a sensor that failed.
