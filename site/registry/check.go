@@ -17,7 +17,7 @@ const maxChecked = 100
 // not look at the runs one by one.
 func (r *Registry) Check(ctx context.Context) (problems []string, err error) {
 	for _, check := range []struct{ problem, query string }{
-		{"the database file is damaged: %s", r.db.writer.integrity()},
+		{"the database file is damaged: %s", r.db.integrity},
 		{"object %s has no run", "SELECT o.run_id || '/' || o.name FROM object o WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r.id = o.run_id)"},
 		{"run %s has another number of objects than its row says", "SELECT r.id FROM run r WHERE r.objects <> (SELECT count(*) FROM object o WHERE o.run_id = r.id)"},
 		{"run %s has no job", `SELECT r.id FROM run r WHERE r.job_id IS NOT NULL AND

@@ -72,7 +72,7 @@ func (r *Removals) expire(ctx context.Context, ids []string, before time.Time,
 func (r *Removals) inBatches(ctx context.Context, what string, ids []string,
 	change func(tx transaction, id string) (stored []string, n int, err error),
 ) (stored []string, n int, err error) {
-	for batch := range slices.Chunk(ids, r.db.writer.batch()) {
+	for batch := range slices.Chunk(ids, r.db.batch) {
 		var names []string
 		removed := 0
 		err := r.db.change(ctx, what, func(tx transaction) error {

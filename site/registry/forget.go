@@ -186,12 +186,12 @@ const wipeAttempts = 3
 // rows stay in the log until SQLite moves the log into the file. The error is site.ErrBusy if
 // readers prevent it.
 func (r *Registry) Wipe(ctx context.Context) error {
-	if r.db.writer.wipe() == "" {
+	if r.db.wipe == "" {
 		return nil
 	}
 	for range wipeAttempts {
 		var isBusy, size, moved int64
-		err := r.db.read.QueryRowContext(ctx, r.db.writer.wipe()).Scan(&isBusy, &size, &moved)
+		err := r.db.read.QueryRowContext(ctx, r.db.wipe).Scan(&isBusy, &size, &moved)
 		if err != nil {
 			return fmt.Errorf("empty the log of the database: %w", r.db.fault(err))
 		}

@@ -86,7 +86,7 @@ func (r *LakeRuns) MarkChanged(ctx context.Context, partition string, runs []sit
 
 // eachRun calls change for each run, in transactions of as many runs as the database has in one.
 func (r *LakeRuns) eachRun(ctx context.Context, what string, runs []site.Changed, change func(transaction, *site.Changed) error) error {
-	for part := range slices.Chunk(runs, r.db.writer.batch()) {
+	for part := range slices.Chunk(runs, r.db.batch) {
 		err := r.db.change(ctx, what, func(tx transaction) error {
 			for i := range part {
 				if err := change(tx, &part[i]); err != nil {

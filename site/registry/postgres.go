@@ -65,7 +65,8 @@ func openPostgres(ctx context.Context, dsn string, c Config) (*Registry, error) 
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return newRegistry(db, &postgresWriter{db}, c), nil
+	// pg_amcheck(1) looks for damage, and VACUUM removes old versions of rows.
+	return newRegistry(db, &postgresWriter{db}, dialect{lock: " FOR UPDATE", batch: 1, shards: 64}, c), nil
 }
 
 // badDSN returns the error of a URL without a part of it that may be a secret.
@@ -91,13 +92,7 @@ func badDSN(dsn string, err error) error {
 	return fmt.Errorf("%w: %s", ErrDSN, reason)
 }
 
-func (w *postgresWriter) lock() string      { return " FOR UPDATE" }
-func (w *postgresWriter) shards() uint32    { return 64 }
-func (w *postgresWriter) batch() int        { return 1 }
-func (w *postgresWriter) integrity() string { return "" }  // pg_amcheck(1) is the tool for it
-func (w *postgresWriter) close() error      { return nil } // the registry closes db
-
-func (w *postgresWriter) wipe() string { return "" } // VACUUM removes old versions of rows
+func (w *postgresWriter) close() error { return nil } // the registry closes db
 
 // broken: every change is by itself.
 func (w *postgresWriter) broken() (<-chan struct{}, func() error) { return nil, nil }

@@ -50,10 +50,10 @@ type Registry struct {
 }
 
 // newRegistry returns the registry that reads with the connections of read and makes changes with w.
-func newRegistry(read *sql.DB, w writer, c Config) *Registry {
-	db := &database{read, w, c.Failed}
+func newRegistry(read *sql.DB, w writer, d dialect, c Config) *Registry {
+	db := &database{d, read, w, c.Failed}
 	objects := &Objects{db}
-	quotas, jobs := quotas{c.Quota, c.OwnerQuota, w.shards()}, jobRows{w.lock()}
+	quotas, jobs := quotas{c.Quota, c.OwnerQuota, d.shards}, jobRows{d.lock}
 	runs := &Runs{db, quotas, jobs}
 	return &Registry{
 		db: db, Settings: &Settings{db}, Runs: runs, Objects: objects, Removals: &Removals{db, runs, quotas, jobs},
@@ -63,6 +63,7 @@ func newRegistry(read *sql.DB, w writer, c Config) *Registry {
 
 // database has the connections. The parts of a registry share it.
 type database struct {
+	dialect
 	read   *sql.DB
 	writer writer
 	failed func(kind string) // see Config.Failed
@@ -73,24 +74,21 @@ type writer interface {
 	// change calls f in a transaction. It returns nil after the transaction is durable.
 	// f may be called again after a conflict.
 	change(ctx context.Context, f func(transaction) error) error
-	// lock returns the end of a SELECT that locks the selected row until the end of the transaction. It is empty if
-	// no lock is needed.
-	lock() string
-	// integrity returns a query that lists the damage of the database file. It is empty if there is no such query.
-	integrity() string
-	// batch is the largest number of runs that one transaction removes.
-	batch() int
-	// shards is the number of rows over which the counter of an owner is spread.
-	shards() uint32
 	// broken returns a channel that is closed when no more changes are possible. From then on the function returns
 	// the reason.
 	broken() (<-chan struct{}, func() error)
-	// wipe returns a query that moves the log of a database file into the file and empties the log. It is empty if
-	// there is no such query.
-	wipe() string
 	// exclusive takes the lock of LakeRuns.Lock.
 	exclusive(ctx context.Context) (check func(context.Context) error, release func() error, err error)
 	close() error
+}
+
+// dialect is how one kind of database differs from the other.
+type dialect struct {
+	lock      string // end of a SELECT that locks the selected row until the end of the transaction; empty: no lock is needed
+	integrity string // query that lists the damage of the database file; empty: there is none
+	wipe      string // query that moves the log of a database file into the file and empties the log; empty: there is none
+	batch     int    // the largest number of runs that one transaction changes
+	shards    uint32 // number of rows over which the counter of an owner is spread
 }
 
 // transaction is what a change may use: an *sql.Tx, or the prepared statements of SQLite.

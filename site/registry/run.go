@@ -173,7 +173,7 @@ type lockedRun struct {
 func (r *Runs) lockRun(ctx context.Context, tx transaction, id string) (lockedRun, error) {
 	run := lockedRun{id: id}
 	var finish []byte
-	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, coalesce(length(record), 0), state, finish, coalesce(cluster, ''), coalesce(job_id, 0), coalesce(generation, 0) FROM run WHERE id = $1"+r.db.writer.lock(), id).
+	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, coalesce(length(record), 0), state, finish, coalesce(cluster, ''), coalesce(job_id, 0), coalesce(generation, 0) FROM run WHERE id = $1"+r.db.lock, id).
 		Scan(&run.owner, &run.charged, &run.objects, &run.record, &run.state, &finish, &run.job.cluster, &run.job.id, &run.job.generation)
 	if err == nil {
 		run.finish, err = decode[site.Finish](finish)

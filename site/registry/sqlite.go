@@ -71,7 +71,8 @@ func openSQLite(ctx context.Context, path string, c Config) (*Registry, error) {
 	if err := w.start(ctx, c); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close(), read.Close())
 	}
-	return newRegistry(read, w, c), nil
+	d := dialect{integrity: "SELECT integrity_check FROM pragma_integrity_check", wipe: "PRAGMA wal_checkpoint(TRUNCATE)", batch: groupMax, shards: 1}
+	return newRegistry(read, w, d, c), nil
 }
 
 // startRoom is the free space, in bytes, that a registry needs where blocks are smaller than a page, as on a small ext4.
@@ -139,16 +140,6 @@ func (w *sqliteWriter) exclusive(context.Context) (check func(context.Context) e
 	}
 	return func(context.Context) error { return nil }, f.Close, nil
 }
-
-func (w *sqliteWriter) lock() string   { return "" }
-func (w *sqliteWriter) shards() uint32 { return 1 }
-func (w *sqliteWriter) batch() int     { return groupMax }
-
-func (w *sqliteWriter) integrity() string {
-	return "SELECT integrity_check FROM pragma_integrity_check"
-}
-
-func (w *sqliteWriter) wipe() string { return "PRAGMA wal_checkpoint(TRUNCATE)" }
 
 func (w *sqliteWriter) close() error {
 	close(w.stop)

@@ -28,7 +28,7 @@ func (r *Settings) Claims(ctx context.Context) ([]string, error) {
 func (r *Settings) AddClaim(ctx context.Context, newest, claim string) error {
 	return r.db.change(ctx, "store the claim to the object store", func(tx transaction) error {
 		var value []byte
-		err := tx.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1"+r.db.writer.lock(), claimSetting).Scan(&value)
+		err := tx.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1"+r.db.lock, claimSetting).Scan(&value)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
