@@ -20,6 +20,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/internal/hostport"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // Config says which service a Client asks, and as whom.
@@ -189,14 +190,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
 		return false
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return recovery.Pause(ctx, d)
 }
 
 func (c *Client) once(ctx context.Context, at string, read func(*http.Response) error) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -105,11 +106,7 @@ func (w *postgresWriter) change(ctx context.Context, f func(transaction) error) 
 			return err
 		}
 		// At random, so that the same transactions do not conflict again.
-		wait := time.NewTimer(rand.N(pause << attempt))
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
+		if !recovery.Pause(ctx, rand.N(pause<<attempt)) {
 			return err
 		}
 	}

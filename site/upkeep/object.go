@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -35,9 +36,7 @@ func (c *check) object(ctx context.Context, run site.StoredRun, o site.Object) (
 		if isLast {
 			return problem, err
 		}
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
+		if !recovery.Pause(ctx, retryPause) {
 			return "", context.Cause(ctx)
 		}
 	}
