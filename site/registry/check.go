@@ -29,8 +29,7 @@ func (r *Registry) Check(ctx context.Context) (problems []string, err error) {
 		if check.query == "" {
 			continue
 		}
-		rows, err := r.db.read.QueryContext(ctx, check.query+fmt.Sprintf(" LIMIT %d", maxChecked))
-		found, err := collect(rows, err, scanText)
+		found, err := collect(ctx, r.db.read, scanText, check.query+fmt.Sprintf(" LIMIT %d", maxChecked))
 		err = r.db.fault(err)
 		if errors.Is(err, site.ErrDamaged) {
 			found, err = append(found, err.Error()), nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -26,11 +25,10 @@ const isOld = `r.created < $1 AND (r.finished < $1 OR r.finished IS NULL AND NOT
 // ExpireRuns removes at most limit runs, with their objects, that were finished before a time, and
 // unfinished ones without an addition since. Its results are as in Expire.
 func (r *Removals) ExpireRuns(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error) {
-	rows, err := r.db.read.QueryContext(ctx, "SELECT r.id FROM run r WHERE "+isOld+" AND r.id < $2 ORDER BY r.id LIMIT $3",
+	ids, err := r.db.texts(ctx, "look for old runs", "SELECT r.id FROM run r WHERE "+isOld+" AND r.id < $2 ORDER BY r.id LIMIT $3",
 		micros(before), before.UTC().Format(idTime), limit)
-	ids, err := collect(rows, err, scanText)
 	if err != nil {
-		return nil, 0, fmt.Errorf("look for old runs: %w", r.db.fault(err))
+		return nil, 0, err
 	}
 	return r.expire(ctx, ids, before, func(tx transaction, run lockedRun) (stored []string, n int, err error) {
 		stored, err = r.removeRun(ctx, tx, run)
@@ -97,13 +95,12 @@ func (r *Removals) inBatches(ctx context.Context, what string, ids []string,
 // deleteObjects deletes the objects of a query. It returns their names in the object store, empty for those that the
 // registry held, and the bytes that they took of a quota.
 func deleteObjects(ctx context.Context, tx transaction, query string, args ...any) (stored []string, freed int64, err error) {
-	rows, err := tx.QueryContext(ctx, query, args...)
-	stored, err = collect(rows, err, func(scan scanFunc) (at string, err error) {
+	stored, err = collect(ctx, tx, func(scan scanFunc) (at string, err error) {
 		var bytes int64
 		err = scan(&bytes, &at)
 		freed += bytes + rowBytes
 		return at, err
-	})
+	}, query, args...)
 	return stored, freed, err
 }
 
@@ -113,7 +110,7 @@ func (r *Removals) removeRun(ctx context.Context, tx transaction, run lockedRun)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM run WHERE id = $1", run.id); err != nil {
+	if err := execute(ctx, tx, "DELETE FROM run WHERE id = $1", run.id); err != nil {
 		return nil, err
 	}
 	if err := r.quotas.charge(ctx, tx, run.id, run.owner, -freed-run.charged); err != nil {

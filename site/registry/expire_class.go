@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -20,11 +19,10 @@ const deleteExpired = "DELETE FROM object WHERE run_id = $1 AND class || '' = $2
 // object has any more. The caller removes these there, and calls Expire again until n is 0. The run
 // keeps what the record and the finish say about it, and its Expired names the class.
 func (r *Removals) Expire(ctx context.Context, class site.Class, before time.Time, limit int) (stored []string, n int, err error) {
-	rows, err := r.db.read.QueryContext(ctx, `SELECT o.run_id FROM object o JOIN run r ON r.id = o.run_id
+	ids, err := r.db.texts(ctx, "look for old objects", `SELECT o.run_id FROM object o JOIN run r ON r.id = o.run_id
 		WHERE r.finished < $1 AND o.class = $2 AND o.created < $1 ORDER BY o.created LIMIT $3`, micros(before), string(class), limit)
-	ids, err := collect(rows, err, scanText)
 	if err != nil {
-		return nil, 0, fmt.Errorf("look for old objects: %w", r.db.fault(err))
+		return nil, 0, err
 	}
 	slices.Sort(ids)
 	return r.inBatches(ctx, "remove old objects", slices.Compact(ids), func(tx transaction, id string) ([]string, int, error) {
@@ -65,8 +63,7 @@ func (r *Removals) expireClass(ctx context.Context, tx transaction, id string, c
 
 // markExpired stores that objects of a class were removed from a run that stays.
 func markExpired(ctx context.Context, tx transaction, id string, class site.Class, n int) error {
-	_, err := tx.ExecContext(ctx, `UPDATE run SET objects = objects - $1,
+	return execute(ctx, tx, `UPDATE run SET objects = objects - $1,
 		expired = CASE WHEN expired LIKE CAST($2 AS TEXT) THEN expired ELSE expired || CAST($3 AS TEXT) END WHERE id = $4`,
 		n, "%"+string(class)+" %", string(class)+" ", id)
-	return err
 }

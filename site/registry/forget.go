@@ -21,7 +21,7 @@ func (r *Removals) RemoveRun(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO lake_gone (id, lake)
+		err = execute(ctx, tx, `INSERT INTO lake_gone (id, lake)
 			SELECT id, lake FROM run WHERE id = $1 AND lake IS NOT NULL ON CONFLICT DO NOTHING`, id)
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (r *Removals) RemoveRun(ctx context.Context, id string) error {
 // putLeftover stores names for LeftoverObjects.
 func putLeftover(ctx context.Context, tx transaction, stored []string) error {
 	for _, name := range stored {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO leftover (stored) VALUES ($1) ON CONFLICT DO NOTHING", name); err != nil {
+		if err := execute(ctx, tx, "INSERT INTO leftover (stored) VALUES ($1) ON CONFLICT DO NOTHING", name); err != nil {
 			return err
 		}
 	}
@@ -55,10 +55,7 @@ func (r *Removals) LeftoverObjects(ctx context.Context, after string, limit int)
 
 // ForgetObject removes a name from LeftoverObjects.
 func (r *Removals) ForgetObject(ctx context.Context, stored string) error {
-	return r.db.change(ctx, "forget object "+stored, func(tx transaction) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM leftover WHERE stored = $1", stored)
-		return err
-	})
+	return r.db.execute(ctx, "forget object "+stored, "DELETE FROM leftover WHERE stored = $1", stored)
 }
 
 // Rewrite replaces the texts of a run, in one transaction. If the run has changed since it was read as w.Old
@@ -146,7 +143,7 @@ func (r *Removals) putTexts(ctx context.Context, tx transaction, run lockedRun, 
 	}
 	var c conditions
 	set := "metadata = " + c.value([]byte(w.Metadata)) + ", finish = " + c.value(finish) + ", charged = charged + " + c.value(grown) + said.set(&c)
-	_, err := tx.ExecContext(ctx, "UPDATE run SET "+set+" WHERE id = "+c.value(run.id), c.args...)
+	err := execute(ctx, tx, "UPDATE run SET "+set+" WHERE id = "+c.value(run.id), c.args...)
 	if err != nil {
 		return err
 	}
@@ -158,12 +155,12 @@ func (r *Removals) rewriteRecord(ctx context.Context, tx transaction, run locked
 	grown := w.Record.Bytes - old.bytes
 	if w.Record.SHA256 == "" {
 		grown = -old.bytes - rowBytes
-		_, err = tx.ExecContext(ctx, "DELETE FROM object WHERE run_id = $1 AND name = $2", run.id, site.RecordName)
+		err = execute(ctx, tx, "DELETE FROM object WHERE run_id = $1 AND name = $2", run.id, site.RecordName)
 		if err == nil {
 			err = markExpired(ctx, tx, run.id, site.ClassRecord, 1)
 		}
 	} else {
-		_, err = tx.ExecContext(ctx, "UPDATE object SET bytes = $1, sha256 = $2, stored = $3, body = $4 WHERE run_id = $5 AND name = $6",
+		err = execute(ctx, tx, "UPDATE object SET bytes = $1, sha256 = $2, stored = $3, body = $4 WHERE run_id = $5 AND name = $6",
 			w.Record.Bytes, w.Record.SHA256, w.Record.Stored, w.Body, run.id, site.RecordName)
 	}
 	if err != nil {
@@ -204,11 +201,8 @@ func (r *Registry) Wipe(ctx context.Context) error {
 
 // Audit stores that a user has changed what the site has stored.
 func (r *Settings) Audit(ctx context.Context, who, what string) error {
-	now := time.Now()
-	return r.db.change(ctx, "write to the table audit", func(tx transaction) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO audit (at, who, what) VALUES ($1, $2, $3)", now.UTC().Format(time.RFC3339Nano), column(who), fit(what, nameMax))
-		return err
-	})
+	return r.db.execute(ctx, "write to the table audit", "INSERT INTO audit (at, who, what) VALUES ($1, $2, $3)",
+		time.Now().UTC().Format(time.RFC3339Nano), column(who), fit(what, nameMax))
 }
 
 // Audits returns what Audit has stored, the oldest first, one line each.

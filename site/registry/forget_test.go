@@ -98,8 +98,7 @@ func TestForgottenRunsLeaveNoNamesInTheJob(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		jobs := func() string {
 			t.Helper()
-			rows, err := r.db.read.Query("SELECT owner || ',' || family || ',' || username || ',' || account || ',' || partition || ',' || name FROM job WHERE job_id = 9 ORDER BY generation")
-			list, err := collect(rows, err, scanText)
+			list, err := collect(t.Context(), r.db.read, scanText, "SELECT owner || ',' || family || ',' || username || ',' || account || ',' || partition || ',' || name FROM job WHERE job_id = 9 ORDER BY generation")
 			is(t, "job", err, nil)
 			return strings.Join(list, " ")
 		}

@@ -20,11 +20,7 @@ func (r *Settings) Hold(ctx context.Context, until time.Time) error {
 
 // putTime stores a setting that is a time.
 func (d *database) putTime(ctx context.Context, what, name string, at time.Time) error {
-	value := []byte(at.UTC().Format(time.RFC3339Nano))
-	return d.change(ctx, what, func(tx transaction) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value)
-		return err
-	})
+	return d.execute(ctx, what, putSetting, name, []byte(at.UTC().Format(time.RFC3339Nano)))
 }
 
 // Held returns until when objects stay in the object store; zero if there was no Hold.

@@ -52,7 +52,7 @@ func (r *Runs) putEncoded(ctx context.Context, tx transaction, run lockedRun, re
 		return job, err
 	}
 	of := partOf(record)
-	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, generation = $4, attempt = $5, state = $6, outcome = $7,
+	err = execute(ctx, tx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, generation = $4, attempt = $5, state = $6, outcome = $7,
 		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13, objects = objects + $14, changes = changes + $15 WHERE id = $16`,
 		text, column(record.Cluster), jobID, sql.NullInt64{Int64: job.generation, Valid: jobID.Valid}, int64(record.Attempt),
 		string(of.state), string(of.outcome), of.accounted, of.started, of.ended, column(record.Node),
@@ -137,8 +137,7 @@ func (n *jobNames) replace(ctx context.Context, tx transaction, job jobKey) erro
 	for i, name := range textColumns {
 		set += ", " + name + " = " + c.value(n.text[i])
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE job SET "+set+job.where(&c), c.args...)
-	return err
+	return execute(ctx, tx, "UPDATE job SET "+set+job.where(&c), c.args...)
 }
 
 // namesOf returns what a record gives to the row of its job.
@@ -186,9 +185,7 @@ func renameJob(ctx context.Context, tx transaction, key jobKey) error {
 	if key == (jobKey{}) {
 		return nil
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT owner, record FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 ORDER BY id",
-		key.cluster, key.id, key.generation)
-	list, err := collect(rows, err, func(scan scanFunc) (n jobNames, err error) {
+	list, err := collect(ctx, tx, func(scan scanFunc) (n jobNames, err error) {
 		var owner string
 		var text []byte
 		if err := scan(&owner, &text); err != nil {
@@ -200,7 +197,7 @@ func renameJob(ctx context.Context, tx transaction, key jobKey) error {
 			record = &rt.Run{Identity: rt.Identity{JobID: rt.Some(uint64(key.id))}}
 		}
 		return namesOf(owner, record), nil
-	})
+	}, "SELECT owner, record FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 ORDER BY id", key.cluster, key.id, key.generation)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -257,10 +254,9 @@ func (j *jobRows) refreshJob(ctx context.Context, tx transaction, key jobKey) er
 		return err
 	}
 	var sums site.Figures
-	rows, err := tx.QueryContext(ctx, partsOfJob, key.cluster, key.id, key.generation, owner)
-	parts, err := collect(rows, err, func(scan scanFunc) (p part, err error) {
+	parts, err := collect(ctx, tx, func(scan scanFunc) (p part, err error) {
 		return p, scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended, &p.slurmState, optional[float64]{&p.suspended}}, columnsOf(&sums)...)...)
-	})
+	}, partsOfJob, key.cluster, key.id, key.generation, owner)
 	if err != nil {
 		return err
 	}
@@ -283,8 +279,7 @@ func (j *jobRows) refreshJob(ctx context.Context, tx transaction, key jobKey) er
 			set += ", " + figureNames[i] + " = " + c.value(value)
 		}
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE job SET "+set+key.where(&c), c.args...)
-	return err
+	return execute(ctx, tx, "UPDATE job SET "+set+key.where(&c), c.args...)
 }
 
 // leaveJob removes the row of a job whose owner has no run any more, or gives it to the owner of the others.
@@ -295,8 +290,7 @@ func (j *jobRows) leaveJob(ctx context.Context, tx transaction, key jobKey) erro
 	case err != nil:
 		return err
 	case others == 0:
-		_, err = tx.ExecContext(ctx, "DELETE FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3", key.cluster, key.id, key.generation)
-		return err
+		return execute(ctx, tx, "DELETE FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3", key.cluster, key.id, key.generation)
 	}
 	if err := renameJob(ctx, tx, key); err != nil {
 		return err

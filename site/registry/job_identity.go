@@ -21,11 +21,10 @@ type knownJob struct {
 func (j *jobRows) lockJob(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) (job jobKey, found *knownJob, err error) {
 	job = jobKey{column(record.Cluster), jobIDOf(record).Int64, 1}
 	for {
-		rows, err := tx.QueryContext(ctx, "SELECT generation, started, coalesce(ended, updated), "+nameColumns+` FROM job
-			WHERE cluster = $1 AND job_id = $2 ORDER BY generation`+j.lock, job.cluster, job.id)
-		known, err := collect(rows, err, func(scan scanFunc) (k knownJob, err error) {
+		known, err := collect(ctx, tx, func(scan scanFunc) (k knownJob, err error) {
 			return k, scan(append([]any{&k.generation, &k.started, &k.ended}, k.names.columns()...)...)
-		})
+		}, "SELECT generation, started, coalesce(ended, updated), "+nameColumns+` FROM job
+			WHERE cluster = $1 AND job_id = $2 ORDER BY generation`+j.lock, job.cluster, job.id)
 		if err != nil {
 			return job, nil, err
 		}

@@ -23,10 +23,7 @@ func (r *LakeRuns) ChangedRuns(ctx context.Context, after site.Changed, limit in
 	if after.ID == "" {
 		from = -1 << 62
 	}
-	rows, err := r.db.read.QueryContext(ctx, `SELECT id, cluster, started, changes, coalesce(lake, ''), record FROM run
-		WHERE changes > 0 AND (cluster, started, id) > ($1, $2, $3) ORDER BY cluster, started, id LIMIT $4`,
-		column(after.Cluster), from, after.ID, limit)
-	list, err := collect(rows, err, func(scan scanFunc) (c site.Changed, err error) {
+	return list(ctx, r.db, "list the runs that the lake lacks", func(scan scanFunc) (c site.Changed, err error) {
 		var started int64
 		var record []byte
 		if err := scan(&c.ID, &c.Cluster, &started, &c.Changes, &c.Partition, &record); err != nil {
@@ -42,27 +39,23 @@ func (r *LakeRuns) ChangedRuns(ctx context.Context, after site.Changed, limit in
 			c.Name, c.Node, c.JobID, c.State = run.FileStem(), run.Node, run.JobID, run.State
 		}
 		return c, nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the runs that the lake lacks: %w", fault(err))
-	}
-	return list, nil
+	}, `SELECT id, cluster, started, changes, coalesce(lake, ''), record FROM run
+		WHERE changes > 0 AND (cluster, started, id) > ($1, $2, $3) ORDER BY cluster, started, id LIMIT $4`,
+		column(after.Cluster), from, after.ID, limit)
 }
 
 // ClaimPartition stores that the lake may have runs in a partition, before the lake writes them
 // there. It replaces the partition from ChangedRuns. The runs stay in ChangedRuns.
 func (r *LakeRuns) ClaimPartition(ctx context.Context, partition string, runs []site.Changed) error {
 	return r.eachRun(ctx, "store the partition of runs in the lake", runs, func(tx transaction, c *site.Changed) error {
-		_, err := tx.ExecContext(ctx, "UPDATE run SET lake = $1 WHERE id = $2 AND coalesce(lake, '') = $3", partition, c.ID, c.Partition)
-		return err
+		return execute(ctx, tx, "UPDATE run SET lake = $1 WHERE id = $2 AND coalesce(lake, '') = $3", partition, c.ID, c.Partition)
 	})
 }
 
 // MarkWritten stores that the lake has these versions of runs. A run that has changed meanwhile stays in ChangedRuns.
 func (r *LakeRuns) MarkWritten(ctx context.Context, runs []site.Changed) error {
 	return r.eachRun(ctx, "store that the lake has runs", runs, func(tx transaction, c *site.Changed) error {
-		_, err := tx.ExecContext(ctx, "UPDATE run SET changes = 0 WHERE id = $1 AND changes = $2", c.ID, c.Changes)
-		return err
+		return execute(ctx, tx, "UPDATE run SET changes = 0 WHERE id = $1 AND changes = $2", c.ID, c.Changes)
 	})
 }
 
@@ -105,20 +98,13 @@ func (r *LakeRuns) eachRun(ctx context.Context, what string, runs []site.Changed
 // GoneRuns returns at most limit runs, after an id, that RemoveRun has removed and the lake may have. Only ID and Partition
 // are set.
 func (r *LakeRuns) GoneRuns(ctx context.Context, after string, limit int) ([]site.Changed, error) {
-	rows, err := r.db.read.QueryContext(ctx, "SELECT id, lake FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
-	list, err := collect(rows, err, func(scan scanFunc) (c site.Changed, err error) { return c, scan(&c.ID, &c.Partition) })
-	if err != nil {
-		return nil, fmt.Errorf("list the runs to remove from the lake: %w", fault(err))
-	}
-	return list, nil
+	return list(ctx, r.db, "list the runs to remove from the lake", func(scan scanFunc) (c site.Changed, err error) { return c, scan(&c.ID, &c.Partition) },
+		"SELECT id, lake FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 }
 
 // ForgetRun stores that the lake does not have a run of GoneRuns.
 func (r *LakeRuns) ForgetRun(ctx context.Context, id string) error {
-	return r.db.change(ctx, "store that the lake does not have run "+id, func(tx transaction) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM lake_gone WHERE id = $1", id)
-		return err
-	})
+	return r.db.execute(ctx, "store that the lake does not have run "+id, "DELETE FROM lake_gone WHERE id = $1", id)
 }
 
 // lakeSetting is the name of the setting that Done stores.

@@ -42,7 +42,7 @@ func (r *Nodes) Put(ctx context.Context, owner string, n site.NodeState, at time
 		if changed, err := done.RowsAffected(); err != nil || changed > 0 {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM node WHERE reported < $1", micros(at.Add(-keepNode))); err != nil {
+		if err := execute(ctx, tx, "DELETE FROM node WHERE reported < $1", micros(at.Add(-keepNode))); err != nil {
 			return err
 		}
 		var nodes int64
@@ -52,10 +52,9 @@ func (r *Nodes) Put(ctx context.Context, owner string, n site.NodeState, at time
 		if nodes >= maxNodes {
 			return fmt.Errorf("%w: this token has reported %d nodes in %d days", site.ErrQuota, nodes, int(keepNode.Hours()/24))
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO node (cluster, node, owner, reported, drained, waiting, state)
+		return execute(ctx, tx, `INSERT INTO node (cluster, node, owner, reported, drained, waiting, state)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (cluster, node, owner)
 			DO UPDATE SET reported = excluded.reported, drained = excluded.drained, waiting = excluded.waiting, state = excluded.state`, args...)
-		return err
 	})
 }
 
@@ -79,10 +78,9 @@ func (r *Nodes) List(ctx context.Context, f site.NodeFilter, after string, limit
 		c.addCondition("node = ?", f.Node)
 	}
 	query := "SELECT owner, reported, state FROM node" + c.clause() + " ORDER BY cluster, node, owner LIMIT " + c.value(limit+1)
-	rows, err := r.db.read.QueryContext(ctx, query, c.args...)
-	nodes, err = collect(rows, err, scanNode)
+	nodes, err = list(ctx, r.db, "list the nodes", scanNode, query, c.args...)
 	if err != nil {
-		return nil, "", fmt.Errorf("list the nodes: %w", r.db.fault(err))
+		return nil, "", err
 	}
 	if len(nodes) > limit {
 		nodes = nodes[:limit]
@@ -124,8 +122,7 @@ func scanNode(scan scanFunc) (n site.Node, err error) {
 
 // Ages returns the age of the deliveries of all nodes, in no order.
 func (r *Nodes) Ages(ctx context.Context) ([]site.NodeAge, error) {
-	rows, err := r.db.read.QueryContext(ctx, "SELECT reported, drained, waiting FROM node")
-	ages, err := collect(rows, err, func(scan scanFunc) (a site.NodeAge, err error) {
+	return list(ctx, r.db, "read the ages of the nodes", func(scan scanFunc) (a site.NodeAge, err error) {
 		var reported int64
 		var drained sql.NullInt64
 		err = scan(&reported, &drained, optional[int64]{&a.Undelivered})
@@ -134,11 +131,7 @@ func (r *Nodes) Ages(ctx context.Context) ([]site.NodeAge, error) {
 			a.LastSuccess = rt.Some(moment(drained.Int64))
 		}
 		return a, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the ages of the nodes: %w", r.db.fault(err))
-	}
-	return ages, nil
+	}, "SELECT reported, drained, waiting FROM node")
 }
 
 func optMicros(at rt.Opt[time.Time]) (out sql.NullInt64) {

@@ -85,14 +85,13 @@ func rowsNamed(ctx context.Context, tx transaction, run lockedRun, one, other st
 	if run.objects == 0 {
 		return nil, nil
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT name, class, sha256, stored, bytes, signed FROM object WHERE run_id = $1 AND name IN ($2, $3)", run.id, one, other)
 	named := map[string]objectRow{}
-	_, err = collect(rows, err, func(scan scanFunc) (name string, err error) {
+	_, err := collect(ctx, tx, func(scan scanFunc) (name string, err error) {
 		var o objectRow
 		err = scan(&name, &o.class, &o.sum, &o.stored, &o.bytes, &o.signed)
 		named[name] = o
 		return name, err
-	})
+	}, "SELECT name, class, sha256, stored, bytes, signed FROM object WHERE run_id = $1 AND name IN ($2, $3)", run.id, one, other)
 	return named, err
 }
 
@@ -142,7 +141,7 @@ func (r *Runs) putRow(ctx context.Context, tx transaction, run lockedRun, old ob
 	if o.Created.IsZero() {
 		o.Created = time.Now()
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO object (run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, signed, body)
+	err = execute(ctx, tx, `INSERT INTO object (run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, signed, body)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (run_id, name) DO UPDATE SET class = excluded.class, bytes = excluded.bytes, sha256 = excluded.sha256,
 			csv_rows = excluded.csv_rows, csv_bytes = excluded.csv_bytes, header_bytes = excluded.header_bytes,
@@ -158,7 +157,7 @@ func (r *Runs) putRow(ctx context.Context, tx transaction, run lockedRun, old ob
 // addObject adds what putRow has changed to the run and charges it to the owner of the run.
 func (r *Runs) addObject(ctx context.Context, tx transaction, run lockedRun, put putResult) error {
 	if put.objects > 0 {
-		if _, err := tx.ExecContext(ctx, "UPDATE run SET objects = objects + 1 WHERE id = $1", run.id); err != nil {
+		if err := execute(ctx, tx, "UPDATE run SET objects = objects + 1 WHERE id = $1", run.id); err != nil {
 			return err
 		}
 	}
@@ -183,12 +182,7 @@ type Objects struct{ db *database }
 
 // OfRun returns the objects of a run by name.
 func (r *Objects) OfRun(ctx context.Context, runID string) ([]site.Object, error) {
-	rows, err := r.db.read.QueryContext(ctx, "SELECT "+objectColumns+" FROM object WHERE run_id = $1 ORDER BY name", runID)
-	objects, err := collect(rows, err, scanObject)
-	if err != nil {
-		return nil, fmt.Errorf("list the objects of run %s: %w", runID, r.db.fault(err))
-	}
-	return objects, nil
+	return list(ctx, r.db, "list the objects of run "+runID, scanObject, "SELECT "+objectColumns+" FROM object WHERE run_id = $1 ORDER BY name", runID)
 }
 
 const objectColumns = "run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, signed"

@@ -36,8 +36,7 @@ func deliver(t *testing.T, r *Registry, from int, list []sent) string {
 
 func rowsOfJobs(t *testing.T, r *Registry) string {
 	t.Helper()
-	rows, err := r.db.read.Query("SELECT owner || ' ' || username || ' ' || account || ' ' || name || ' ' || state || ' ' || outcome FROM job ORDER BY job_id, generation")
-	list, err := collect(rows, err, scanText)
+	list, err := collect(t.Context(), r.db.read, scanText, "SELECT owner || ' ' || username || ' ' || account || ' ' || name || ' ' || state || ' ' || outcome FROM job ORDER BY job_id, generation")
 	is(t, "job", err, nil)
 	return strings.Join(list, ", ")
 }

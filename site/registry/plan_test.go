@@ -19,10 +19,9 @@ func TestQueriesOfARunReadItsObjectsOnly(t *testing.T) {
 		deleteExpired,
 		namesOfRun,
 	} {
-		rows, err := r.db.read.Query("EXPLAIN QUERY PLAN "+query, "id", "csv", 5)
-		plans, err := collect(rows, err, func(scan scanFunc) (plan string, err error) {
+		plans, err := collect(t.Context(), r.db.read, func(scan scanFunc) (plan string, err error) {
 			return plan, scan(new(int), new(int), new(int), &plan)
-		})
+		}, "EXPLAIN QUERY PLAN "+query, "id", "csv", 5)
 		if err != nil || len(plans) == 0 {
 			t.Fatalf("%s: %q, %v", query, plans, err)
 		}
@@ -43,10 +42,9 @@ func TestUnassignedRunsHaveAnIndex(t *testing.T) {
 	defer r.Close()
 	for _, before := range []string{"", "x"} {
 		query, args := unassigned(before, 5)
-		rows, err := r.db.read.Query("EXPLAIN QUERY PLAN "+query, args...)
-		plans, err := collect(rows, err, func(scan scanFunc) (plan string, err error) {
+		plans, err := collect(t.Context(), r.db.read, func(scan scanFunc) (plan string, err error) {
 			return plan, scan(new(int), new(int), new(int), &plan)
-		})
+		}, "EXPLAIN QUERY PLAN "+query, args...)
 		if err != nil || !strings.Contains(strings.Join(plans, "\n"), "run_unassigned") {
 			t.Errorf("%q, %v", plans, err)
 		}

@@ -173,6 +173,20 @@ func (d *database) change(ctx context.Context, what string, f func(transaction) 
 	return nil
 }
 
+// execute is a change that is one statement. what names it in an error.
+func (d *database) execute(ctx context.Context, what, statement string, args ...any) error {
+	return d.change(ctx, what, func(tx transaction) error { return execute(ctx, tx, statement, args...) })
+}
+
+// execute executes a statement whose result is not needed.
+func execute(ctx context.Context, tx transaction, statement string, args ...any) error {
+	_, err := tx.ExecContext(ctx, statement, args...)
+	return err
+}
+
+// putSetting is the statement that stores a setting in the place of an earlier one.
+const putSetting = "INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+
 // Secret returns the random secret of this name. The first call creates it; every registry of
 // the same database has the same secret.
 func (r *Settings) Secret(ctx context.Context, name string, bytes int) ([]byte, error) {
@@ -181,10 +195,7 @@ func (r *Settings) Secret(ctx context.Context, name string, bytes int) ([]byte, 
 	if errors.Is(err, sql.ErrNoRows) {
 		fresh := make([]byte, bytes)
 		rand.Read(fresh)
-		err = r.db.change(ctx, "create secret "+name, func(tx transaction) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, fresh)
-			return err
-		})
+		err = r.db.execute(ctx, "create secret "+name, "INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, fresh)
 		if err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ func (r *Runs) Create(ctx context.Context, run site.StoredRun) error {
 	metadata := append([]byte{}, run.Metadata...) // nil would be NULL
 	charged := rowBytes + int64(len(metadata))
 	return r.db.change(ctx, "create run "+run.ID, func(tx transaction) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO run (id, owner, created, charged, metadata) VALUES ($1, $2, $3, $4, $5)",
+		err := execute(ctx, tx, "INSERT INTO run (id, owner, created, charged, metadata) VALUES ($1, $2, $3, $4, $5)",
 			run.ID, run.Owner, micros(run.Created), charged, metadata)
 		if err != nil {
 			return err
@@ -95,29 +95,34 @@ func scanText(scan scanFunc) (text string, err error) {
 
 // texts returns the rows of a query for one text each; what names it in an error.
 func (d *database) texts(ctx context.Context, what, query string, args ...any) ([]string, error) {
-	rows, err := d.read.QueryContext(ctx, query, args...)
-	texts, err := collect(rows, err, scanText)
+	return list(ctx, d, what, scanText, query, args...)
+}
+
+// list is collect without a transaction; what names it in an error.
+func list[T any](ctx context.Context, d *database, what string, read func(scanFunc) (T, error), query string, args ...any) ([]T, error) {
+	all, err := collect(ctx, d.read, read, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, d.fault(err))
 	}
-	return texts, nil
+	return all, nil
 }
 
 // collect reads all rows of a query.
-func collect[T any](from *sql.Rows, err error, read func(scanFunc) (T, error)) ([]T, error) {
+func collect[T any](ctx context.Context, from transaction, read func(scanFunc) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer from.Close()
+	defer rows.Close()
 	var all []T
-	for from.Next() {
-		one, err := read(from.Scan)
+	for rows.Next() {
+		one, err := read(rows.Scan)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, one)
 	}
-	return all, from.Err()
+	return all, rows.Err()
 }
 
 func scanRun(scan scanFunc) (site.StoredRun, error) {
@@ -228,7 +233,7 @@ func (r *Runs) Finish(ctx context.Context, id string, f site.Finish, inline *sit
 		var c conditions
 		set := "finish = " + c.value(text) + ", finished = coalesce(finished, " + c.value(micros(now)) + "), charged = charged + " + c.value(charged) +
 			", objects = objects + " + c.value(put.objects) + said.set(&c)
-		_, err = tx.ExecContext(ctx, "UPDATE run SET "+set+" WHERE id = "+c.value(id), c.args...)
+		err = execute(ctx, tx, "UPDATE run SET "+set+" WHERE id = "+c.value(id), c.args...)
 		if err != nil {
 			return err
 		}
@@ -264,14 +269,15 @@ func checkFinish(ctx context.Context, tx transaction, run lockedRun, f site.Fini
 	if isKnown {
 		return named, nil
 	}
-	rows, err := tx.QueryContext(ctx, namesOfRun, run.id)
-	objects, err := collect(rows, err, func(scan scanFunc) (o site.Object, err error) { return o, scan(&o.Name, &o.Class) })
+	hasRows := map[string]bool{}
+	_, err = collect(ctx, tx, func(scan scanFunc) (name string, err error) {
+		var class site.Class
+		err = scan(&name, &class)
+		hasRows[name] = class == site.ClassCSV
+		return name, err
+	}, namesOfRun, run.id)
 	if err != nil {
 		return nil, err
-	}
-	hasRows := make(map[string]bool, len(objects))
-	for _, o := range objects {
-		hasRows[o.Name] = o.Class == site.ClassCSV
 	}
 	for _, key := range f.Keys {
 		if !hasRows[key] {

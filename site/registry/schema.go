@@ -27,8 +27,7 @@ func signSchema(ctx context.Context, db *sql.DB) error {
 	if writtenBy(ctx, db) == "rt-site "+rt.Version {
 		return nil
 	}
-	_, err := db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-		signature, []byte(rt.Version))
+	err := execute(ctx, db, putSetting, signature, []byte(rt.Version))
 	if isFull(err) {
 		return nil
 	}
@@ -80,15 +79,11 @@ func compareSchema(ctx context.Context, dialect goose.Dialect, db *sql.DB) error
 	if dialect == goose.DialectPostgres {
 		query = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
 	}
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	found, err := collect(rows, nil, func(scan scanFunc) (column string, err error) {
+	found, err := collect(ctx, db, func(scan scanFunc) (column string, err error) {
 		var table string
 		err = scan(&table, &column)
 		return table + "." + column, err
-	})
+	}, query)
 	if err != nil {
 		return err
 	}

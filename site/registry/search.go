@@ -215,8 +215,7 @@ func (r *Jobs) search(ctx context.Context, one indexRange, limit int) (jobs []si
 	// The inner query reads an index alone.
 	inner := "SELECT cluster AS found_cluster, job_id AS found_id, generation AS found_generation FROM job" + all.clause() + orders[by].clause + " LIMIT " + all.value(limit+1)
 	query := "SELECT " + jobColumns + " FROM (" + inner + ") AS found, job WHERE job.cluster = found_cluster AND job.job_id = found_id AND job.generation = found_generation"
-	rows, err := r.db.read.QueryContext(ctx, query, all.args...)
-	jobs, err = collect(rows, err, scanJob)
+	jobs, err = collect(ctx, r.db.read, scanJob, query, all.args...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -41,7 +41,6 @@ func (r *Settings) AddClaim(ctx context.Context, newest, claim string) error {
 		if newest == "" { // another receiver may do the same
 			query = "INSERT INTO setting (value, name) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 		}
-		_, err = tx.ExecContext(ctx, query, []byte(strings.Join(claims, " ")), claimSetting)
-		return err
+		return execute(ctx, tx, query, []byte(strings.Join(claims, " ")), claimSetting)
 	})
 }

@@ -51,8 +51,7 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site
 	query := "SELECT " + expression + ` AS group_name, count(*), sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used), max(core_mark), max(mem_mark),
 		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
 		FROM job` + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(maxTotals)
-	rows, err := r.db.read.QueryContext(ctx, query, c.args...)
-	totals, err := collect(rows, err, func(scan scanFunc) (t site.Total, err error) {
+	return list(ctx, r.db, "sum the figures of jobs", func(scan scanFunc) (t site.Total, err error) {
 		var number int64
 		name := any(&t.Name)
 		if by == site.ByWeek {
@@ -63,9 +62,5 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site
 			t.Week = moment(firstMonday + number*week)
 		}
 		return t, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("sum the figures of jobs: %w", r.db.fault(err))
-	}
-	return totals, nil
+	}, query, c.args...)
 }

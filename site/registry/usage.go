@@ -47,7 +47,7 @@ func (q *quotas) charge(ctx context.Context, tx transaction, runID, owner string
 	if owner != "" {
 		query, args = "INSERT INTO disk_use (shard, bytes, owner) VALUES ($1, $2, ''), ($1, $2, $3)"+add, append(args, owner)
 	}
-	if _, err := tx.ExecContext(ctx, query, args...); err != nil {
+	if err := execute(ctx, tx, query, args...); err != nil {
 		return err
 	}
 	if bytes < 0 {

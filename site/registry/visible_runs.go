@@ -71,8 +71,7 @@ func (r *VisibleRuns) OfJob(ctx context.Context, job site.JobRow, access *site.A
 
 // page returns the runs of a query that a reader may see. next is the id of the last one if there are as many as limit.
 func (r *VisibleRuns) page(ctx context.Context, access *site.Access, limit int, query string, args ...any) (runs []site.StoredRun, next string, err error) {
-	rows, err := r.db.read.QueryContext(ctx, query, args...)
-	found, err := collect(rows, err, scanHeld)
+	found, err := collect(ctx, r.db.read, scanHeld, query, args...)
 	if len(found) == limit {
 		next = found[limit-1].ID
 	}
