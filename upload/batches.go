@@ -126,10 +126,7 @@ func (u *uploads) uploadBatch(ctx context.Context, sealed rt.Batch, last int64, 
 }
 
 func (u *uploads) markUploaded(n int) error {
-	if err := u.of.spooled.MarkUploaded(n, time.Now()); err != nil {
-		return unwritable(fmt.Sprintf("mark batch %d uploaded", n), err)
-	}
-	return nil
+	return unwritable(fmt.Sprintf("mark batch %d uploaded", n), u.of.spooled.MarkUploaded(n, time.Now()))
 }
 
 // sealBatch writes a batch into the ledger, unless the ledger has the same batch. Rows that differ from the
@@ -151,8 +148,5 @@ func (u *uploads) sealBatch(sealed, b rt.Batch) error {
 			}
 		}
 	}
-	if err := u.of.spooled.SealBatch(b); err != nil {
-		return unwritable(fmt.Sprintf("seal batch %d", b.Number), err)
-	}
-	return nil
+	return unwritable(fmt.Sprintf("seal batch %d", b.Number), u.of.spooled.SealBatch(b))
 }

@@ -169,7 +169,14 @@ func (e *spoolError) Error() string { return e.op + ": " + e.err.Error() }
 func (e *spoolError) Unwrap() error { return e.err }
 
 func unreadable(op string, err error) error { return &spoolError{op: op, damaged: true, err: err} }
-func unwritable(op string, err error) error { return &spoolError{op: op, err: err} }
+
+// unwritable returns nil if err is nil.
+func unwritable(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &spoolError{op: op, err: err}
+}
 
 func isDamaged(err error) bool {
 	var s *spoolError

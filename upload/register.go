@@ -91,10 +91,7 @@ func (r *delivery) saveIntent(at time.Time, requests int) error {
 }
 
 func (r *delivery) saveRegistration() error {
-	if err := r.spooled.SaveRegistration(r.reg); err != nil {
-		return unwritable("save the registration", err)
-	}
-	return nil
+	return unwritable("save the registration", r.spooled.SaveRegistration(r.reg))
 }
 
 func (r *delivery) noteDuplicate() error {
@@ -151,8 +148,5 @@ func (r *delivery) startAgain(ctx context.Context, cause error) error {
 
 func (r *delivery) addEvent(name, status, detail string) error {
 	e := rt.Event{Time: time.Now(), Kind: rt.EventDelivery, Name: name, Status: status, Detail: detail}
-	if err := r.spooled.AddEvent(e); err != nil {
-		return unwritable("write an event", err)
-	}
-	return nil
+	return unwritable("write an event", r.spooled.AddEvent(e))
 }
