@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -106,23 +107,13 @@ func viewOfJob(r *rt.Run) jobView {
 
 // completed returns the fields of a job, with those that another run of it has.
 func (v jobView) completed(from jobView) jobView {
-	for _, field := range []struct{ to, from **string }{
-		{&v.Cluster, &from.Cluster}, {&v.User, &from.User}, {&v.Account, &from.Account},
-		{&v.Partition, &from.Partition}, {&v.JobName, &from.JobName},
-	} {
-		if *field.to == nil {
-			*field.to = *field.from
-		}
+	return jobView{
+		Cluster: cmp.Or(v.Cluster, from.Cluster), JobID: cmp.Or(v.JobID, from.JobID),
+		ArrayJobID: cmp.Or(v.ArrayJobID, from.ArrayJobID), ArrayTaskID: cmp.Or(v.ArrayTaskID, from.ArrayTaskID),
+		HetJobID: cmp.Or(v.HetJobID, from.HetJobID), HetJobOffset: cmp.Or(v.HetJobOffset, from.HetJobOffset),
+		User: cmp.Or(v.User, from.User), Account: cmp.Or(v.Account, from.Account),
+		Partition: cmp.Or(v.Partition, from.Partition), JobName: cmp.Or(v.JobName, from.JobName),
 	}
-	for _, field := range []struct{ to, from *rt.Opt[uint64] }{
-		{&v.JobID, &from.JobID}, {&v.ArrayJobID, &from.ArrayJobID}, {&v.ArrayTaskID, &from.ArrayTaskID},
-		{&v.HetJobID, &from.HetJobID}, {&v.HetJobOffset, &from.HetJobOffset},
-	} {
-		if !field.to.Valid() {
-			*field.to = *field.from
-		}
-	}
-	return v
 }
 
 // viewOfRun returns the fields of a run.
