@@ -37,7 +37,7 @@ func (s *readers) serveReading(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", http.MethodGet)
 		return refuse(http.StatusMethodNotAllowed, "only GET is possible here")
 	case path[0] == pathOpenAPI:
-		return s.serveOpenAPI(w, r)
+		return handle(s, w, r, reading{}, "")
 	}
 	reader, err := s.readerOf(w, r)
 	if err != nil {
@@ -66,7 +66,7 @@ const pathOpenAPI = "openapi.json"
 
 // readRoutes are the paths below /v1, with {run_id} for the id of a run.
 var readRoutes = map[string]readHandler{
-	pathOpenAPI:             nil, // without a reader
+	pathOpenAPI:             (*readers).serveOpenAPI, // without a reader
 	"whoami":                (*readers).whoAmI,
 	"jobs":                  (*readers).readJobs,
 	"nodes":                 (*readers).readNodes,
@@ -80,9 +80,6 @@ var readRoutes = map[string]readHandler{
 
 // readRoute returns the handler of a path, nil for none.
 func readRoute(path []string) readHandler {
-	if len(path) == 1 && path[0] == pathOpenAPI {
-		return func(*readers, http.ResponseWriter, *http.Request, reading, string) error { return nil }
-	}
 	pattern := append([]string{}, path...)
 	if len(pattern) > 1 {
 		pattern[1] = "{run_id}"

@@ -11,7 +11,7 @@ import (
 var openAPI []byte
 
 // serveOpenAPI answers GET /v1/openapi.json, to anyone.
-func (s *readers) serveOpenAPI(w http.ResponseWriter, r *http.Request) error {
+func (s *readers) serveOpenAPI(w http.ResponseWriter, r *http.Request, _ reading, _ string) error {
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}
