@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -117,16 +118,12 @@ func (s *readers) readCSV(w http.ResponseWriter, r *http.Request, q reading, id 
 	return s.ownRuns.data(w, q.turn, id)
 }
 
-// readRecord answers GET /v1/runs/{run_id}/record. A newer record may replace the record during the
-// read. Then the bytes in the object store are gone, and the second attempt finds the newer one.
+// readRecord answers GET /v1/runs/{run_id}/record.
 func (s *readers) readRecord(w http.ResponseWriter, r *http.Request, q reading, id string) error {
 	if _, err := s.visible(r, q, id); err != nil {
 		return err
 	}
-	o, content, err := s.openRecord(q, id)
-	if errors.Is(err, site.ErrNotFound) {
-		o, content, err = s.openRecord(q, id)
-	}
+	o, content, err := s.openRecord(q.ctx, id)
 	if err != nil {
 		return err
 	}
@@ -140,9 +137,18 @@ func (s *readers) readRecord(w http.ResponseWriter, r *http.Request, q reading, 
 	return nil
 }
 
-// openRecord opens the complete record of a run.
-func (s *readers) openRecord(q reading, id string) (site.Object, io.ReadCloser, error) {
-	o, err := s.conf.Registry.Objects.RecordOf(q.ctx, id)
+// openRecord opens the complete record of a run. A newer record may replace the record during the read. Then the bytes
+// in the object store are gone, and the second attempt finds the newer one.
+func (s *readers) openRecord(ctx context.Context, id string) (o site.Object, content io.ReadCloser, err error) {
+	o, content, err = s.tryRecord(ctx, id)
+	if errors.Is(err, site.ErrNotFound) {
+		return s.tryRecord(ctx, id)
+	}
+	return o, content, err
+}
+
+func (s *readers) tryRecord(ctx context.Context, id string) (site.Object, io.ReadCloser, error) {
+	o, err := s.conf.Registry.Objects.RecordOf(ctx, id)
 	if errors.Is(err, site.ErrNotFound) {
 		return o, nil, refuse(http.StatusNotFound, "the run has no complete record")
 	}
@@ -150,10 +156,10 @@ func (s *readers) openRecord(q reading, id string) (site.Object, io.ReadCloser, 
 		return o, nil, err
 	}
 	if o.Stored != "" {
-		content, err := s.conf.Objects.Get(q.ctx, o.Stored)
+		content, err := s.conf.Objects.Get(ctx, o.Stored)
 		return o, content, err
 	}
-	content, err := s.conf.Registry.Objects.Body(q.ctx, id, o.Name)
+	content, err := s.conf.Registry.Objects.Body(ctx, id, o.Name)
 	sum := sha256.Sum256(content)
 	if err == nil && hex.EncodeToString(sum[:]) != o.SHA256 {
 		err = site.ErrNotFound // it was replaced

@@ -76,10 +76,6 @@ func withToken(r *http.Request) *http.Request {
 
 // OpenRecord opens the complete record of a run. The caller has checked that the reader may see the run.
 func (s *Server) OpenRecord(ctx context.Context, runID string) (io.ReadCloser, error) {
-	q := reading{turn: turn{ctx: ctx}}
-	_, content, err := s.readers.openRecord(q, runID)
-	if errors.Is(err, site.ErrNotFound) { // it was replaced
-		_, content, err = s.readers.openRecord(q, runID)
-	}
+	_, content, err := s.readers.openRecord(ctx, runID)
 	return content, err
 }
