@@ -74,20 +74,15 @@ type finishBody struct {
 // parseFinish returns a finish without the checksum of inline data, and its body.
 func (s *receiver) parseFinish(t turn, body []byte, id string) (f site.Finish, in finishBody, err error) {
 	var uris []string
-	failed := t.do(func() {
-		err = json.Unmarshal(body, &in)
+	err = t.do(func() error {
+		err := unmarshal(body, &in)
 		if err == nil && len(in.DataURIs) > 0 {
 			uris, err = parseURIs(in.DataURIs)
 		}
+		return err
 	})
-	if failed != nil {
-		return f, in, failed
-	}
-	if _, isProblem := errors.AsType[*problem](err); isProblem {
-		return f, in, err
-	}
 	if err != nil {
-		return f, in, refuse(http.StatusUnprocessableEntity, "a field has the wrong type: %v", err)
+		return f, in, err
 	}
 	if err := in.check(id, len(uris)); err != nil {
 		return f, in, err
@@ -105,8 +100,15 @@ func parseURIs(text []byte) (uris []string, err error) {
 	if bytes.Count(text, []byte(`"`)) > 2*maxObjects {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "data_uris may have %d URIs", maxObjects)
 	}
-	err = json.Unmarshal(text, &uris)
+	err = unmarshal(text, &uris)
 	return uris, err
+}
+
+func unmarshal(text []byte, to any) error {
+	if err := json.Unmarshal(text, to); err != nil {
+		return refuse(http.StatusUnprocessableEntity, "a field has the wrong type: %v", err)
+	}
+	return nil
 }
 
 // isNull reports whether a field is absent or null.
@@ -233,15 +235,15 @@ func (s *receiver) unpack(t turn, text string, f *site.Finish, o *site.Object) (
 
 func packText(t turn, text string, f *site.Finish, o *site.Object) (packed []byte, err error) {
 	var b bytes.Buffer
-	failed := t.do(func() {
+	err = t.do(func() error {
 		var c site.CSV
 		c.Add([]byte(text))
 		o.Rows, o.Text, o.Header = c.Rows, c.Text, c.Header
 		hash := sha256.Sum256([]byte(text))
 		f.CSVSHA256 = hex.EncodeToString(hash[:])
 		gz := gzip.NewWriter(&b)
-		_, err = io.WriteString(gz, text)
-		err = errors.Join(err, gz.Close())
+		_, err := io.WriteString(gz, text)
+		return errors.Join(err, gz.Close())
 	})
-	return b.Bytes(), errors.Join(failed, err)
+	return b.Bytes(), err
 }

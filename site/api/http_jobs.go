@@ -202,11 +202,8 @@ func (l *listWriter) end(next string) {
 func (l *listWriter) text(text string) { _, _ = l.out.WriteString(text) }
 
 // item writes one item of the array, without the last characters of its JSON.
-func (l *listWriter) item(v any, without int) (err error) {
-	var b []byte
-	if failed := l.do(func() { b, err = site.EncodeJSON(v) }); failed != nil {
-		return failed
-	}
+func (l *listWriter) item(v any, without int) error {
+	b, err := l.encode(v)
 	if err != nil {
 		return err
 	}
@@ -249,11 +246,7 @@ func (l *listWriter) job(job site.JobRow) error {
 			l.text(`,"runs":[`)
 		}
 		for _, run := range runs {
-			var b []byte
-			var err error
-			if failed := l.do(func() { b, err = site.EncodeJSON(viewOfRun(run)) }); failed != nil {
-				return failed
-			}
+			b, err := l.encode(viewOfRun(run))
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -30,10 +30,10 @@ type view struct {
 	DataSource string          `json:"data_source,omitempty"`
 	Metadata   json.RawMessage `json:"metadata"`
 	Summary    json.RawMessage `json:"summary,omitempty"`
-	Record     *object         `json:"record,omitempty"` // the newest complete record
-	Objects    []object        `json:"objects,omitempty"`
-	Rows       int64           `json:"rows,omitzero"`
+	Record     *object         `json:"record,omitempty"`  // the newest complete record
 	Expired    []site.Class    `json:"expired,omitempty"` // whose objects were removed because of their age
+	Objects    []object        `json:"objects"`
+	Rows       rt.Opt[int64]   `json:"rows"` // null if some were removed because of their age
 
 	data []site.Object // what Rows counts: the uploads, or inline data
 }
@@ -64,7 +64,7 @@ func (s *ownRuns) view(ctx context.Context, id string) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v := view{ID: id, Status: "running", Created: r.Created, Finished: r.Finished, Metadata: r.Metadata, Expired: r.Expired}
+	v := view{ID: id, Status: "running", Created: r.Created, Finished: r.Finished, Metadata: r.Metadata, Expired: r.Expired, Objects: []object{}}
 	named := map[string]bool{}
 	if f := r.Finish; f != nil {
 		v.Status, v.ExitCode, v.DataSource, v.Summary = f.RunStatus, f.ExitCode, f.DataSource, f.Summary
@@ -72,6 +72,7 @@ func (s *ownRuns) view(ctx context.Context, id string) (view, error) {
 			named[name] = true
 		}
 	}
+	rows := int64(0)
 	for _, o := range all {
 		shown := object{Key: s.names.key(id, o.Name), Bytes: o.Bytes, SHA256: o.SHA256, Rows: o.Rows}
 		isData := r.Finish == nil || named[o.Name]
@@ -86,7 +87,10 @@ func (s *ownRuns) view(ctx context.Context, id string) (view, error) {
 			continue
 		}
 		v.data = append(v.data, o)
-		v.Rows += o.Rows
+		rows += o.Rows
+	}
+	if !v.rowsExpired() {
+		v.Rows.Set(rows)
 	}
 	return v, nil
 }
@@ -96,41 +100,13 @@ func (v *view) rowsExpired() bool {
 	return slices.Contains(v.Expired, site.ClassCSV) || slices.Contains(v.Expired, site.ClassInline)
 }
 
-// head returns the view as JSON without the objects and the rows, and without its last brace.
-func (v view) head(t turn) (head []byte, err error) {
-	v.Objects, v.Rows = nil, 0
-	if failed := t.do(func() { head, err = site.EncodeJSON(v) }); failed != nil {
-		return nil, failed
+// encode returns the view as JSON.
+func (v view) encode(t turn) ([]byte, error) {
+	text, err := t.encode(v)
+	if err != nil && t.ctx.Err() == nil {
+		err = errors.New("its metadata is damaged")
 	}
-	if err != nil {
-		return nil, errors.New("its metadata is damaged")
-	}
-	return head[:len(head)-1], nil
-}
-
-// write writes the view as JSON, object by object: a run can have many.
-func (v view) write(w io.Writer, head []byte) error {
-	if _, err := fmt.Fprintf(w, `%s,"objects":[`, head); err != nil {
-		return err
-	}
-	for i, o := range v.Objects {
-		b, err := site.EncodeJSON(o)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			b = append([]byte{','}, b...)
-		}
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
-	}
-	rows := strconv.FormatInt(v.Rows, 10)
-	if v.rowsExpired() {
-		rows = "null"
-	}
-	_, err := fmt.Fprintf(w, `],"rows":%s}`, rows)
-	return err
+	return text, err
 }
 
 // The default and the maximum number of runs in one answer to GET /runs.
@@ -192,18 +168,17 @@ func (s *ownRuns) list(w http.ResponseWriter, r *http.Request, t turn) error {
 
 // item writes a run of the list, or the error that occurred when it was read.
 func (s *ownRuns) item(out *bufio.Writer, t turn, id string, v view, err error) error {
-	var head []byte
+	var text []byte
 	if err == nil {
-		head, err = v.head(t)
+		text, err = v.encode(t)
 	}
-	if err == nil {
-		return v.write(out, head)
+	if err != nil {
+		if failed := t.ctx.Err(); failed != nil {
+			return failed
+		}
+		text, _ = json.Marshal(map[string]string{"id": id, "error": s.problems.problemOf(err).detail}) // strings can be marshalled
 	}
-	if failed := t.ctx.Err(); failed != nil {
-		return failed
-	}
-	b, _ := json.Marshal(map[string]string{"id": id, "error": s.problems.problemOf(err).detail}) // strings can be marshalled
-	_, err = out.Write(b)
+	_, err = out.Write(text)
 	return err
 }
 
@@ -213,15 +188,11 @@ func (s *ownRuns) show(w http.ResponseWriter, t turn, id string) error {
 	if err != nil {
 		return err
 	}
-	head, err := v.head(t)
+	text, err := v.encode(t)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	out := bufio.NewWriterSize(w, 32<<10)
-	_ = v.write(out, head) // the client has closed the connection
-	_, _ = out.WriteString("\n")
-	_ = out.Flush() // the client has closed the connection
+	replyText(w, text)
 	return nil
 }
 
@@ -270,9 +241,10 @@ func (s *ownRuns) copyCSV(w io.Writer, t turn, o site.Object, header bool) error
 	buf := make([]byte, workUnit)
 	for err == nil {
 		var n int
-		if failed := t.do(func() { n, err = fill(gz, buf) }); failed != nil {
-			return failed
-		}
+		err = t.do(func() (err error) {
+			n, err = fill(gz, buf)
+			return err
+		})
 		text := buf[:n]
 		if !header {
 			at := bytes.IndexByte(text, '\n')

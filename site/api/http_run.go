@@ -1,14 +1,12 @@
 package api
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -17,7 +15,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// runDetail is GET /v1/runs/{run_id}, without the objects.
+// runDetail is GET /v1/runs/{run_id}.
 type runDetail struct {
 	jobView
 	runView
@@ -26,6 +24,7 @@ type runDetail struct {
 	Expired  []site.Class    `json:"expired"` // whose objects retention has removed
 	Metadata json.RawMessage `json:"metadata"`
 	Finish   *finishView     `json:"finish"`
+	Objects  []objectView    `json:"objects"`
 }
 
 type finishView struct {
@@ -64,35 +63,22 @@ func (s *readers) readRun(w http.ResponseWriter, r *http.Request, q reading, id 
 	}
 	v := runDetail{
 		jobView: viewOfJob(run.Record), runView: viewOfRun(run), Created: run.Created, Finished: knownTime(run.Finished), Metadata: cleaned(run.Metadata),
-		Expired: append([]site.Class{}, run.Expired...),
+		Expired: append([]site.Class{}, run.Expired...), Objects: make([]objectView, len(objects)),
+	}
+	for i, o := range objects {
+		v.Objects[i] = objectView{o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows}
 	}
 	if f := run.Finish; f != nil {
 		v.Finish = &finishView{f.RunStatus, f.ExitCode, f.DataSource, known(f.RecordSum)}
 	}
-	var head []byte
-	if failed := q.do(func() { head, err = site.EncodeJSON(v) }); failed != nil {
-		return failed
-	}
-	if err != nil {
+	text, err := q.encode(v)
+	if err != nil && q.ctx.Err() == nil {
 		return errors.New("the metadata of run " + id + " is damaged")
 	}
-	w.Header().Set("Content-Type", "application/json")
-	out := bufio.NewWriterSize(w, 32<<10)
-	_, _ = fmt.Fprintf(out, `%s,"objects":[`, head[:len(head)-1]) // a later write has the same error
-	for i, o := range objects {
-		b, err := site.EncodeJSON(objectView{o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows})
-		if err != nil {
-			s.problems.abort(err)
-		}
-		if i > 0 {
-			b = append([]byte{','}, b...)
-		}
-		if _, err := out.Write(b); err != nil {
-			return nil // the client has closed the connection
-		}
+	if err != nil {
+		return err
 	}
-	_, _ = out.WriteString("]}\n")
-	_ = out.Flush()
+	replyText(w, text)
 	return nil
 }
 
@@ -105,8 +91,7 @@ func (s *readers) readSummary(w http.ResponseWriter, r *http.Request, q reading,
 	if run.Finish == nil || isNull(run.Finish.Summary) {
 		return refuse(http.StatusNotFound, "the run has no summary")
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(cleaned(run.Finish.Summary), '\n')) // the client has closed the connection
+	replyText(w, cleaned(run.Finish.Summary))
 	return nil
 }
 

@@ -88,15 +88,23 @@ type turn struct {
 	cpu    *site.Slots
 }
 
-// do runs a step of some milliseconds. f must not wait for anything.
-func (t turn) do(f func()) error {
+// do runs a step of some milliseconds, and returns its error. f must not wait for anything.
+func (t turn) do(f func() error) error {
 	give := t.cpu.TakeUnits(t.ctx, t.client, 1)
 	if give == nil {
 		return t.ctx.Err()
 	}
 	defer give()
-	f()
-	return nil
+	return f()
+}
+
+// encode returns a value as JSON.
+func (t turn) encode(v any) (text []byte, err error) {
+	err = t.do(func() (err error) {
+		text, err = site.EncodeJSON(v)
+		return err
+	})
+	return text, err
 }
 
 // pace limits the average rate of each client, in requests or bytes per second.

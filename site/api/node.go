@@ -124,14 +124,10 @@ func (s *readers) readNodes(w http.ResponseWriter, r *http.Request, q reading, _
 		Next  string      `json:"next"`
 		Nodes []site.Node `json:"nodes"`
 	}{next, nodes}
-	var answer []byte
-	if failed := q.do(func() { answer, err = site.EncodeJSON(page) }); failed != nil {
-		return failed
-	}
+	answer, err := q.encode(page)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(answer, '\n')) // the client has closed the connection
+	replyText(w, answer)
 	return nil
 }

@@ -125,16 +125,16 @@ func (s *uploads) keepCSV(t turn, b *body, o site.Object) error {
 // keepRecord stores the complete record of a run. A newer one replaces it at any time.
 func (s *uploads) keepRecord(t turn, b *body, o site.Object) error {
 	var run rt.Run
-	var err error
-	if failed := t.do(func() {
+	err := t.do(func() (err error) {
 		run, err = s.conf.RunOf(b)
-		if err == nil {
-			err = site.CheckRecordRun(&run)
+		if err != nil {
+			return err
 		}
-	}); failed != nil {
-		return failed
-	}
-	if _, isDisk := errors.AsType[*fs.PathError](err); isDisk {
+		return site.CheckRecordRun(&run)
+	})
+	_, isDisk := errors.AsType[*fs.PathError](err)
+	isUndecided := isDisk || t.ctx.Err() != nil // nothing was said about the record
+	if err != nil && isUndecided {
 		return err
 	}
 	if errors.Is(err, site.ErrNewer) { // the node keeps the run until the receiver is upgraded

@@ -41,6 +41,12 @@ func reply(w http.ResponseWriter, status int, v any) {
 	_ = enc.Encode(v) // the client has closed the connection
 }
 
+// replyText answers with a JSON text.
+func replyText(w http.ResponseWriter, text []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(text, '\n')) // the client has closed the connection
+}
+
 // fail writes an error as JSON: {"detail": "..."}.
 func fail(w http.ResponseWriter, status int, detail string) {
 	reply(w, status, map[string]string{"detail": detail})

@@ -61,14 +61,11 @@ func (s *receiver) credentials(id, owner string, now time.Time) map[string]strin
 
 // checkObject checks that a body is a JSON object.
 func checkObject(t turn, body []byte) error {
-	isObject := false
-	if failed := t.do(func() {
-		isObject = bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) && json.Valid(body)
-	}); failed != nil {
-		return failed
-	}
-	if !isObject {
-		return refuse(http.StatusBadRequest, "the request is not a JSON object")
-	}
-	return nil
+	return t.do(func() error {
+		isObject := bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) && json.Valid(body)
+		if !isObject {
+			return refuse(http.StatusBadRequest, "the request is not a JSON object")
+		}
+		return nil
+	})
 }

@@ -52,11 +52,13 @@ func inspect(t turn, f io.Reader, limit int64, text io.Writer, o *site.Object) e
 	var c site.CSV
 	for err == nil {
 		var n int
-		if failed := t.do(func() {
+		failed := t.do(func() error {
 			n, err = fill(&in.gz, in.text[:])
 			_, _ = text.Write(in.text[:n]) // a hash
 			c.Add(in.text[:n])
-		}); failed != nil {
+			return nil
+		})
+		if failed != nil {
 			return failed
 		}
 		if c.Text > limit || c.Rows > maxRows {
