@@ -132,9 +132,7 @@ func (u *usage) addJob(j *rt.JobReading) {
 }
 
 func (u *usage) addTree(t *rt.TreeReading, n *rt.NodeReading) {
-	user, ok1 := t.CPUUserTicks.Get()
-	system, ok2 := t.CPUSystemTicks.Get()
-	if ok1 && ok2 {
+	if user, system, ok := rt.Both(t.CPUUserTicks, t.CPUSystemTicks); ok {
 		u.cpu.add(rt.Some(user + system))
 	}
 	u.user.add(t.CPUUserTicks)

@@ -48,7 +48,6 @@ func (l NodeRuns) limitBytes() (top rt.Opt[float64]) {
 // sameClass reports whether two requests differ by a factor of at most 2. One that is not known can be
 // any.
 func sameClass(a, b rt.Opt[float64]) bool {
-	x, knownX := a.Get()
-	y, knownY := b.Get()
-	return !knownX || !knownY || max(x, y) <= 2*min(x, y)
+	x, y, areKnown := rt.Both(a, b)
+	return !areKnown || max(x, y) <= 2*min(x, y)
 }

@@ -354,9 +354,8 @@ func gpusBetween(prev, s *rt.Snapshot, secs float64) (used uint64) {
 			}
 			return list[at].Energy
 		}
-		before, ok1 := counter(prev.Energy).Get()
-		now, ok2 := counter(s.Energy).Get()
-		if ok1 && ok2 && now >= before {
+		before, now, ok := rt.Both(counter(prev.Energy), counter(s.Energy))
+		if ok && now >= before {
 			used += now - before
 		} else {
 			used += uint64(g.Power.Or(0) * secs * 1e6)

@@ -53,9 +53,7 @@ func isSlurms(r *rt.ProcessReading) bool {
 
 func (p *Process) add(r *rt.ProcessReading) {
 	p.PID, p.Comm, p.Step, p.Task = r.PID, r.Comm, r.Step, r.Task
-	user, ok1 := r.UserTicks.Get()
-	system, ok2 := r.SystemTicks.Get()
-	if ok1 && ok2 {
+	if user, system, ok := rt.Both(r.UserTicks, r.SystemTicks); ok {
 		p.UsedSecs.Set(float64(user+system) / rt.TicksPerSecond)
 	}
 	for _, f := range [...][2]*rt.Opt[uint64]{

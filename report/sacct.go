@@ -110,9 +110,8 @@ func (s *Sacct) compare(cpu, elapsed, peak rt.Opt[float64], whyElapsed, whyPeak 
 	}{
 		{"cpu_secs", whyCPU, cpu, s.CPUSecs}, {"elapsed_secs", whyElapsed, elapsed, s.ElapsedSecs}, {"max_rss_bytes", whyPeak, peak, s.MaxRSSBytes},
 	} {
-		ours, ok := d.ours.Get()
-		theirs, too := d.theirs.Get()
-		if !ok || !too {
+		ours, theirs, ok := rt.Both(d.ours, d.theirs)
+		if !ok {
 			continue
 		}
 		one := Difference{Figure: d.figure, Ours: ours, Sacct: theirs, Reason: d.reason}
