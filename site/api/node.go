@@ -24,7 +24,7 @@ var (
 )
 
 // serveNodes answers PUT /nodes: a node reports its state with the token with which it delivers runs.
-func (s *receiver) serveNodes(w http.ResponseWriter, r *http.Request, owner string, _ []string) error {
+func (s *receiver) serveNodes(w http.ResponseWriter, r *http.Request, owner string) error {
 	leave, err := takeUnits(r.Context(), s.bodies.limits.open, owner, 1)
 	if err != nil {
 		return err

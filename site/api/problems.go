@@ -47,21 +47,16 @@ func replyText(w http.ResponseWriter, text []byte) {
 	_, _ = w.Write(append(text, '\n')) // the client has closed the connection
 }
 
-// fail writes an error as JSON: {"detail": "..."}.
-func fail(w http.ResponseWriter, status int, detail string) {
-	reply(w, status, map[string]string{"detail": detail})
-}
-
 // problems answers requests with errors.
 type problems struct {
 	fault func(error) // Config.Fault
 }
 
-// failWith answers with the error as JSON.
+// failWith answers with the error as JSON: {"detail": "..."}.
 func (s problems) failWith(w http.ResponseWriter, err error) {
 	p := s.problemOf(err)
 	p.header(w.Header())
-	fail(w, p.status, p.detail)
+	reply(w, p.status, map[string]string{"detail": p.detail})
 }
 
 // problem is an error with the status of its answer and, for S3, its code.

@@ -209,49 +209,43 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.limits.rate.count(address, 1, now)
-	// Not a ServeMux: it would redirect keys that are not clean paths.
-	if strings.HasPrefix(r.URL.Path, "/"+bucket+"/") {
+	var err error
+	switch { // Not a ServeMux: it would redirect keys that are not clean paths.
+	case strings.HasPrefix(r.URL.Path, "/"+bucket+"/"):
 		s.uploads.serveObject(w, r)
-		return
-	}
-	if strings.HasPrefix(r.URL.Path, "/"+readRoot+"/") {
-		if err := s.readers.serveReading(w, r); err != nil {
-			s.problems.failWith(w, err)
-		}
-		return
-	}
-	if s.readers.isMetrics(r) {
-		if err := s.readers.serveMetrics(w, r); err != nil {
-			s.problems.failWith(w, err)
-		}
-		return
-	}
-	if s.readers.isPage(r) {
+	case strings.HasPrefix(r.URL.Path, "/"+readRoot+"/"):
+		err = s.readers.serveReading(w, r)
+	case s.readers.isMetrics(r):
+		err = s.readers.serveMetrics(w, r)
+	case s.readers.isPage(r):
 		if err := s.readers.servePage(w, r); err != nil {
 			s.problems.failPage(w, err)
 		}
-		return
+	default:
+		err = s.serveOwner(w, r)
 	}
+	if err != nil {
+		s.problems.failWith(w, err)
+	}
+}
+
+// serveOwner answers a request of the Sentinel API, or the report of a node.
+func (s *Server) serveOwner(w http.ResponseWriter, r *http.Request) error {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	isNodes := r.URL.Path == "/"+nodesPath && s.conf.RunOf != nil
 	isRuns := parts[0] == "runs" && len(parts) <= 3
 	if !isRuns && !isNodes {
-		fail(w, http.StatusNotFound, "there is nothing at this path")
-		return
+		return refuse(http.StatusNotFound, "there is nothing at this path")
 	}
 	owner, ok := authorised(r, *s.owners.tokens.Load())
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		fail(w, http.StatusUnauthorized, "the token is missing or not known here")
-		return
+		return refuse(http.StatusUnauthorized, "the token is missing or not known here")
 	}
-	serve := s.receiver.serveAPI
 	if isNodes {
-		serve = s.receiver.serveNodes
+		return s.receiver.serveNodes(w, r, owner)
 	}
-	if err := serve(w, r, owner, parts[1:]); err != nil {
-		s.problems.failWith(w, err)
-	}
+	return s.receiver.serveAPI(w, r, owner, parts[1:])
 }
 
 // nameOfRun matches the ids of runs.
