@@ -202,6 +202,13 @@ type Walk struct {
 	started      bool
 }
 
+// Clone returns a walk that continues after the same snapshot, and shares no list with w.
+func (w *Walk) Clone() Walk {
+	c := Walk{started: w.started}
+	c.last.CopyFrom(&w.last)
+	return c
+}
+
 // Step takes the next snapshot, and keeps a copy. It returns the snapshot at which the interval begins, nil for the
 // first. The result is valid until the next Step.
 func (w *Walk) Step(cur *Snapshot) *Snapshot {

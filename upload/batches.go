@@ -60,7 +60,7 @@ func (u *uploads) uploadBatches(ctx context.Context) error {
 		if b.Rows == 0 {
 			return nil
 		}
-		u.batches, u.cursor = n, u.rows.cursor
+		u.batches, u.cursor = n, u.rows.clone()
 		if uri != inlineKey {
 			u.uris = append(u.uris, uri)
 		}
@@ -76,7 +76,7 @@ func (u *uploads) resume() error {
 		}
 		u.rows = &rows{columns: columns, buf: u.of.buf}
 	}
-	u.rows.spooled, u.rows.cursor = u.of.spooled, u.cursor
+	u.rows.spooled, u.rows.cursor = u.of.spooled, u.cursor.clone()
 	return nil
 }
 

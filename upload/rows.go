@@ -49,6 +49,9 @@ type cursor struct {
 	wall int64 // its time
 }
 
+// clone returns the same position, which no step from c changes.
+func (c *cursor) clone() cursor { return cursor{c.walk.Clone(), c.seq, c.wall} }
+
 // advance reads up to snapshot `to` and calls visit for every interval. visit returns whether to
 // continue.
 func (r *rows) advance(ctx context.Context, to int64, visit func(prev, cur *rt.Snapshot) (bool, error)) error {

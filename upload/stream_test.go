@@ -11,8 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/random"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/upload"
@@ -73,6 +75,42 @@ func TestT_STR_03(t *testing.T) {
 		}
 		checkRows(t, csv, r)
 	})
+}
+
+// The rows of an upload that failed are the same when they are built again, also those of interfaces that only the
+// lists of a snapshot have.
+func TestFailedUploadIsBuiltAgainTheSame(t *testing.T) {
+	deliver := func(isFailing bool) (objects map[string][]byte) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &fakeClient{fault: func(what string, n int) error {
+				return pick(isFailing && what == "put" && n == 2, fault(upload.Temporary, 503, 0))
+			}}
+			r, upTo := growing(newRun(1, 30))
+			for i := range r.snaps {
+				bytes := rt.Some(uint64(i*i) << 20)
+				r.snaps[i].Nets = []rt.NetReading{{Name: "eth0", Driver: "mlx5_core"}, {Name: "br0", RxBytes: bytes, TxBytes: bytes}}
+			}
+			s := upload.NewStream(c, c, upload.DrainOptions{Tries: 1})
+			for n := 10; n <= 30; n += 5 {
+				upTo(n)
+				err := s.Sync(t.Context(), r)
+				if isFailing && n == 15 {
+					if err == nil {
+						t.Error("the upload did not fail")
+					}
+					err = s.Sync(t.Context(), r)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			objects = c.objects
+		})
+		return objects
+	}
+	if d := cmp.Diff(deliver(false), deliver(true)); d != "" {
+		t.Error(d)
+	}
 }
 
 // T-STR-04: credentials are replaced before an upload when five minutes or less
