@@ -77,7 +77,7 @@ func TestT_STR_03(t *testing.T) {
 	})
 }
 
-// The rows of an upload that failed are the same when they are built again, also those of interfaces that only the
+// The rows of an upload that failed are the same when they are built again, also for interfaces that only the
 // lists of a snapshot have.
 func TestFailedUploadIsBuiltAgainTheSame(t *testing.T) {
 	deliver := func(isFailing bool) (objects map[string][]byte) {
