@@ -49,7 +49,7 @@ type cursor struct {
 	wall int64 // its time
 }
 
-// clone returns the same position, which no step from c changes.
+// clone returns the same position. Later steps of c do not change it.
 func (c *cursor) clone() cursor { return cursor{c.walk.Clone(), c.seq, c.wall} }
 
 // advance reads up to snapshot `to` and calls visit for every interval. visit returns whether to

@@ -192,6 +192,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return do(ctx, o, stdout, stderr)
 }
 
+// verbs are what rt-site can do, by the name on the command line.
 var verbs = map[string]func(ctx context.Context, o *options, stdout, stderr io.Writer) error{
 	"serve": serve, "verify": verify, "hold": hold, "claim": claim, "doctor": examine, "lake": writeLake, "export": export, "forget": forget,
 }

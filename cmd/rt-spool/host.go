@@ -40,7 +40,10 @@ func runHost(c *cli.Context) error {
 		Roots: host.NewRoots("/proc", "/sys"),
 		Env:   os.LookupEnv,
 		GPUs: func(ctx context.Context) []rt.GPUReading {
-			gpus, _ := readGPUs(ctx) // those that a driver that fails has left
+			gpus, err := readGPUs(ctx)
+			if err != nil {
+				rtcli.Message(c.App.ErrWriter, "rt-spool", "not all GPUs are shown: %v", err)
+			}
 			return gpus
 		},
 		Cloud: func(context.Context) rt.Host { return rt.Host{} },

@@ -68,8 +68,15 @@ func TestHostileTokenHolder(t *testing.T) {
 	others := deliverAll(t, r.addr, length)
 	var disk int64
 	// On a busy machine the attacker's large requests delay the small ones of the same token: then the attack goes on.
-	began, latest := time.Now(), length+5*time.Minute
-	for time.Since(began) < length || (len(a.unseen()) > 0 && time.Since(began) < latest) {
+	end := time.Now().Add(length)
+	latest := end.Add(5 * time.Minute)
+	goesOn := func() bool {
+		if len(a.unseen()) > 0 {
+			return time.Now().Before(latest)
+		}
+		return time.Now().Before(end)
+	}
+	for goesOn() {
 		disk = max(disk, diskUse(s.path("received")))
 		time.Sleep(time.Second)
 	}
@@ -324,7 +331,7 @@ func (a *attack) summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// unseen returns the statuses without which the attack has not reached the limits, and which no answer had yet.
+// unseen returns the statuses that the attacker must get, and that no answer had yet.
 func (a *attack) unseen() (list []int) {
 	for _, status := range []int{http.StatusCreated, http.StatusRequestEntityTooLarge} {
 		if a.answers[status].Load() == 0 {

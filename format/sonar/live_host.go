@@ -65,7 +65,7 @@ func describe(h *rt.Host, cards []Card) string {
 func WriteSysinfo(ctx context.Context, w io.Writer, gpus GPUSource, hostname string, asJSON bool) error {
 	facts := collecthost.Read(collecthost.NewRoots("/proc", "/sys"))
 	kept := keptGPUs{GPUSource: gpus}
-	readings, _ := gpu.ReadOnce(ctx, &kept) // those that a driver that fails has left
+	readings, _ := gpu.ReadOnce(ctx, &kept) // the record has the GPUs that were read
 	s := sysinfo(&facts, readings, kept.details)
 	s.Timestamp, s.Hostname = time.Now(), hostname
 	write := s.AppendCSV

@@ -61,7 +61,7 @@ func (m *Machine) WritePs(w io.Writer, o PsOptions) error {
 func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, error) {
 	m := &Machine{name: userNames()}
 	kept := keptGPUs{GPUSource: gpus}
-	m.snap.GPUs, _ = gpu.ReadOnce(ctx, &kept) // those that a driver that fails has left
+	m.snap.GPUs, _ = gpu.ReadOnce(ctx, &kept) // the record has the GPUs that were read
 	m.gpus, m.details = kept.processes, kept.details
 	cpu, memory := proc.NewCPU(fs), proc.NewMemory(fs)
 	err := errors.Join(cpu.Read(&m.snap), memory.Read(&m.snap), cpu.Close(), memory.Close())

@@ -328,7 +328,7 @@ func (s *Server) left(c *client, why error) {
 	s.drop(c, why)
 }
 
-// gone returns an error of a connection, nil if the client disconnected.
+// gone returns err, or nil if it says that the client has disconnected.
 func gone(err error) error {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
