@@ -2,11 +2,14 @@ package main
 
 import (
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // printsInits makes each Go program print a line for each of its packages. So a test sees whether
@@ -18,6 +21,7 @@ const printsInits = "GODEBUG=inittrace=1"
 // needs one descriptor after standard error, or no dynamically linked program starts.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
+	closeInherited(t)
 	users := []*syscall.SysProcAttr{nil}
 	if os.Getuid() == 0 {
 		users = append(users, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
@@ -50,10 +54,19 @@ func TestFewDescriptors(t *testing.T) {
 // The hard limit counts, because the runtime raises the soft one to it. The command has the soft one again.
 func TestEnoughDescriptors(t *testing.T) {
 	t.Parallel()
+	closeInherited(t)
 	cmd := exec.Command("prlimit", "--nofile=4:32", "resource-tracker", "--quiet", "--", "sh", "-c", "ulimit -n")
 	cmd.Env, cmd.Dir = command(t).Env, t.TempDir()
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "4\n" {
 		t.Errorf("%v, %q", err, out)
+	}
+}
+
+// closeInherited keeps the descriptors that some terminals leave open from the programs of a test, which need the lowest ones.
+func closeInherited(t *testing.T) {
+	t.Helper()
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		t.Fatal(err)
 	}
 }
 
