@@ -23,10 +23,6 @@ type Options struct {
 	// MaxPending bounds the snapshots in memory while they cannot be written (0: 256).
 	// At the bound the older ones are thinned.
 	MaxPending int
-	// WithoutDevices omits the rows per interface, disk, mount, network and GPU, and
-	// WithoutCores the counters per logical CPU. The sums of the node are always stored,
-	// and so are the steps, processes, energy and counters of the job.
-	WithoutDevices, WithoutCores bool
 	// QuotaRun bounds the file and QuotaNode all files of the directory, in bytes (0: no bound).
 	// Near a bound old snapshots are thinned, which the ledger records; totals and the snapshots of
 	// sealed batches stay. If QuotaNode is set, the files take at most three quarters of their file

@@ -8,31 +8,25 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// pending holds copies of the snapshots that are not committed yet, the oldest first. Its
-// storage is reused: in steady operation it allocates nothing.
+// pending holds copies of the snapshots that are not committed yet, the oldest first.
 type pending struct {
 	rows   []*rt.Snapshot
-	spare  []*rt.Snapshot
 	merged int // rows that were thinned since the last reset
 }
 
 // add copies s.
-func (p *pending) add(s *rt.Snapshot, opts *Options) {
-	var row *rt.Snapshot
-	if n := len(p.spare); n > 0 {
-		row, p.spare = p.spare[n-1], p.spare[:n-1]
-	} else {
-		row = new(rt.Snapshot)
+func (p *pending) add(s *rt.Snapshot) {
+	row := new(rt.Snapshot)
+	row.CopyFrom(s)
+	for i := range row.GPUs { // CopyFrom shares them
+		row.GPUs[i].Detail = maps.Clone(row.GPUs[i].Detail)
 	}
-	copySnapshot(row, s, opts)
 	p.rows = append(p.rows, row)
 }
 
 // reset drops the rows, which are stored.
 func (p *pending) reset() {
-	p.spare = append(p.spare, p.rows...)
-	p.rows = p.rows[:0]
-	p.merged = 0
+	*p = pending{}
 }
 
 // thin drops every second tick of the older three quarters, or at least one row. Counters are
@@ -51,12 +45,10 @@ func (p *pending) thin() {
 			continue
 		}
 		p.rows[i+1].Absorb(row)
-		p.spare = append(p.spare, row)
 	}
 	if n := len(kept); n == len(p.rows) && n > 2 {
 		at := max(slices.Index(stays[1:n-1], false)+1, 1)
 		kept[at+1].Absorb(kept[at])
-		p.spare = append(p.spare, kept[at])
 		kept = slices.Delete(kept, at, at+1)
 	}
 	p.merged += len(p.rows) - len(kept)
@@ -103,44 +95,4 @@ func (l listCounters) add(row *rt.Snapshot) (hasNew bool) {
 		}
 	}
 	return len(l) > before
-}
-
-// copySnapshot copies s to dst without what opts omits. It reuses the slices of dst.
-func copySnapshot(dst, s *rt.Snapshot, opts *Options) {
-	old := *dst
-	*dst = *s
-	dst.CPUs, dst.Nets, dst.Disks, dst.Mounts, dst.GPUs = old.CPUs[:0], old.Nets[:0], old.Disks[:0], old.Mounts[:0], old.GPUs[:0]
-	dst.Fabrics, dst.RemoteFS = old.Fabrics[:0], old.RemoteFS[:0]
-	dst.Steps = append(old.Steps[:0], s.Steps...)
-	dst.Procs = append(old.Procs[:0], s.Procs...)
-	dst.GPUProcesses = append(old.GPUProcesses[:0], s.GPUProcesses...)
-	dst.Energy = append(old.Energy[:0], s.Energy...)
-	dst.Perf = append(old.Perf[:0], s.Perf...)
-	if !opts.WithoutCores {
-		dst.CPUs = append(dst.CPUs, s.CPUs...)
-	}
-	if opts.WithoutDevices {
-		return
-	}
-	dst.Nets = append(dst.Nets, s.Nets...)
-	dst.Disks = append(dst.Disks, s.Disks...)
-	dst.Mounts = append(dst.Mounts, s.Mounts...)
-	dst.Fabrics = append(dst.Fabrics, s.Fabrics...)
-	dst.RemoteFS = append(dst.RemoteFS, s.RemoteFS...)
-	copyGPUs(dst, s)
-}
-
-func copyGPUs(dst, s *rt.Snapshot) {
-	for i := range s.GPUs {
-		var detail map[string]string // of the same index in the row that is reused
-		if i < cap(dst.GPUs) {
-			detail = dst.GPUs[:i+1][i].Detail
-		}
-		dst.GPUs = append(dst.GPUs, s.GPUs[i])
-		if len(detail) != 0 && maps.Equal(detail, s.GPUs[i].Detail) {
-			dst.GPUs[i].Detail = detail
-		} else {
-			dst.GPUs[i].Detail = maps.Clone(s.GPUs[i].Detail)
-		}
-	}
 }

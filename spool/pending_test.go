@@ -21,7 +21,7 @@ func TestMemoryKeepsResets(t *testing.T) {
 			if i >= at {
 				s.Job.CPUUsage.Set(uint64(5 * (i - at + 1)))
 			}
-			p.add(&s, &Options{})
+			p.add(&s)
 		}
 		total := func() (sum uint64) {
 			for i, row := range p.rows[1:] {
@@ -56,7 +56,7 @@ func TestMemoryKeepsPhases(t *testing.T) {
 			if i > at {
 				s.Job.IOWriteBytes.Set(uint64(70 * (i + 1)))
 			}
-			p.add(&s, &Options{})
+			p.add(&s)
 		}
 		total := func() (sum uint64) {
 			var w rt.Walk
@@ -125,7 +125,7 @@ func TestMemoryKeepsFirstReadings(t *testing.T) {
 					if i >= at {
 						set(&s, uint64(100*(i+1)))
 					}
-					p.add(&s, &Options{})
+					p.add(&s)
 				}
 				want := total(p.rows)
 				p.thin()
@@ -161,7 +161,7 @@ func TestThinKeepsFirstsAndTotals(t *testing.T) {
 		if i == 0 || i%2 == 1 {
 			s.Job.CPUUsage.Set(uint64(i))
 		}
-		p.add(s, &Options{})
+		p.add(s)
 	}
 	p.thin()
 	var left []int64
@@ -179,9 +179,6 @@ func TestThinKeepsFirstsAndTotals(t *testing.T) {
 	}
 	if got := p.rows[1].Job.CPUUsage; got != rt.Some[uint64](1) {
 		t.Errorf("the total of the dropped second snapshot is gone: %v", got)
-	}
-	if p.merged != 5 || len(p.spare) != 5 {
-		t.Errorf("merged %d, spare %d", p.merged, len(p.spare))
 	}
 	for range 10 { // nothing but extraordinary ones: the bound holds all the same
 		for _, s := range p.rows {

@@ -41,7 +41,7 @@ func same(t *testing.T, want, got *rt.Snapshot) {
 // inOrder is a copy with the devices sorted.
 func inOrder(s *rt.Snapshot) *rt.Snapshot {
 	c := new(rt.Snapshot)
-	copySnapshot(c, s, &Options{})
+	c.CopyFrom(s)
 	slices.SortFunc(c.Nets, func(a, b rt.NetReading) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(c.Disks, func(a, b rt.DiskReading) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(c.Mounts, func(a, b rt.MountReading) int { return strings.Compare(a.MountPoint, b.MountPoint) })
@@ -59,7 +59,7 @@ func inOrder(s *rt.Snapshot) *rt.Snapshot {
 // clone is a deep copy with what the spool keeps of CPUs and times.
 func clone(s *rt.Snapshot) *rt.Snapshot {
 	c := new(rt.Snapshot)
-	copySnapshot(c, s, &Options{})
+	c.CopyFrom(s)
 	c.Wall, c.Boot = floor(c.Wall, 1000), floor(c.Boot, 1000)
 	c.Node.ReadBoot = floor(c.Node.ReadBoot, 1000)
 	for i := range c.CPUs {
@@ -104,7 +104,7 @@ func collect(t *testing.T, r *Reader, from, to int64) []*rt.Snapshot {
 			t.Fatal(err)
 		}
 		c := new(rt.Snapshot)
-		copySnapshot(c, s, &Options{})
+		c.CopyFrom(s)
 		list = append(list, c)
 	}
 	return list
@@ -254,24 +254,6 @@ func randomDevices(rng *rand.Rand, s *rt.Snapshot) {
 			g.Detail = map[string]string{"driver": "550", "state": string(rune('0' + rng.IntN(2)))}
 		}
 		s.GPUs = append(s.GPUs, g)
-	}
-}
-
-func TestOptionsLeaveOutDevicesAndCores(t *testing.T) {
-	m := newMachine(4, 1)
-	var list []*rt.Snapshot
-	for range 3 {
-		list = append(list, clone(m.next()))
-	}
-	for _, s := range collect(t, stored(t, Options{WithoutDevices: true}, list), 1, 0) {
-		if len(s.Nets)+len(s.Disks)+len(s.Mounts)+len(s.GPUs) != 0 || len(s.CPUs) != 4 {
-			t.Errorf("without devices: %+v", s)
-		}
-	}
-	for _, s := range collect(t, stored(t, Options{WithoutCores: true}, list), 1, 0) {
-		if len(s.CPUs) != 0 || len(s.Nets) != 2 {
-			t.Errorf("without cores: %+v", s)
-		}
 	}
 }
 

@@ -177,7 +177,7 @@ func TestRecordHasEveryRow(t *testing.T) {
 // Blocks are bounded: a long run and one with large reports have several of a table.
 func TestRecordOfManyRows(t *testing.T) {
 	t.Parallel()
-	w := mustCreate(t, Options{CommitRows: 1000, WithoutDevices: true})
+	w := mustCreate(t, Options{CommitRows: 1000})
 	m := newMachine(64, 0)
 	for range sized(2600, 1300) {
 		if err := w.Put(m.next()); err != nil {

@@ -121,7 +121,7 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 	if len(w.rows.rows) >= w.opts.MaxPending {
 		w.rows.thin()
 	}
-	w.rows.add(s, &w.opts)
+	w.rows.add(s)
 	w.clock = clock{s.Boot, s.Wall}
 	w.fresh++
 	if w.fresh == 1 {
