@@ -10,20 +10,10 @@ import (
 
 // transaction writes everything that is pending, or nothing.
 func (w *Writer) transaction() error {
-	if err := w.stmts.begin.run(); err != nil {
-		return err
-	}
 	w.out.begin()
-	err := w.writePending()
-	if err == nil {
-		err = w.stmts.commit.run()
-	}
-	if err == nil {
-		return nil
-	}
-	w.out.rollback()
-	if !w.db.c.AutoCommit() {
-		err = errors.Join(err, w.stmts.undo.run())
+	err := w.db.inTx(w.writePending)
+	if err != nil {
+		w.out.rollback()
 	}
 	return err
 }
@@ -35,7 +25,7 @@ func (w *Writer) writePending() error {
 		}
 	}
 	for i := range w.events.list {
-		if err := w.stmts.writeEvent(&w.events.list[i]); err != nil {
+		if err := w.db.insert("event", columnsOf(&w.events.list[i])); err != nil {
 			return err
 		}
 	}
@@ -63,7 +53,7 @@ func (w *Writer) writeLoss() error {
 		return nil
 	}
 	e := w.fault(mergedStatus, fmt.Sprintf("another process kept the file locked: %d snapshots were thinned in memory, those that follow them carry their totals; %d events dropped", w.rows.merged, w.events.unkept))
-	return w.stmts.writeEvent(&e)
+	return w.db.insert("event", columnsOf(&e))
 }
 
 // flush commits everything that is pending. The ledger gets the first failure, and the

@@ -168,7 +168,7 @@ func (w *Writer) open() error {
 		return err
 	}
 	dir := filepath.Dir(w.path)
-	err = errors.Join(c.exec(pragma("wal_autocheckpoint", logPages(dir, w.opts.QuotaNode))), w.stmts.prepare(c), w.out.prepare(c), c.keepLog(true))
+	err = errors.Join(c.exec(pragma("wal_autocheckpoint", logPages(dir, w.opts.QuotaNode))), w.out.prepare(c), c.keepLog(true))
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}

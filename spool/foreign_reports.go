@@ -59,18 +59,22 @@ func (w *Writer) Record(r rt.ForeignReport) error {
 func (w *Writer) writeRecords() error {
 	for i := range w.records.list {
 		r := &w.records.list[i]
-		w.stmts.record.bindFrom(0, r.Time/1000, textValue(r.Source), string(r.Body))
-		if err := w.stmts.record.run(); err != nil {
+		if err := w.db.insertRecord(r); err != nil {
 			return err
 		}
 	}
 	if w.records.dropped == 0 {
 		return nil
 	}
-	return w.stmts.writeEvent(&rt.Event{
+	return w.db.insert("event", columnsOf(&rt.Event{
 		Time: time.Unix(0, w.records.list[len(w.records.list)-1].Time).UTC(), Kind: "spool", Name: "record", Status: "failed",
 		Detail: fmt.Sprintf("%d reports of other programs were dropped: they could not be written in time", w.records.dropped),
-	})
+	}))
+}
+
+func (c *conn) insertRecord(r *rt.ForeignReport) error {
+	_, err := c.change("INSERT INTO record (time_us, source, body) VALUES (?, ?, ?)", r.Time/1000, textValue(r.Source), string(r.Body))
+	return err
 }
 
 const selectRecord = "SELECT time_us, source, body FROM record WHERE "
@@ -136,7 +140,7 @@ func (r *Reader) AddRecords(list []rt.ForeignReport, entry rt.Event) (added int,
 			return err
 		}
 		for _, rec := range fresh {
-			if _, err := r.db.change("INSERT INTO record (time_us, source, body) VALUES (?, ?, ?)", rec.Time/1000, rec.Source, string(rec.Body)); err != nil {
+			if err := r.db.insertRecord(rec); err != nil {
 				return err
 			}
 		}

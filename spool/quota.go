@@ -107,11 +107,7 @@ func contentBound(limit int64) int64 { return max(limit/2, limit-logReserve) }
 // thinOne thins the next stretch, see thinNext. It returns false if nothing is left to thin.
 func (q *quota) thinOne(why string, shortest int64) (bool, error) {
 	if q.thin == nil {
-		var err error
-		q.thin, err = newThinner(q.db)
-		if err != nil {
-			return false, err
-		}
+		q.thin = &thinner{c: q.db, kept: stretchKept}
 	}
 	_, found, err := q.thin.thinNext(why, shortest)
 	return found, err

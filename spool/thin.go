@@ -22,61 +22,18 @@ type stretch struct{ first, last, apart int64 }
 // thinner thins one database, stretch by stretch. At level n it leaves one of 4^(n+1) snapshots. If it left every second
 // row, SQLite could free no page.
 type thinner struct {
-	c      *conn
-	kept   int64             // see stretchKept
-	done   [thinLevels]int64 // for each level, the last number of its newest thinned stretch
-	merged []mergedColumn
-	drop   []*stmt // delete snapshots, one statement for each table with a row for each snapshot
-	lists  []listThinner
+	c    *conn
+	kept int64             // see stretchKept
+	done [thinLevels]int64 // for each level, the last number of its newest thinned stretch
 }
 
-// mergedColumn is a column whose values cover the time since the snapshot before.
-type mergedColumn struct {
+// mergedColumns have values that cover the time since the snapshot before. merge computes the value of the last row for the
+// time since the first; col is the index of the column in snapshotColumns.
+var mergedColumns = [...]struct {
 	name  string
-	merge func(rows [][]driver.Value, col int) driver.Value // computes the value of the last row for the time since the first
-	col   int                                               // index in snapshotColumns
-	set   *stmt                                             // stores the merged value
-}
-
-// listThinner thins the values of a list. carry copies the last values of the deleted snapshots to the next snapshot,
-// where it lacks them. drop deletes.
-type listThinner struct{ carry, drop *stmt }
-
-func newThinner(c *conn) (*thinner, error) {
-	t := &thinner{c: c, kept: stretchKept}
-	prepare := func(to **stmt, sql string, args ...any) (err error) {
-		*to, err = c.prepare(fmt.Sprintf(sql, args...))
-		return err
-	}
-	const drop = "DELETE FROM %s WHERE seq > ? AND seq < ?"
-	t.merged = []mergedColumn{{name: "job_mem_interval_peak_kib", merge: highest}, {name: "node_gpu_usage", merge: meanOverTime}, {name: "job_gpu_usage", merge: meanOverTime}}
-	for i := range t.merged {
-		m := &t.merged[i]
-		m.col = slices.Index(columnNamesOf(snapshotColumns(new(rt.Snapshot), everyFigure)), m.name)
-		if err := prepare(&m.set, "UPDATE snapshot SET %s = ? WHERE seq = ?", m.name); err != nil {
-			return nil, err
-		}
-	}
-	for _, table := range [...]string{"snapshot", "core_ticks"} {
-		t.drop = append(t.drop, nil)
-		if err := prepare(&t.drop[len(t.drop)-1], drop, table); err != nil {
-			return nil, err
-		}
-	}
-	for _, l := range storedLists {
-		columns := sqlNames(l.valueColumns())
-		var of listThinner
-		err := prepare(&of.carry, "INSERT OR IGNORE INTO %[1]s (seq, %[2]s, %[3]s) SELECT ?3, %[2]s, %[3]s FROM %[1]s WHERE seq > ?1 AND seq < ?2 ORDER BY seq DESC",
-			l.values(), l.table(), columns)
-		if err == nil {
-			err = prepare(&of.drop, drop, l.values())
-		}
-		if err != nil {
-			return nil, err
-		}
-		t.lists = append(t.lists, of)
-	}
-	return t, nil
+	merge func(rows [][]driver.Value, col int) driver.Value
+}{
+	{"job_mem_interval_peak_kib", highest}, {"node_gpu_usage", meanOverTime}, {"job_gpu_usage", meanOverTime},
 }
 
 // next returns the next stretch to thin, after the snapshot with the number sealed. It chooses the lowest level that has a
@@ -157,10 +114,12 @@ func (t *thinner) thin(s stretch) (dropped int64, err error) {
 	return dropped, nil
 }
 
+// storedColumns lists the columns of the table snapshot.
+func storedColumns() []string { return columnNamesOf(snapshotColumns(new(rt.Snapshot), everyFigure)) }
+
 // read returns the snapshots of a stretch, the oldest first.
 func (t *thinner) read(s stretch) (rows [][]driver.Value, err error) {
-	columns := columnNamesOf(snapshotColumns(new(rt.Snapshot), everyFigure))
-	err = t.c.each("SELECT "+strings.Join(columns, ", ")+" FROM snapshot WHERE seq BETWEEN ? AND ? ORDER BY seq", []driver.Value{s.first, s.last},
+	err = t.c.each("SELECT "+strings.Join(storedColumns(), ", ")+" FROM snapshot WHERE seq BETWEEN ? AND ? ORDER BY seq", []driver.Value{s.first, s.last},
 		func(row []driver.Value) error {
 			rows = append(rows, slices.Clone(row))
 			return nil
@@ -239,29 +198,27 @@ func (t *thinner) markFirsts(s stretch, rows [][]driver.Value, stays []bool) err
 // element of a list, it gets the last value of this element.
 func (t *thinner) merge(rows [][]driver.Value) error {
 	from, to := rows[0][columnSeq], rows[len(rows)-1][columnSeq]
-	for _, m := range t.merged {
-		v := m.merge(rows, m.col)
-		if v == rows[len(rows)-1][m.col] {
+	for _, m := range mergedColumns {
+		col := slices.Index(storedColumns(), m.name)
+		v := m.merge(rows, col)
+		if v == rows[len(rows)-1][col] {
 			continue
 		}
-		m.set.bindFrom(0, v, to)
-		if err := m.set.run(); err != nil {
+		if _, err := t.c.change("UPDATE snapshot SET "+m.name+" = ? WHERE seq = ?", v, to); err != nil {
 			return err
 		}
 	}
-	for _, l := range t.lists {
-		l.carry.bindFrom(0, from, to, to)
-		l.drop.bindFrom(0, from, to)
-		if err := l.carry.run(); err != nil {
+	tables := []string{"snapshot", coreTable}
+	for _, l := range storedLists {
+		carry := fmt.Sprintf("INSERT OR IGNORE INTO %[1]s (seq, %[2]s, %[3]s) SELECT ?3, %[2]s, %[3]s FROM %[1]s WHERE seq > ?1 AND seq < ?2 ORDER BY seq DESC",
+			l.values(), l.table(), sqlNames(l.valueColumns()))
+		if _, err := t.c.change(carry, from, to, to); err != nil {
 			return err
 		}
-		if err := l.drop.run(); err != nil {
-			return err
-		}
+		tables = append(tables, l.values())
 	}
-	for _, drop := range t.drop {
-		drop.bindFrom(0, from, to)
-		if err := drop.run(); err != nil {
+	for _, table := range tables {
+		if _, err := t.c.change("DELETE FROM "+table+" WHERE seq > ? AND seq < ?", from, to); err != nil {
 			return err
 		}
 	}

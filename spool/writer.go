@@ -22,11 +22,10 @@ type Writer struct {
 	path string
 	opts Options
 
-	mu    sync.Mutex
-	lock  *liveLock
-	db    *conn // nil once closed
-	out   snapshotWriter
-	stmts statements
+	mu   sync.Mutex
+	lock *liveLock
+	db   *conn // nil once closed
+	out  snapshotWriter
 
 	run      rt.Run
 	runDirty bool
@@ -43,33 +42,6 @@ type Writer struct {
 	quota    quota
 	normal   bool // PRAGMA synchronous is NORMAL, which the first commit sets; see open
 	sync     logSync
-}
-
-// statements write what a Writer stores next to the snapshots.
-type statements struct{ begin, commit, undo, event, record *stmt }
-
-func (s *statements) prepare(c *conn) error {
-	for _, p := range []struct {
-		to  **stmt
-		sql string
-	}{
-		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.undo, "ROLLBACK"},
-		{&s.event, "INSERT INTO event (time_us, kind, name, status, detail) VALUES (?, ?, ?, ?, ?)"},
-		{&s.record, "INSERT INTO record (time_us, source, body) VALUES (?, ?, ?)"},
-	} {
-		var err error
-		*p.to, err = c.prepare(p.sql)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeEvent writes a line of the ledger.
-func (s *statements) writeEvent(e *rt.Event) error {
-	s.event.bindColumns(0, columnsOf(e))
-	return s.event.run()
 }
 
 // clock is the time of the newest snapshot on the boot clock and on the run's clock, in nanoseconds. A change of the
