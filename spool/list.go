@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -44,29 +43,23 @@ func List(dir string) ([]Entry, error) {
 		return nil, err
 	}
 	entries := make([]Entry, len(paths))
-	var next atomic.Int64
+	turns := make(chan struct{}, min(listAtOnce, runtime.GOMAXPROCS(0)))
 	var wg sync.WaitGroup
-	for range min(listAtOnce, runtime.GOMAXPROCS(0), len(paths)) {
-		wg.Go(func() { inspectAll(paths, entries, &next) })
+	for i, path := range paths {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil { // one file must not hide the others
+					entries[i] = Entry{Path: path, Err: fmt.Errorf("read %s: internal error, please report it with the file: %v", path, p)}
+				}
+				<-turns
+			}()
+			entries[i] = inspect(path)
+		})
 	}
 	wg.Wait()
 	sortEntries(entries)
 	return entries, nil
-}
-
-// inspectAll inspects the next path that no goroutine has taken, until there is none. A panic
-// makes the file one that cannot be read.
-func inspectAll(paths []string, entries []Entry, next *atomic.Int64) {
-	var i int64
-	defer func() {
-		if p := recover(); p != nil {
-			entries[i] = Entry{Path: paths[i], Err: fmt.Errorf("read %s: internal error, please report it with the file: %v", paths[i], p)}
-			inspectAll(paths, entries, next)
-		}
-	}()
-	for i = next.Add(1) - 1; i < int64(len(paths)); i = next.Add(1) - 1 {
-		entries[i] = inspect(paths[i])
-	}
 }
 
 // listAtOnce bounds the files that List opens at the same time. SQLite reads the schema of

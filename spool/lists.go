@@ -2,7 +2,6 @@ package spool
 
 import (
 	"context"
-	"maps"
 	"reflect"
 
 	"github.com/resource-tracker/rt"
@@ -51,11 +50,7 @@ var netList = listOf("net", func(s *rt.Snapshot) *[]rt.NetReading { return &s.Ne
 var gpuList storedList = &listTable[rt.GPUReading]{"gpu", func(s *rt.Snapshot) *[]rt.GPUReading { return &s.GPUs }, sameGPU}
 
 // sameGPU compares GPUs, which have a map.
-func sameGPU(a, b *rt.GPUReading) bool {
-	x, y := *a, *b
-	x.Detail, y.Detail = nil, nil
-	return reflect.DeepEqual(x, y) && maps.Equal(a.Detail, b.Detail)
-}
+func sameGPU(a, b *rt.GPUReading) bool { return reflect.DeepEqual(a, b) }
 
 func (t *listTable[T]) table() string { return t.name }
 

@@ -34,13 +34,12 @@ type quota struct {
 	run, node     int64 // Options.QuotaRun and QuotaNode
 	mayUseReserve bool  // the next commit may use the reserve of the disk
 
-	limit   int64 // bytes of content, 0: none
-	forced  bool  // the limit comes from QuotaNode
-	next    int64 // time of the next check of the directory, as Snapshot.Boot
-	thin    *thinner
-	err     error // of the last attempt; the next commit tries again
-	isNoted bool  // the ledger has the error
-	notedAt int64 // time at which an error was last noted, as Snapshot.Boot
+	limit  int64 // bytes of content, 0: none
+	forced bool  // the limit comes from QuotaNode
+	next   int64 // time of the next check of the directory, as Snapshot.Boot
+	thin   *thinner
+	err    error    // of the last attempt; the next commit tries again
+	noted  notified // by the ledger
 }
 
 // enforce thins old snapshots if the file is larger than its limit. If that fails, the file
@@ -74,17 +73,14 @@ func (q *quota) enforce() error {
 // locked database is not a failure.
 func (q *quota) changeState(err error) (e rt.Event, isNews bool) {
 	q.err = err
-	isTooSoon := err != nil && q.notedAt != 0 && q.clock.boot-q.notedAt < int64(notifyEvery)
-	if isSame := (err != nil) == q.isNoted; busy(err) || isSame || isTooSoon {
+	if busy(err) {
 		return e, false
 	}
 	e = rt.Event{Time: time.Unix(0, q.clock.wall).UTC(), Kind: "spool", Name: "quota", Status: "ok", Detail: "old snapshots are thinned again"}
-	q.isNoted = err != nil
-	if q.isNoted {
-		q.notedAt = q.clock.boot
+	if err != nil {
 		e.Status, e.Detail = "failed", "old snapshots could not be thinned, the file grows beyond its quota: "+err.Error()
 	}
-	return e, true
+	return e, q.noted.wants(&e, q.clock.boot)
 }
 
 // releasePages returns free pages and the log to the file system. It leaves the pages of one

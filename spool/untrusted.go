@@ -154,19 +154,7 @@ func sizeOf(path string) (n int64) {
 }
 
 // weight estimates the memory of a row, in bytes.
-func weight(row []driver.Value) int64 {
-	n := int64(32)
-	for _, v := range row {
-		n += 16
-		switch v := v.(type) {
-		case string:
-			n += int64(len(v))
-		case []byte:
-			n += int64(len(v))
-		}
-	}
-	return n
-}
+func weight(row []driver.Value) int64 { return int64(32 + 16*len(row) + textOf(row)) }
 
 // object is a row of sqlite_schema.
 type object struct{ kind, name, table, sql string }

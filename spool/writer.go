@@ -245,17 +245,17 @@ func (w *Writer) close(removeLock bool) error {
 	return err
 }
 
-// notifyEvery is the minimum time between two failures that are passed to Notify.
+// notifyEvery is the minimum time between two failures that are passed on.
 const notifyEvery = time.Minute
 
-// notified records what Options.Notify has received.
+// notified records what Options.Notify, or the ledger, has received.
 type notified struct {
-	at      int64 // Boot of the newest snapshot when Notify last got a failure
-	ever    bool  // Notify has got a failure
-	failing bool  // Notify has got "failed", and no "ok" since
+	at      int64 // Boot of the newest snapshot at the last failure that was passed
+	ever    bool  // a failure was passed
+	failing bool  // "failed" was passed, and no "ok" since
 }
 
-// wants reports whether Notify gets the event e. now is the Boot of the newest snapshot. A failure within
+// wants reports whether to pass the event e. now is the Boot of the newest snapshot. A failure within
 // notifyEvery of the last one is passed later, if it lasts. An "ok" is passed only after a "failed".
 func (n *notified) wants(e *rt.Event, now int64) bool {
 	if e.Status == "ok" {
