@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -19,57 +18,21 @@ import (
 // window is how far back in a record a repetition may be, in bytes. It bounds the memory of both sides.
 const window = 1 << 20
 
-// encoder compresses the blocks of all records of the process, one at a time. It takes 6 MiB of
-// memory, which each worker of a drain would take otherwise.
-var encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(window),
-		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
-})
-
 // Write writes the complete record of a run, from which Read makes a spool file with the same rows. A
-// nil pointer means no option. Concurrent calls wait for each other only to compress a block.
+// nil pointer means no option.
 func Write(ctx context.Context, w io.Writer, r *spool.Reader, opts *spool.DumpOptions) error {
-	z, err := encoder()
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(window),
+		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return fmt.Errorf("write the record of %s: %w", r.Path(), err)
 	}
-	b := &blocks{w: w, z: z}
-	if err := spool.Dump(ctx, b, r, opts); err != nil {
+	if err := spool.Dump(ctx, z, r, opts); err != nil {
 		return err // the file has no end
 	}
-	if err := b.flush(); err != nil {
+	if err := z.Close(); err != nil {
 		return fmt.Errorf("write the record of %s: %w", r.Path(), err)
 	}
 	return nil
-}
-
-// blocks compresses a record in blocks of the size of the window, each a frame of zstd.
-type blocks struct {
-	w             io.Writer
-	z             *zstd.Encoder
-	plain, packed []byte
-}
-
-func (b *blocks) Write(p []byte) (n int, err error) {
-	for len(p) > 0 && err == nil {
-		part := p[:min(len(p), window-len(b.plain))]
-		b.plain = append(b.plain, part...)
-		p, n = p[len(part):], n+len(part)
-		if len(b.plain) == window {
-			err = b.flush()
-		}
-	}
-	return n, err
-}
-
-func (b *blocks) flush() error {
-	if len(b.plain) == 0 {
-		return nil
-	}
-	b.packed = b.z.EncodeAll(b.plain, b.packed[:0])
-	b.plain = b.plain[:0]
-	_, err := b.w.Write(b.packed)
-	return err
 }
 
 // Read makes the spool file of a run in dir from a record that Write wrote, and returns its path. The
@@ -113,28 +76,12 @@ func (b *bounded) Read(p []byte) (n int, err error) {
 
 func decompress(r io.Reader, read func(io.Reader) error) error {
 	from := &source{r: r}
-	z, isUsed := decoders.Get().(*zstd.Decoder)
-	var err error
-	if isUsed {
-		err = z.Reset(from)
-	} else {
-		z, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
-	}
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
 	if err != nil {
 		return err
 	}
-	defer release(z)
+	defer z.Close()
 	return read(&content{z, from})
-}
-
-// decoders has decoders that are used again: one needs more memory than most records. They have no goroutines.
-var decoders sync.Pool
-
-// release makes a decoder free of its source.
-func release(z *zstd.Decoder) {
-	if z.Reset(nil) == nil {
-		decoders.Put(z)
-	}
 }
 
 // source keeps the error of a reader.

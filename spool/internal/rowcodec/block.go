@@ -158,10 +158,7 @@ type textSize struct {
 
 // column reads a column, and returns where its texts and blobs belong.
 func (in *input) column(rows [][]driver.Value, c int, kinds []byte, order, series []int) (texts []*driver.Value, err error) {
-	lists := &in.lists
-	for kind := range lists {
-		lists[kind] = numbers{lists[kind].values[:0], lists[kind].series[:0]}
-	}
+	var lists [numKinds]numbers
 	for _, n := range order {
 		lists[kinds[n]].add(0, series[n])
 	}

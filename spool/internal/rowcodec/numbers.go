@@ -145,10 +145,7 @@ func (l *numbers) read(in *input) error {
 }
 
 // input is what is left of a block.
-type input struct {
-	rest  []byte
-	lists [numKinds]numbers // of the column that is read
-}
+type input struct{ rest []byte }
 
 var errCut = fmt.Errorf("%w: it is cut", ErrBlock)
 
