@@ -140,9 +140,6 @@ func (j *JobProcs) Notes() []rt.Event { return j.reapers.take() }
 
 // Close closes the descriptors.
 func (j *JobProcs) Close() error {
-	for i := range j.procs {
-		j.release(&j.procs[i])
-	}
 	j.procs = nil
 	clear(j.at)
 	j.reapers.close()
@@ -181,7 +178,7 @@ func (j *JobProcs) readProcess(p *member) {
 	if !p.alive {
 		return
 	}
-	b, err := j.text(p, "/status", &p.files.status)
+	b, err := j.text(p, "/status")
 	if err == nil {
 		if c, ok := parseSwitches(b); ok {
 			p.switches = c
@@ -210,7 +207,6 @@ func (j *JobProcs) discover() {
 	for i := range j.fresh {
 		p := &j.fresh[i]
 		j.reapers.drop(p.pid)
-		j.hold(p)
 		j.readProcess(p)
 		j.locateStep(p)
 		j.add(*p)

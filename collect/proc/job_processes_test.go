@@ -983,9 +983,6 @@ func TestJobProcsUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range maxHeld { // it has none of its own
-		src.held++
-	}
 	c.put(one{pid: 100, parent: 1, read: 10, switches: 7})
 	stat, aside := c.root.Proc+"/100/stat", c.root.Proc+"/stat_of_100"
 	for round, unreadable := range []bool{false, true, false, false} {

@@ -7,12 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/procfile"
 )
-
-// maxHeld is the largest number of processes of a job whose files stay open, three files each.
-// The files of the others are opened for each reading.
-const maxHeld = 1024
 
 // member is what is kept of one process of a processSet.
 type member struct {
@@ -41,13 +36,6 @@ type member struct {
 	task     rt.Opt[uint64]
 	located  bool // no more attempts to find step and task are needed
 	looks    int  // readings of its cgroup
-	files    processFiles
-}
-
-// processFiles are the open files of a process. A file that could not be opened is read by its path each time.
-type processFiles struct {
-	held             bool
-	stat, io, status procfile.File
 }
 
 // total is the process's CPU time, with the time of the children that it has waited for.
@@ -71,7 +59,6 @@ type processSet struct {
 	peek  peek
 	procs []member    // a parent always before its children
 	at    map[int]int // pid -> index in procs
-	held  int         // processes with open descriptors
 
 	hasIO   bool     // the storage bytes are read
 	ioSeen  bool     // the storage bytes of at least one process were read
@@ -112,42 +99,15 @@ func (s *processSet) has(pid int) bool {
 	return ok
 }
 
-// hold opens the files of a process, unless maxHeld processes have open files.
-func (s *processSet) hold(p *member) {
-	if s.held >= maxHeld {
-		return
-	}
-	s.held++
-	f := &p.files
-	f.held = true
-	f.stat, _ = s.peek.path(s.fs.Proc).num(p.pid).str("/stat").open(0)
-	f.io, _ = s.peek.path(s.fs.Proc).num(p.pid).str("/io").open(0)
-	f.status, _ = s.peek.path(s.fs.Proc).num(p.pid).str("/status").open(0)
-}
-
-func (s *processSet) release(p *member) {
-	if !p.files.held {
-		return
-	}
-	s.held--
-	p.files.held = false
-	for _, f := range [...]*procfile.File{&p.files.stat, &p.files.io, &p.files.status} {
-		_ = f.Close() // opened for reading: nothing can be lost
-	}
-}
-
-// text reads one of a process's files: f if it is open, else by its path.
-func (s *processSet) text(p *member, name string, f *procfile.File) ([]byte, error) {
-	if !f.IsOpen() {
-		return s.peek.path(s.fs.Proc).num(p.pid).str(name).read()
-	}
-	return s.peek.buf.Read(f)
+// text reads one of a process's files.
+func (s *processSet) text(p *member, name string) ([]byte, error) {
+	return s.peek.path(s.fs.Proc).num(p.pid).str(name).read()
 }
 
 // refresh reads a process again.
 func (s *processSet) refresh(p *member) {
 	p.isDenied = false
-	b, err := s.text(p, "/stat", &p.files.stat)
+	b, err := s.text(p, "/stat")
 	if isUnread(err) {
 		p.used = 0
 		return
@@ -170,7 +130,7 @@ func (s *processSet) readIO(p *member) {
 	if !s.hasIO {
 		return
 	}
-	b, err := s.text(p, "/io", &p.files.io)
+	b, err := s.text(p, "/io")
 	p.isDenied = errors.Is(err, fs.ErrPermission)
 	if err != nil {
 		return
@@ -246,7 +206,6 @@ func (s *processSet) dropEnded() {
 			s.lose(p)
 		}
 		if !p.alive || p.isOrphan {
-			s.release(p)
 			delete(s.at, p.pid)
 			continue
 		}
