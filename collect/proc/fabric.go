@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"io/fs"
 	"math"
 	"os"
@@ -141,17 +140,10 @@ func (f *Fabric) counter(path string, k int) (procfile.File, uint64) {
 func parseRate(b []byte) rt.Opt[uint64] {
 	word, rest := procfile.Field(b)
 	unit, _ := procfile.Field(rest)
-	whole, part, _ := bytes.Cut(word, []byte{'.'})
-	v, ok := procfile.Uint(whole)
-	if !ok || string(unit) != "Gb/sec" || v > 1<<30 || len(part) > 3 {
+	gbit, err := strconv.ParseFloat(string(word), 64)
+	isInRange := gbit >= 0 && gbit < 1<<30 // NaN is not
+	if err != nil || string(unit) != "Gb/sec" || !isInRange {
 		return rt.None[uint64]()
 	}
-	v *= 1000
-	for i, scale := 0, uint64(100); i < len(part); i, scale = i+1, scale/10 {
-		if part[i] < '0' || part[i] > '9' {
-			return rt.None[uint64]()
-		}
-		v += uint64(part[i]-'0') * scale
-	}
-	return rt.Some(v)
+	return rt.Some(uint64(math.Round(gbit * 1000)))
 }

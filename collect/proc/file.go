@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -116,19 +115,6 @@ func (p *peek) stat(root string, pid int) (procfile.Stat, error) {
 		return procfile.Stat{}, err
 	}
 	return parsePidStat(b)
-}
-
-// link returns the last element of the target of the symbolic link.
-func (p *peek) link() ([]byte, error) {
-	buf, cwd := p.buf.Bytes(), unix.AT_FDCWD
-	p.name = append(p.name, 0)
-	n, _, errno := unix.Syscall6(unix.SYS_READLINKAT, uintptr(cwd), uintptr(unsafe.Pointer(&p.name[0])),
-		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
-	if errno != 0 {
-		return nil, errno
-	}
-	target := buf[:n]
-	return target[bytes.LastIndexByte(target, '/')+1:], nil
 }
 
 // keep returns the bytes as a string: old if it is the same, so that nothing is allocated.

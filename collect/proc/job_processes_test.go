@@ -926,17 +926,18 @@ func BenchmarkJobProcs(b *testing.B) {
 	}
 }
 
-func TestTopN(t *testing.T) {
-	var r topN
-	for i, v := range []uint64{3, 9, 1, 9, 7, 0, 8} {
-		r.offer(i, v, 3)
+func TestLargestProcesses(t *testing.T) {
+	set := &processSet{}
+	for _, v := range []uint64{3, 9, 1, 9, 7, 0, 8} {
+		set.procs = append(set.procs, member{rss: v})
 	}
-	if d := cmp.Diff([]int{1, 3, 6}, r.at); d != "" {
+	rss := func(p *member) uint64 { return p.rss }
+	h := shownProcesses{size: 3}
+	if d := cmp.Diff([]int{1, 3, 6}, h.largest(set, rss)); d != "" {
 		t.Errorf("the largest (-want +got):\n%s", d)
 	}
-	r.reset()
-	r.offer(0, 5, 0)
-	if len(r.at) != 0 {
+	h.size = 0
+	if len(h.largest(set, rss)) != 0 {
 		t.Error("none was asked for")
 	}
 }

@@ -3,7 +3,10 @@ package proc
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
@@ -68,8 +71,8 @@ func (n *Net) take(b []byte, s *rt.Snapshot) error {
 func (n *Net) identify(r *collect.Device[rt.NetReading]) {
 	d := &r.Info
 	d.Name = r.Name
-	if b, err := n.peek.path(n.sys).str(r.Name).str("/device/driver").link(); err == nil {
-		d.Driver = keep(d.Driver, b)
+	if driver, err := os.Readlink(n.sys + r.Name + "/device/driver"); err == nil {
+		d.Driver = strings.ToValidUTF8(filepath.Base(driver), "\uFFFD")
 	}
 	d.MAC = n.peek.path(n.sys).str(r.Name).str("/address").text(d.MAC)
 	d.OperState = n.peek.path(n.sys).str(r.Name).str("/operstate").text(d.OperState)

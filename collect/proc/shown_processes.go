@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 // shownProcesses chooses the processes of a set for a snapshot. Those with the most CPU time since
 // the last scan come first, then those with the most memory.
 type shownProcesses struct {
-	size    int // number of each kind
-	top     topN
+	size    int   // number of each kind
+	order   []int // scratch
 	list    []int // indices in the set
 	slow    pssReader
 	nextPSS int64 // Boot time of the next round of PSS
@@ -19,18 +20,13 @@ type shownProcesses struct {
 
 // appendTo appends the readings of the processes to dst. boot is the time of the snapshot.
 func (h *shownProcesses) appendTo(dst []rt.ProcessReading, set *processSet, boot int64) []rt.ProcessReading {
-	h.top.reset()
-	for i := range set.procs {
-		if used := set.procs[i].used; used > 0 {
-			h.top.offer(i, used, h.size)
+	h.list = h.list[:0]
+	for _, i := range h.largest(set, func(p *member) uint64 { return p.used }) {
+		if set.procs[i].used > 0 {
+			h.list = append(h.list, i)
 		}
 	}
-	h.list = append(h.list[:0], h.top.at...)
-	h.top.reset()
-	for i := range set.procs {
-		h.top.offer(i, set.procs[i].rss, h.size)
-	}
-	for _, i := range h.top.at {
+	for _, i := range h.largest(set, func(p *member) uint64 { return p.rss }) {
 		if !slices.Contains(h.list, i) {
 			h.list = append(h.list, i)
 		}
@@ -40,6 +36,16 @@ func (h *shownProcesses) appendTo(dst []rt.ProcessReading, set *processSet, boot
 		dst = append(dst, set.procs[i].reading())
 	}
 	return dst
+}
+
+// largest returns the indices of the processes with the largest values, in descending order, until the next call.
+func (h *shownProcesses) largest(set *processSet, value func(*member) uint64) []int {
+	h.order = h.order[:0]
+	for i := range set.procs {
+		h.order = append(h.order, i)
+	}
+	slices.SortStableFunc(h.order, func(a, b int) int { return cmp.Compare(value(&set.procs[b]), value(&set.procs[a])) })
+	return h.order[:min(h.size, len(h.order))]
 }
 
 // reading is the process as the snapshot shows it.
@@ -98,28 +104,4 @@ func (h *shownProcesses) readSlowly(set *processSet, boot int64) {
 			p.pss = r.pss
 		}
 	}
-}
-
-// topN keeps the indices of the n largest of a series of values, in descending order.
-type topN struct {
-	at     []int
-	values []uint64
-}
-
-func (t *topN) reset() { t.at, t.values = t.at[:0], t.values[:0] }
-
-// offer adds value i of the series.
-func (t *topN) offer(i int, value uint64, n int) {
-	isTooSmall := n == 0 || (len(t.at) == n && value <= t.values[n-1])
-	if isTooSmall {
-		return
-	}
-	if len(t.at) < n {
-		t.at, t.values = append(t.at, 0), append(t.values, 0)
-	}
-	k := len(t.at) - 1
-	for ; k > 0 && t.values[k-1] < value; k-- {
-		t.at[k], t.values[k] = t.at[k-1], t.values[k-1]
-	}
-	t.at[k], t.values[k] = i, value
 }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"time"
@@ -45,18 +46,7 @@ func hasShortLocks() bool {
 
 // parseVersion returns the first two numbers of a kernel's release, "5.10.0-8-amd64"; 0 for one that is missing.
 func parseVersion(release string) (v [2]int) {
-	i := 0
-	for _, c := range []byte(release) {
-		isDigit := c >= '0' && c <= '9'
-		switch {
-		case isDigit:
-			v[i] = v[i]*10 + int(c-'0')
-		case c == '.' && i == 0:
-			i++
-		default:
-			return v
-		}
-	}
+	_, _ = fmt.Sscanf(release, "%d.%d", &v[0], &v[1]) // what is missing stays 0
 	return v
 }
 
