@@ -24,18 +24,20 @@ type Fabric struct {
 
 // port is one port.
 type port struct {
-	path string
-	fds  [4]procfile.File // of portCounters
-	unit [4]uint64        // what 1 is in that file: bytes or packets
-	now  rt.FabricReading
+	path  string
+	files [4]counterFile // of portCounters
+	now   rt.FabricReading
 }
 
-// portCounters are the files of a counter and their units. The architecture has the first one, whose unit
-// for data is four octets. Drivers without it, such as AWS's efa and Broadcom's bnxt_re, have the second.
-var portCounters = [...][2]struct {
+// counterFile is a file of a counter, and what 1 is in it: bytes or packets.
+type counterFile struct {
 	name string
 	unit uint64
-}{
+}
+
+// portCounters are the files of a counter. The architecture has the first one, whose unit
+// for data is four octets. Drivers without it, such as AWS's efa and Broadcom's bnxt_re, have the second.
+var portCounters = [...][2]counterFile{
 	{{"/counters/port_rcv_data", 4}, {"/hw_counters/rx_bytes", 1}},
 	{{"/counters/port_xmit_data", 4}, {"/hw_counters/tx_bytes", 1}},
 	{{"/counters/port_rcv_packets", 1}, {"/hw_counters/rx_pkts", 1}},
@@ -45,16 +47,8 @@ var portCounters = [...][2]struct {
 // NewFabric returns the source of Snapshot.Fabrics.
 func NewFabric(fs FS) *Fabric { return &Fabric{named: "fabric", dir: fs.Sys + "/class/infiniband"} }
 
-// Close closes the descriptors.
-func (f *Fabric) Close() error {
-	for i := range f.ports {
-		for k := range f.ports[i].fds {
-			_ = f.ports[i].fds[k].Close() // opened for reading: nothing can be lost
-		}
-	}
-	f.ports = nil
-	return nil
-}
+// Close does nothing: no file is held open.
+func (f *Fabric) Close() error { return nil }
 
 // Read fills s.Fabrics. A counter that cannot be read is absent.
 func (f *Fabric) Read(s *rt.Snapshot) error {
@@ -66,13 +60,9 @@ func (f *Fabric) Read(s *rt.Snapshot) error {
 		p := &f.ports[i]
 		for k, dst := range [...]*rt.Opt[uint64]{&p.now.RxBytes, &p.now.TxBytes, &p.now.RxPackets, &p.now.TxPackets} {
 			dst.Clear()
-			b, err := f.peek.buf.Read(&p.fds[k])
-			if err != nil {
-				continue
-			}
-			v, ok := procfile.Uint(procfile.Trim(b))
-			if ok && v <= math.MaxUint64/p.unit[k] {
-				dst.Set(v * p.unit[k])
+			v, ok := f.peek.path(p.path).str(p.files[k].name).uint()
+			if unit := p.files[k].unit; ok && v <= math.MaxUint64/unit {
+				dst.Set(v * unit)
 			}
 		}
 		s.Fabrics = append(s.Fabrics, p.now)
@@ -86,9 +76,7 @@ func (f *Fabric) discover() error {
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
+	f.ports = nil
 	for _, d := range devices {
 		ports, err := os.ReadDir(f.dir + "/" + d.Name() + "/ports")
 		if err != nil {
@@ -117,23 +105,20 @@ func (f *Fabric) add(device string, n uint64) {
 		p.now.RateMbps = parseRate(b)
 	}
 	for k := range portCounters {
-		p.fds[k], p.unit[k] = f.counter(p.path, k)
+		p.files[k] = f.counter(p.path, k)
 	}
 	f.ports = append(f.ports, p)
 }
 
-// counter opens the first file of a counter that holds a number, else the first one. A counter that does not
+// counter returns the first file of a counter that holds a number, else the first one. A counter that does not
 // exist stays absent.
-func (f *Fabric) counter(path string, k int) (procfile.File, uint64) {
+func (f *Fabric) counter(path string, k int) counterFile {
 	for _, c := range portCounters[k] {
 		if _, ok := f.peek.path(path).str(c.name).uint(); ok {
-			file, _ := f.peek.path(path).str(c.name).open(0)
-			return file, c.unit
+			return c
 		}
 	}
-	c := portCounters[k][0]
-	file, _ := f.peek.path(path).str(c.name).open(0)
-	return file, c.unit
+	return portCounters[k][0]
 }
 
 // parseRate parses "2.5 Gb/sec (1X SDR)", in Mbit/s.

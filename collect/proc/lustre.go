@@ -19,28 +19,21 @@ type Lustre struct {
 	named
 	fs     FS
 	mounts []lustreMount
+	peek   peek
 	retryBackoff
 }
 
 type lustreMount struct {
-	dir  string
-	file file
-	now  rt.RemoteFSReading
+	dir string
+	now rt.RemoteFSReading
 }
 
 // NewLustre returns the source of the rows "lustre" of Snapshot.RemoteFS, which it
 // appends.
 func NewLustre(fs FS) *Lustre { return &Lustre{named: "lustre", fs: fs} }
 
-// Close closes the descriptors.
-func (l *Lustre) Close() error {
-	var err error
-	for i := range l.mounts {
-		err = errors.Join(err, l.mounts[i].file.Close())
-	}
-	l.mounts = nil
-	return err
-}
+// Close does nothing: no file is held open.
+func (l *Lustre) Close() error { return nil }
 
 // Read appends to s.RemoteFS. A file system that was unmounted is left out.
 func (l *Lustre) Read(s *rt.Snapshot) error {
@@ -50,10 +43,10 @@ func (l *Lustre) Read(s *rt.Snapshot) error {
 	var failed error
 	for i := range l.mounts {
 		m := &l.mounts[i]
-		b, err := m.file.read()
+		b, err := l.peek.path(m.dir).str("/stats").read()
 		if err != nil {
 			l.until = 0
-			failed = err
+			failed = &fs.PathError{Op: "read", Path: m.dir + "/stats", Err: err}
 			continue
 		}
 		parseLlite(b, &m.now)
@@ -81,22 +74,23 @@ func (l *Lustre) discover() error {
 		if first == nil {
 			first = &fs.PathError{Op: "list", Path: l.fs.Proc + "/fs/lustre/llite", Err: fs.ErrNotExist}
 		}
-		return errors.Join(first, l.Close())
+		l.mounts = nil
+		return first
 	}
 	if slices.EqualFunc(dirs, l.mounts, func(dir string, m lustreMount) bool { return m.dir == dir }) {
 		return nil
 	}
-	err := l.Close()
+	l.mounts = nil
 	table, _ := os.ReadFile(l.fs.Proc + "/self/mounts") // without it the mount points are unknown
 	for _, dir := range dirs {
 		name := dir[strings.LastIndexByte(dir, '/')+1:]
 		if i := strings.LastIndexByte(name, '-'); i > 0 {
 			name = name[:i]
 		}
-		l.mounts = append(l.mounts, lustreMount{dir: dir, file: file{path: dir + "/stats"},
+		l.mounts = append(l.mounts, lustreMount{dir: dir,
 			now: rt.RemoteFSReading{Kind: "lustre", Source: keep("", []byte(name)), MountPoint: lustreMountPoint(table, name)}})
 	}
-	return err
+	return nil
 }
 
 // lustreMountPoint finds the mount point of the file system in /proc/self/mounts: a

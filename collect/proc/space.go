@@ -1,8 +1,8 @@
 package proc
 
 import (
-	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,10 +43,8 @@ type Space struct {
 	asked  int64             // boot time of the reading that started the last round
 
 	waited bool
-	local  []procfile.Mount // used by the goroutine alone; Source is the name of the disk
-	info   []byte           // mountinfo as last parsed
-	next   []rt.MountReading
-	file   file
+	next   []rt.MountReading // used by the goroutine alone
+	info   string            // path of mountinfo
 }
 
 // NewSpace returns the source of Snapshot.Mounts and of the node's sums of space.
@@ -56,7 +54,7 @@ func NewSpace(fs FS) *Space {
 	if fs.Proc != "/proc" {
 		self = "/1/mountinfo" // self is no process of another root
 	}
-	return &Space{named: "space", fs: fs, statfs: unix.Statfs, file: file{path: fs.Proc + self}}
+	return &Space{named: "space", fs: fs, statfs: unix.Statfs, info: fs.Proc + self}
 }
 
 // Close ends the goroutine. It does not wait for a file system that hangs.
@@ -124,7 +122,6 @@ func (p *Space) fill(s *rt.Snapshot) {
 // work makes a round each time it is woken.
 func (p *Space) work(wake <-chan struct{}, done chan<- struct{}) {
 	defer func() { _ = recover() }() // without results the figures become absent, with an error
-	defer p.file.Close()             // opened for reading: nothing can be lost
 	for first := true; ; first = false {
 		if _, ok := <-wake; !ok {
 			return
@@ -148,19 +145,11 @@ func (p *Space) readAll() (err error) {
 		}
 	}()
 	p.next = p.next[:0]
-	b, err := p.file.read()
+	b, err := os.ReadFile(p.info)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(b, p.info) {
-		p.info = append(p.info[:0], b...)
-		p.local = localMounts(procfile.ParseMountinfo(b))
-		for i := range p.local {
-			p.local[i].Source = p.diskOf(&p.local[i])
-		}
-	}
-	for i := range p.local {
-		m := &p.local[i]
+	for _, m := range localMounts(procfile.ParseMountinfo(b)) {
 		p.mu.Lock()
 		p.active = m.Point
 		p.mu.Unlock()
@@ -168,13 +157,13 @@ func (p *Space) readAll() (err error) {
 		if err := p.statfs(p.fs.Root+m.Point, &st); err != nil {
 			continue // unmounted since, or not accessible: the others count
 		}
-		p.next = append(p.next, mountReading(m, &st))
+		p.next = append(p.next, mountReading(&m, p.diskOf(&m), &st))
 	}
 	return nil
 }
 
-// mountReading is the result of statvfs for a mount of p.local.
-func mountReading(m *procfile.Mount, st *unix.Statfs_t) rt.MountReading {
+// mountReading is the result of statvfs for a mount.
+func mountReading(m *procfile.Mount, disk string, st *unix.Statfs_t) rt.MountReading {
 	unit := uint64(st.Frsize)
 	if st.Frsize <= 0 {
 		unit = uint64(st.Bsize)
@@ -184,7 +173,7 @@ func mountReading(m *procfile.Mount, st *unix.Statfs_t) rt.MountReading {
 		used = (st.Blocks - st.Bfree) * unit
 	}
 	return rt.MountReading{
-		Disk: m.Source, MountPoint: m.Point, FSType: m.FSType,
+		Disk: disk, MountPoint: m.Point, FSType: m.FSType,
 		Total: st.Blocks * unit, Available: st.Bavail * unit, Used: used,
 	}
 }
