@@ -179,43 +179,6 @@ func TestProcessesByLinks(t *testing.T) {
 	}
 }
 
-// The other directories of the real /proc are counted again without a list of the processes, which follows only if
-// their number has changed.
-func TestProcessesOfProc(t *testing.T) {
-	src := NewProcesses(NewFS("/proc", "/sys"))
-	defer src.Close()
-	var s rt.Snapshot
-	read := func() {
-		t.Helper()
-		if err := src.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read()
-	_, listed, err := src.dir.list(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	others, ok := src.dir.others(nil)
-	if !ok || others != listed {
-		t.Fatalf("%d other directories, %t; the list has %d", others, ok, listed)
-	}
-	src.until, src.other = recountEvery, others // as if no process had begun or ended during a list
-	for range 2 * recountEvery {
-		read()
-		if src.fresh {
-			t.Fatal("the processes were listed")
-		}
-	}
-	src.other-- // as if a driver had added a directory
-	for range recountEvery - 1 {
-		read()
-	}
-	if read(); !src.fresh {
-		t.Error("with a directory more no list was made")
-	}
-}
-
 // A missing file is an error of its source, which reads the file once it exists.
 func TestFileThatComesLater(t *testing.T) {
 	dir := t.TempDir()

@@ -17,7 +17,7 @@ import (
 // process. The link count of /proc has the same information: it is two, plus one per process,
 // plus one per other directory. If a listing confirms that, the next readings use only the link
 // count. It does not apply in a container, or if the processes of other users are hidden. From
-// time to time the other directories are counted again, because a driver may have added one.
+// time to time /proc is listed again, because a driver may have added a directory.
 type Processes struct {
 	named
 	dir       pidDir
@@ -26,10 +26,10 @@ type Processes struct {
 	other     uint64 // links that are no process
 	hidden    error  // from checkHidden
 	isChecked bool
-	until     int // readings of the links before the other directories are counted again; 0 if the links do not apply
+	until     int // readings of the links before the next listing; 0 if the links do not apply
 }
 
-// recountEvery is the number of readings after which the other directories are counted again.
+// recountEvery is the number of readings after which /proc is listed again.
 // Until then the figure is wrong by the number of directories that were added or removed.
 const recountEvery = 12
 
@@ -44,8 +44,8 @@ func (p *Processes) Close() error { return p.dir.Close() }
 // Read fills s.Node.Processes.
 func (p *Processes) Read(s *rt.Snapshot) error {
 	p.fresh = false
-	isConfirmed := p.confirm()
-	if isConfirmed {
+	if p.until > 0 {
+		p.until--
 		if n, ok := p.dir.links(); ok && n > p.other {
 			s.Node.Processes.Set(n - p.other)
 			return nil
@@ -76,24 +76,6 @@ func (p *Processes) checkHidden() error {
 		p.isChecked, p.hidden = true, checkHidden(p.dir.path)
 	}
 	return p.hidden
-}
-
-// confirm reports whether the link count has the number of processes. A listing must have
-// confirmed it. Now and then confirm counts the other directories again.
-func (p *Processes) confirm() bool {
-	if p.until == 0 {
-		return false
-	}
-	p.until--
-	if p.until > 0 {
-		return true
-	}
-	others, ok := p.dir.others(p.pids[:0])
-	if !ok || others != p.other {
-		return false
-	}
-	p.until = recountEvery
-	return true
 }
 
 // PIDs returns the pids in ascending order. It lists /proc unless the reading of s has done
@@ -137,31 +119,6 @@ func (d *pidDir) list(pids []int) (_ []int, others uint64, err error) {
 		return pids, 0, &fs.PathError{Op: "list", Path: d.path, Err: err}
 	}
 	return pids, others, nil
-}
-
-// others counts the directories that are no process, with pids as scratch memory. procfs lists them first, so that the
-// kernel looks up only the processes that fit into the buffer with the last of them. ok is false for another file system.
-func (d *pidDir) others(pids []int) (n uint64, ok bool) {
-	const few = 1 << 10 // bytes
-	var st unix.Statfs_t
-	isListed := d.open.IsOpen() && len(d.buf) > few
-	if !isListed || unix.Fstatfs(d.open.Fd(), &st) != nil || st.Type != unix.PROC_SUPER_MAGIC {
-		return 0, false
-	}
-	if _, err := unix.Seek(d.open.Fd(), 0, unix.SEEK_SET); err != nil {
-		return 0, false
-	}
-	for {
-		size, err := unix.Getdents(d.open.Fd(), d.buf[:few])
-		if err != nil || size <= 0 {
-			return 0, false
-		}
-		found, more := parseDirents(d.buf[:size], pids)
-		n += more
-		if len(found) > 0 {
-			return n, true
-		}
-	}
 }
 
 // appendNumbers is pidDir.list for the open directory fd, from its current position.
