@@ -57,12 +57,8 @@ func (d *directoryFiles) ReadEvents(buf *procfile.Buffer) {
 	}
 }
 
-// minPage is the minimum length of a part of a list that another part may follow. The kernel
-// returns a page at a time, without an entry that does not fit.
-const minPage = 2048
-
 // ListProcs counts the processes of the directory and, unless dst is nil, appends their pids to
-// dst. It is false if nothing could be read.
+// dst. It is false if they cannot be listed.
 //
 // In v1 the kernel caches the list of a descriptor for a second, and each read extends that second.
 // Therefore ListProcs opens the file for each list.
@@ -74,66 +70,34 @@ func (d *directoryFiles) ListProcs(version int, buf *procfile.Buffer, dst *[]int
 			d.procs.Retire()
 		}
 	}
-	var list pidList
-	b := buf.Bytes()
-	for off := int64(0); ; {
-		n, err := d.procs.Pread(b, off)
-		if errors.Is(err, unix.ENODEV) {
-			d.procs.Retire()
-		}
-		n = max(n, 0)
-		ok = ok || err == nil
-		list.add(b[:n], dst)
-		off += int64(n)
-		isLast := n < minPage && len(b) > minPage
-		if n == 0 || isLast {
-			break
-		}
+	text, err := buf.ReadAll(&d.procs)
+	if errors.Is(err, unix.ENODEV) {
+		d.procs.Retire()
 	}
-	list.end(dst)
-	return list.Count, ok
+	return parsePIDs(text, dst), err == nil
 }
 
-// pidList parses cgroup.procs as it comes in pieces, which may end within a number. The
-// zero value is ready to use.
-type pidList struct {
-	Count  int // processes so far
-	n      int
-	within bool
+// parsePIDs counts the processes in a file cgroup.procs and, unless dst is nil, appends their pids to dst. A pid of
+// 0, which is how v1 lists a process of another pid namespace, is counted but not listed.
+func parsePIDs(text []byte, dst *[]int) (count int) {
+	for len(text) > 0 {
+		var line []byte
+		line, text = procfile.Line(text)
+		pid, ok := procfile.Uint(line)
+		if !ok || pid >= 1<<31 {
+			continue
+		}
+		count++
+		if dst != nil && pid > 0 {
+			*dst = append(*dst, int(pid))
+		}
+	}
+	return count
 }
 
 // appendPIDs appends the pids in a file cgroup.procs to dst: none if it was removed.
 func appendPIDs(dst []int, path string) []int {
 	text, _ := os.ReadFile(path)
-	var list pidList
-	list.add(text, &dst)
-	list.end(&dst)
+	parsePIDs(text, &dst)
 	return dst
-}
-
-// add parses the next piece.
-func (l *pidList) add(b []byte, dst *[]int) {
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			l.end(dst)
-			continue
-		}
-		l.within = true
-		if l.n < 1<<30 {
-			l.n = l.n*10 + int(c-'0')
-		}
-	}
-}
-
-// end says that no piece follows. A pid of 0, which is how v1 lists a process of another
-// pid namespace, is counted but not listed.
-func (l *pidList) end(dst *[]int) {
-	if !l.within {
-		return
-	}
-	l.Count++
-	if dst != nil && l.n > 0 {
-		*dst = append(*dst, l.n)
-	}
-	l.n, l.within = 0, false
 }

@@ -137,15 +137,12 @@ var parseMemoryEvents = keyed(map[string]figure{
 // parseKey returns the value of the line "key value". Such lines are oom_kill in the v1 file
 // memory.oom_control (Linux 4.13) and populated in the v2 file cgroup.events.
 func parseKey(b []byte, key string) (uint64, bool) {
-	for n := len(key); len(b) > 0; {
-		var line []byte
-		line, b = procfile.Line(b)
-		if len(line) > n && line[n] == ' ' && string(line[:n]) == key {
-			word, _ := procfile.Field(line[n:])
-			if v, ok := procfile.Uint(word); ok {
-				return v, true
-			}
+	for len(b) > 0 {
+		k, v, ok, rest := procfile.Pair(b)
+		if ok && string(k) == key {
+			return v, true
 		}
+		b = rest
 	}
 	return 0, false
 }
