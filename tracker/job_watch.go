@@ -199,19 +199,6 @@ func (w *JobWatch) Procs(dst []int) []int {
 	return w.current().Procs(dst)
 }
 
-// ReadProcs is a proc.Lister for sources that are read after the job: it appends the processes that
-// the newest reading of the job has listed.
-type ReadProcs struct{ Job *JobWatch }
-
-// Procs implements proc.Lister.
-func (r ReadProcs) Procs(dst []int) []int {
-	w := r.Job
-	if w.trees != nil && !w.Appeared() {
-		return w.trees.PIDs(dst)
-	}
-	return w.current().ReadProcs(dst)
-}
-
 // Appeared reports whether the job's cgroup has existed at any time.
 func (w *JobWatch) Appeared() bool {
 	select {

@@ -43,7 +43,7 @@ func (t *jobTracker) openSources() {
 		t.sources = append(t.sources, perf.New(perf.Options{Sys: sysRoot, Core: p.Core, Node: p.Node, RAPL: p.RAPL, MSR: p.MSR, Cgroup: t.job.PerfCgroup}))
 	}
 	if top := t.cfg.Tracker.TopProcesses; top > 0 {
-		procs := proc.NewJobProcs(fs, tracker.ReadProcs{Job: t.job}, top)
+		procs := proc.NewJobProcs(fs, t.job, top)
 		t.job.UseProcs(procs)
 		t.sources = append(t.sources, procs)
 	}

@@ -180,7 +180,7 @@ func (h *hierarchy) detach(n *directory) {
 	h.setTask(n, nil)
 }
 
-// procs appends the pids of the job's processes to dst and returns how many there are, and
+// procs appends the pids of the job's processes to dst, unless it is nil, and returns how many there are, and
 // false if none could be listed. With isCounting it also counts the processes of each
 // group.
 func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int, isCounting bool) (total uint64, ok bool) {
@@ -211,8 +211,6 @@ type hierarchies struct {
 	byProc []*hierarchy // the best for listing processes first
 	pids   []int        // scratch: the processes that list and members have listed
 
-	// Listed holds the job's processes in the newest reading.
-	Listed []int
 }
 
 func (s *hierarchies) find(root string) *hierarchy {
@@ -323,9 +321,8 @@ func (s *hierarchies) Read(r *rt.JobReading) {
 			h.readEvents(r, s.buf)
 		}
 	}
-	s.Listed = s.Listed[:0]
 	for _, h := range s.byProc {
-		if n, ok := h.procs(s.buf, &s.Listed, true); ok {
+		if n, ok := h.procs(s.buf, nil, true); ok {
 			r.Pids.Set(n)
 			break
 		}

@@ -162,7 +162,7 @@ func (j *Job) Read(s *rt.Snapshot) error {
 	return q.err
 }
 
-// readTotals reads the job and keeps the list of its processes for ReadProcs.
+// readTotals reads the job.
 func (j *Job) readTotals(s *rt.Snapshot) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -209,20 +209,6 @@ func (j *Job) Procs(dst []int) []int {
 	j.request(q.list)
 	dst, q.pids = q.pids, nil
 	return dst
-}
-
-// ReadProcs is Procs for a caller that has just called Read: it appends the processes that Read has
-// listed. If there are none, it lists them.
-func (j *Job) ReadProcs(dst []int) []int {
-	q := &j.requests
-	q.mu.Lock()
-	dst = append(dst, q.listed...)
-	isListed := len(q.listed) > 0
-	q.mu.Unlock()
-	if isListed {
-		return dst
-	}
-	return j.Procs(dst)
 }
 
 // Written reports that the snapshot s, which Read filled, is stored. The ended steps and

@@ -195,10 +195,9 @@ type requests struct {
 
 	read, list func() // bound once: a request allocates nothing
 
-	snap   *rt.Snapshot
-	err    error
-	pids   []int
-	listed []int // the processes in the newest reading
+	snap *rt.Snapshot
+	err  error
+	pids []int
 
 	asked chan func()   // at most one
 	done  chan struct{} // one for each that was taken
