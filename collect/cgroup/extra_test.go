@@ -92,9 +92,9 @@ func TestMemoryEventsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 1000 + 1 {
-		s.j.step([]notice{{WD: s.j.state.watch.Watches()[name], Dir: name, Mask: unix.IN_MODIFY}})
+		s.j.step([]notice{{WD: s.j.state.watch.byPath[name], Dir: name, Mask: unix.IN_MODIFY}})
 	}
-	if _, watched := s.j.state.watch.Watches()[name]; watched {
+	if _, watched := s.j.state.watch.byPath[name]; watched {
 		t.Error("the file is still watched")
 	}
 }

@@ -112,9 +112,6 @@ func newPollingNotifier(reason error) (*notifier, error) {
 	return n, nil
 }
 
-// Watches returns the watch descriptors by path.
-func (n *notifier) Watches() map[string]int32 { return n.byPath }
-
 // WatchFile watches a file for writes. A file that does not exist is no error.
 func (n *notifier) WatchFile(path string) error {
 	_, err := n.watch(path, fileMask)

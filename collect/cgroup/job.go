@@ -80,7 +80,7 @@ type Job struct {
 // exists is the job's, so the most certain one must be first. A pattern must not match the
 // directory of another node on the same host. NewJob does not wait, and the directories
 // need not exist yet; a cgroup that exists is found at once. Without inotify the watcher
-// looks for the cgroup every second. The error names the malformed candidate.
+// looks for the cgroup every second. It fails without a candidate.
 func NewJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job, error) {
 	j, err := newJob(candidates, layout, opts)
 	if err != nil {
@@ -166,13 +166,7 @@ func (j *Job) Read(s *rt.Snapshot) error {
 func (j *Job) readTotals(s *rt.Snapshot) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err := j.state.readTotals(s)
-	q := &j.requests
-	q.listed = q.listed[:0]
-	if s.Job.Phase == rt.JobPresent {
-		q.listed = append(q.listed, j.state.tasks.Listed...)
-	}
-	return err
+	return j.state.readTotals(s)
 }
 
 // readSteps reads the steps and tasks. It releases the lock between two of them, because

@@ -253,7 +253,7 @@ func testKernel(t *testing.T, k *kernelJob) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for watched := range j.state.watch.Watches() {
+	for watched := range j.state.watch.byPath {
 		if strings.Contains(watched, "job_12") {
 			t.Errorf("%s is still watched", watched)
 		}

@@ -87,8 +87,8 @@ func TestRaces(t *testing.T) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.state.watch.Watches()) > 8 {
-		t.Errorf("%d watches are left over: %v", len(j.state.watch.Watches()), j.state.watch.Watches())
+	if len(j.state.watch.byPath) > 8 {
+		t.Errorf("%d watches are left over: %v", len(j.state.watch.byPath), j.state.watch.byPath)
 	}
 }
 

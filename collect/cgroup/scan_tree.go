@@ -33,7 +33,7 @@ type watchedDir struct {
 }
 
 // newWatcher returns a watcher that does not look yet. The first candidate with a directory
-// is the job's. The error says which candidate is malformed.
+// is the job's. It fails without a candidate.
 func newWatcher(candidates []cgroupfs.Candidate, s *state) (*watcher, error) {
 	places, err := newSearch(candidates)
 	if err != nil {

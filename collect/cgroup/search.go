@@ -3,7 +3,6 @@ package cgroup
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -27,7 +26,7 @@ type search struct {
 type place struct {
 	layout  string
 	version int
-	all     []target // patterns are bound after one was found
+	all     []target
 	missing []target // those that do not exist
 }
 
@@ -37,10 +36,7 @@ func newSearch(candidates []cgroupfs.Candidate) (search, error) {
 	}
 	s := search{best: len(cgroupfs.ControllersV1) + 1}
 	for _, c := range candidates {
-		t, err := targets(c)
-		if err != nil {
-			return search{}, err
-		}
+		t := targets(c)
 		s.places = append(s.places, place{c.Layout, c.Version, t, t})
 	}
 	return s, nil
@@ -56,12 +52,12 @@ func (w *watcher) Found() (layout, path string, ok bool) {
 // now, or an event follows when it or an element of its path is made. Watches that serve no
 // purpose any more are removed.
 func (w *watcher) Look() {
-	l := newLook()
+	l := &look{wanted: map[string]bool{}, guarded: map[string]bool{}}
 	w.search.awaited = map[string][]string{}
 	for i := range w.search.places {
 		p := &w.search.places[i]
 		for _, t := range p.missing {
-			dir, ok := w.walk("/", p.target(t.controller).elems, l)
+			dir, ok := w.walk("/", t.elems, l)
 			if !ok {
 				continue
 			}
@@ -143,52 +139,16 @@ func (w *watcher) take(p *place, t target, dir string) {
 		return
 	}
 	p.missing = slices.DeleteFunc(slices.Clone(p.missing), func(m target) bool { return m.controller == t.controller })
-	if found := splitPath(dir); len(found) == len(t.elems) {
-		bound := bindings(p.target(t.controller).elems, found)
-		p.all = slices.Clone(p.all)
-		for i := range p.all {
-			p.all[i].elems = bind(p.all[i].elems, bound)
-		}
-	}
 	if r := cgroupfs.Rank(t.controller); r < w.search.best {
 		w.search.best, w.search.path = r, dir
 	}
 }
 
-// look is what one Look has found. The candidates differ in their last elements: without it each
-// controller of each candidate would check and watch the same directories again. A directory that is
-// made or removed after it was found missing or there causes an event, and so another Look.
+// look is what one Look has watched. The candidates differ in their last elements: without it each
+// controller of each candidate would watch the same directories again.
 type look struct {
-	wanted  map[string]bool     // directories whose watch is needed
-	guarded map[string]bool     // directories with a watch, see guard
-	dirs    map[string]string   // directories that exist: their paths without symbolic links
-	missing map[string]bool     // names in guarded directories that have no directory yet
-	entries map[string][]string // names in guarded directories
-}
-
-func newLook() *look {
-	return &look{
-		wanted: map[string]bool{}, guarded: map[string]bool{},
-		dirs: map[string]string{}, missing: map[string]bool{}, entries: map[string][]string{},
-	}
-}
-
-// directory is existingDir for name in dir.
-func (l *look) directory(dir, name string) (string, bool) {
-	name = filepath.Join(dir, name)
-	if l.missing[name] {
-		return name, false
-	}
-	if at, ok := l.dirs[name]; ok {
-		return at, true
-	}
-	at, ok := existingDir(name)
-	if ok {
-		l.dirs[name] = at
-	} else if l.guarded[dir] {
-		l.missing[name] = true
-	}
-	return at, ok
+	wanted  map[string]bool // directories whose watch is needed
+	guarded map[string]bool // directories with a watch, see guard
 }
 
 // walk follows elems down from dir and returns the first directory that they lead to. It watches
@@ -199,7 +159,7 @@ func (w *watcher) walk(dir string, elems []string, l *look) (string, bool) {
 	}
 	names := elems[:1]
 	if !isPattern(elems[0]) && len(elems) > 1 {
-		if next, ok := l.directory(dir, elems[0]); ok {
+		if next, ok := existingDir(filepath.Join(dir, elems[0])); ok {
 			return w.walk(next, elems[1:], l)
 		}
 	}
@@ -208,10 +168,10 @@ func (w *watcher) walk(dir string, elems []string, l *look) (string, bool) {
 		return "", false
 	}
 	if isPattern(elems[0]) {
-		names = l.matches(dir, elems[0])
+		names = matches(dir, elems[0])
 	}
 	for _, name := range names {
-		if next, ok := l.directory(dir, name); ok {
+		if next, ok := existingDir(filepath.Join(dir, name)); ok {
 			if found, ok := w.walk(next, elems[1:], l); ok {
 				return found, true
 			}
@@ -220,19 +180,12 @@ func (w *watcher) walk(dir string, elems []string, l *look) (string, bool) {
 	return "", false
 }
 
-// matches are the names in a guarded directory that a pattern matches, sorted.
-func (l *look) matches(dir, pattern string) (names []string) {
-	all, isRead := l.entries[dir]
-	if !isRead {
-		entries, _ := os.ReadDir(dir) // a directory that was removed has none
-		for _, e := range entries {
-			all = append(all, e.Name())
-		}
-		l.entries[dir] = all
-	}
-	for _, name := range all {
-		if match, _ := path.Match(pattern, name); match {
-			names = append(names, name)
+// matches are the names in a directory that a pattern matches, sorted.
+func matches(dir, pattern string) (names []string) {
+	entries, _ := os.ReadDir(dir) // a directory that was removed has none
+	for _, e := range entries {
+		if match, _ := path.Match(pattern, e.Name()); match {
+			names = append(names, e.Name())
 		}
 	}
 	return names
@@ -274,61 +227,19 @@ type target struct {
 	elems      []string // of the absolute path
 }
 
-// targets checks c and returns its directories, the important ones first.
-func targets(c cgroupfs.Candidate) ([]target, error) {
-	if c.Version != 1 && c.Version != 2 {
-		return nil, fmt.Errorf("cgroup candidate %q: version is %d; it must be 1 or 2", c.Layout, c.Version)
-	}
-	_, isUnified := c.Dirs[cgroupfs.Unified]
-	isWrongKey := isUnified != (c.Version == 2)
-	isTooMany := isUnified && len(c.Dirs) != 1
-	if len(c.Dirs) == 0 || isWrongKey || isTooMany {
-		return nil, fmt.Errorf("cgroup candidate %q: version 2 has exactly one directory, version 1 one for each controller by its name", c.Layout)
-	}
+// targets returns the directories of c, the important ones first.
+func targets(c cgroupfs.Candidate) []target {
 	out := make([]target, 0, len(c.Dirs))
 	for controller, dir := range c.Dirs {
-		if !filepath.IsAbs(dir) || filepath.Clean(dir) == "/" {
-			return nil, fmt.Errorf("cgroup candidate %q: directory %q must be an absolute path below /", c.Layout, dir)
-		}
-		if _, err := path.Match(dir, ""); err != nil {
-			return nil, fmt.Errorf("cgroup candidate %q: directory %q: %w", c.Layout, dir, err)
-		}
 		out = append(out, target{controller, splitPath(filepath.Clean(dir))})
 	}
 	slices.SortFunc(out, func(a, b target) int {
 		return cmp.Or(cgroupfs.Rank(a.controller)-cgroupfs.Rank(b.controller), strings.Compare(a.controller, b.controller))
 	})
-	return out, nil
+	return out
 }
 
 func splitPath(dir string) []string { return strings.Split(strings.TrimPrefix(dir, "/"), "/") }
 
 // isPattern reports whether a path element has to be matched instead of opened.
 func isPattern(elem string) bool { return strings.ContainsAny(elem, `*?[\`) }
-
-// bindings are the names that the patterns of elems matched in the path found.
-func bindings(elems, found []string) []string {
-	var out []string
-	for i, e := range elems {
-		if isPattern(e) {
-			out = append(out, found[i])
-		}
-	}
-	return out
-}
-
-// bind returns elems with their patterns replaced by bound, so that the directories in
-// all hierarchies are of the same job. With another number of patterns elems stay as
-// they are.
-func bind(elems, bound []string) []string {
-	if len(bindings(elems, elems)) != len(bound) {
-		return elems
-	}
-	out := slices.Clone(elems)
-	for i, e := range out {
-		if isPattern(e) {
-			out[i], bound = bound[0], bound[1:]
-		}
-	}
-	return out
-}

@@ -116,7 +116,7 @@ func TestShortStepIsOpenedFirst(t *testing.T) {
 	s.j = manualWith(t, Options{ProcRoot: t.TempDir(), StepBegins: func([]int) { remove(t, step) }}, v2Candidate(root))
 	s.step("step_0", true, 1000, 20)
 	s.total(1020)
-	s.j.step([]notice{{WD: s.j.state.watch.Watches()[s.dir], Dir: s.dir, Name: "step_0", Mask: unix.IN_CREATE | unix.IN_ISDIR}})
+	s.j.step([]notice{{WD: s.j.state.watch.byPath[s.dir], Dir: s.dir, Name: "step_0", Mask: unix.IN_CREATE | unix.IN_ISDIR}})
 	s.wantStep("a step of a moment", 1000)
 }
 
@@ -138,7 +138,7 @@ func TestStepBeginsHasNoLock(t *testing.T) {
 		s.j.mu.Unlock()
 	}}, v2Candidate(root))
 	s.step("step_0", true, 1000, 20)
-	s.j.step([]notice{{WD: s.j.state.watch.Watches()[s.dir], Dir: s.dir, Name: "step_0", Mask: unix.IN_CREATE | unix.IN_ISDIR}})
+	s.j.step([]notice{{WD: s.j.state.watch.byPath[s.dir], Dir: s.dir, Name: "step_0", Mask: unix.IN_CREATE | unix.IN_ISDIR}})
 	if calls != 2 {
 		t.Errorf("%d calls, want one for the directories that are new and one for the notice", calls)
 	}

@@ -22,7 +22,7 @@ type Candidate struct {
 	// Dirs are absolute paths of the job's directory. v2: the only key is Unified. v1: a path for each controller
 	// ("cpuacct", "memory", "freezer", "cpu", "pids", "blkio", ...). Controllers that are mounted together may name
 	// the same directory. A directory that never appears does no harm. An element of a path may be a pattern of
-	// path.Match; a pattern matches the same name in all Dirs.
+	// path.Match.
 	Dirs map[string]string
 }
 
