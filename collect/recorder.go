@@ -29,14 +29,7 @@ type Options struct {
 	// begins at the start of the run, and again when the job appears. FirstFor 0 disables it.
 	FirstInterval, FirstFor time.Duration
 	// Interval is the time between all other readings.
-	Interval time.Duration
-	// IsAligned moves the readings after FirstFor to the multiples of Interval since the
-	// boot of the machine, plus Phase. With phases a little apart, the trackers of a node
-	// read one after the other. The processor then wakes up once, and its caches are warm.
-	// The alignment moves the first such reading by at most half an interval.
-	IsAligned bool
-	Phase     time.Duration
-
+	Interval  time.Duration
 	Node      []Source   // sources of the node's values, read in this order, after Job
 	NodeCache *NodeCache // shares the values of Node among trackers; nil for none
 	Sources   []Source   // read in this order, after Job and Node
@@ -183,10 +176,6 @@ func (r *Recorder) tick(ticks *schedule, due time.Time) {
 func (r *Recorder) schedule() schedule {
 	now := time.Now()
 	s := schedule{next: now, fast: r.o.FirstInterval, slow: r.o.Interval, fastUntil: now.Add(r.o.FirstFor), factor: r.budget.factor()}
-	if r.o.IsAligned {
-		_, boot := r.o.Clock()
-		s.origin = now.Add(r.o.Phase - time.Duration(boot))
-	}
 	s.advance(now)
 	return s
 }
@@ -328,20 +317,15 @@ type schedule struct {
 	fast, slow time.Duration // Options.FirstInterval and Interval
 	fastUntil  time.Time     // the end of the period with the fast interval
 	factor     int           // multiplies both intervals, see budget.factor
-	origin     time.Time     // the slow readings are a multiple of their interval after it; zero for no alignment
 }
 
 // advance moves next to the first reading in the future and returns how many readings were missed.
 func (s *schedule) advance(now time.Time) (missed int) {
 	step := s.slow * time.Duration(s.factor)
-	isFast := s.next.Before(s.fastUntil)
-	if isFast {
+	if s.next.Before(s.fastUntil) {
 		step = s.fast * time.Duration(s.factor)
 	}
 	s.next = s.next.Add(step)
-	if !isFast && !s.origin.IsZero() {
-		s.next = s.origin.Add(s.next.Sub(s.origin).Round(step))
-	}
 	if late := now.Sub(s.next); late >= 0 {
 		missed = int(late/step) + 1
 		s.next = s.next.Add(time.Duration(missed) * step)

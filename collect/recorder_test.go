@@ -156,32 +156,6 @@ func TestScheduleOfARun(t *testing.T) {
 	})
 }
 
-// The slow readings are at multiples of the interval since the boot, whenever the run began, and also
-// after one that took long.
-func TestAlignedReadings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, boot := fakeClock() // a second before a multiple of 10 s
-		time.Sleep(4 * time.Second)
-		k := &keeper{}
-		slow := source{"cpu", func(s *rt.Snapshot) error {
-			if s.Boot-boot == 21.5e9 {
-				time.Sleep(12 * time.Second)
-			}
-			return nil
-		}}
-		record(t, Options{
-			FirstInterval: time.Second, FirstFor: 2 * time.Second, Interval: 10 * time.Second, IsAligned: true, Phase: 500 * time.Millisecond,
-			Sources: []Source{slow}, Sinks: []Sink{k}, Ledger: k,
-		}, nil, func() { time.Sleep(60 * time.Second) })
-		if d := cmp.Diff([]float64{4, 5, 6, 11.5, 21.5, 41.5, 51.5, 61.5, 64}, k.seconds(boot)); d != "" {
-			t.Errorf("times (-want +got):\n%s", d)
-		}
-		if d := cmp.Diff([]string{"schedule missed"}, k.eventsOf("gap")); d != "" {
-			t.Errorf("gaps (-want +got):\n%s", d)
-		}
-	})
-}
-
 func TestScheduleDoesNotDriftAndSkipsMissedTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{block: 300 * time.Millisecond}

@@ -163,8 +163,6 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		FirstInterval: t.cfg.Tracker.FirstInterval.Duration,
 		FirstFor:      t.cfg.Tracker.FirstFor.Duration,
 		Interval:      t.cfg.Tracker.Interval.Duration,
-		IsAligned:     true,
-		Phase:         phase(t.id.JobID.Or(0)),
 		Node:          t.node,
 		NodeCache:     t.cache,
 		Sources:       t.sources,
@@ -206,14 +204,6 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 	_ = recovery.AtMost(settle, func() error { helpers.Wait(); return nil })
 	t.end(stopped)
 	return nil
-}
-
-// phase returns when a job is read within the burst of readings of all trackers of the node. On a
-// node with many processors, readings at one instant would wait for each other: in the kernel all
-// cgroups share one lock. Each tracker would also read the node for itself.
-func phase(job uint64) time.Duration {
-	const slots, slot = 64, 250 * time.Microsecond
-	return time.Duration(job%slots) * slot
 }
 
 // waitRecorded waits until the recording has ended. It returns false if that takes longer
