@@ -9,31 +9,14 @@ const (
 // differences are 0 (T-CPU-06). A counter that went backwards gives an absent value for
 // this interval, never a negative rate. Neither snapshot is changed or retained.
 func Derive(prev, cur *Snapshot, scope Scope) Sample {
-	var s Sample
-	s.Derive(prev, cur, scope)
-	return s
-}
-
-// Derive sets s to the result of the function Derive and reuses the memory of its lists: a
-// series of samples allocates nothing. Lists that were copied out of s before become invalid.
-func (s *Sample) Derive(prev, cur *Snapshot, scope Scope) {
-	s.TimestampSecs, s.JobName = floorDiv(cur.Wall, 1e9), None[string]()
-	s.Scalars = DeriveScalars(prev, cur, scope)
-	s.CPU = deriveCPU(prev, cur, &s.Scalars, s.CPU.PerCorePct)
-	s.Memory = deriveMemory(cur, scope, &s.Scalars)
 	secs := nodeSeconds(prev, cur)
-	s.Network = deriveNetwork(prev, cur, secs, s.Network)
-	s.Disk = deriveDisk(prev, cur, secs, s.Disk)
-	s.GPU = deriveGPU(cur, s.GPU)
-}
-
-// reuse returns a list of n elements, never nil, in the memory of old if that is large
-// enough. The elements keep their old values.
-func reuse[T any](old []T, n int) []T {
-	if old == nil || cap(old) < n {
-		return make([]T, n)
-	}
-	return old[:n]
+	s := Sample{TimestampSecs: floorDiv(cur.Wall, 1e9), Scalars: DeriveScalars(prev, cur, scope)}
+	s.CPU = deriveCPU(prev, cur, &s.Scalars)
+	s.Memory = deriveMemory(cur, scope, &s.Scalars)
+	s.Network = deriveNetwork(prev, cur, secs)
+	s.Disk = deriveDisk(prev, cur, secs)
+	s.GPU = deriveGPU(cur)
+	return s
 }
 
 // nodeSeconds returns the time between two readings of the node, which another tracker
@@ -182,10 +165,10 @@ func jobIO(prev *JobReading, controller, processes [2]Opt[uint64]) Opt[uint64] {
 	return Delta(begin(processes[0]), processes[1])
 }
 
-func deriveCPU(prev, cur *Snapshot, s *Scalars, perCore []Opt[float64]) CPUMetrics {
+func deriveCPU(prev, cur *Snapshot, s *Scalars) CPUMetrics {
 	m := CPUMetrics{
 		UtilizationPct:    s.CPUUsage,
-		PerCorePct:        reuse(perCore, len(cur.CPUs)),
+		PerCorePct:        make([]Opt[float64], len(cur.CPUs)),
 		UtimeSecs:         seconds(s.UserMillis),
 		StimeSecs:         seconds(s.SystemMillis),
 		ProcessCount:      s.Processes,
@@ -193,7 +176,6 @@ func deriveCPU(prev, cur *Snapshot, s *Scalars, perCore []Opt[float64]) CPUMetri
 	}
 	i := 0
 	for k, c := range cur.CPUs {
-		m.PerCorePct[k].Clear()
 		if prev == nil {
 			m.PerCorePct[k].Set(0)
 			continue

@@ -240,8 +240,8 @@ type ForeignReport struct {
 	Body   []byte // one JSON document
 }
 
-func deriveNetwork(prev, cur *Snapshot, secs float64, out []NetMetrics) []NetMetrics {
-	out = reuse(out, len(cur.Nets))
+func deriveNetwork(prev, cur *Snapshot, secs float64) []NetMetrics {
+	out := make([]NetMetrics, len(cur.Nets))
 	for i := range cur.Nets {
 		c := &cur.Nets[i]
 		p := c
@@ -260,8 +260,8 @@ func deriveNetwork(prev, cur *Snapshot, secs float64, out []NetMetrics) []NetMet
 	return out
 }
 
-func deriveDisk(prev, cur *Snapshot, secs float64, out []DiskMetrics) []DiskMetrics {
-	out = reuse(out, len(cur.Disks))
+func deriveDisk(prev, cur *Snapshot, secs float64) []DiskMetrics {
+	out := make([]DiskMetrics, len(cur.Disks))
 	for i := range cur.Disks {
 		c := &cur.Disks[i]
 		p := c
@@ -270,7 +270,7 @@ func deriveDisk(prev, cur *Snapshot, secs float64, out []DiskMetrics) []DiskMetr
 		}
 		out[i] = DiskMetrics{
 			Device: c.Name, Model: text(c.Model), Vendor: text(c.Vendor), Serial: text(c.Serial),
-			DeviceType: text(c.Type), CapacityBytes: c.Capacity, Mounts: mountsOf(cur, c.Name, out[i].Mounts),
+			DeviceType: text(c.Type), CapacityBytes: c.Capacity, Mounts: mountsOf(cur, c.Name),
 			ReadBytesTotal: c.ReadBytes, WriteBytesTotal: c.WriteBytes,
 		}
 		if p != nil {
@@ -281,8 +281,8 @@ func deriveDisk(prev, cur *Snapshot, secs float64, out []DiskMetrics) []DiskMetr
 	return out
 }
 
-func mountsOf(cur *Snapshot, disk string, out []MountMetrics) []MountMetrics {
-	out = reuse(out, 0)
+func mountsOf(cur *Snapshot, disk string) []MountMetrics {
+	out := []MountMetrics{}
 	for i := range cur.Mounts {
 		m := &cur.Mounts[i]
 		if m.Disk != disk {
@@ -300,8 +300,8 @@ func mountsOf(cur *Snapshot, disk string, out []MountMetrics) []MountMetrics {
 	return out
 }
 
-func deriveGPU(cur *Snapshot, out []GPUMetrics) []GPUMetrics {
-	out = reuse(out, len(cur.GPUs))
+func deriveGPU(cur *Snapshot) []GPUMetrics {
+	out := make([]GPUMetrics, len(cur.GPUs))
 	for i := range cur.GPUs {
 		g := &cur.GPUs[i]
 		out[i] = GPUMetrics{

@@ -33,9 +33,8 @@ type Samples struct {
 
 	walk    rt.Walk
 	primed  bool
-	started bool      // a sample was printed
-	last    int64     // time stamp of the line before
-	sample  rt.Sample // the newest; its memory is reused
+	started bool  // a sample was printed
+	last    int64 // time stamp of the line before
 	buf     []byte
 }
 
@@ -56,25 +55,24 @@ func (e *Samples) print(prev, cur *rt.Snapshot) error {
 	if e.Live && e.started && isRest(prev, cur) {
 		return nil
 	}
-	sample := &e.sample
 	scope := e.Scope
 	if e.Live {
 		scope = rt.ScopeNode
 	}
-	sample.Derive(prev, cur, scope)
+	sample := rt.Derive(prev, cur, scope)
 	sample.JobName = e.JobName
 	sample.TimestampSecs = max(sample.TimestampSecs, e.last) // T-OUT-04, when the clock was set back
 	e.last = sample.TimestampSecs
 	isFirst := !e.started
 	e.started = true
 	if e.CSV {
-		e.row(isFirst, prev, cur)
+		e.row(&sample.Scalars, isFirst, prev, cur)
 		return nil
 	}
 	if e.Live {
-		e.buf = resourcetracker.AppendLiveJSON(e.buf[:0], sample, e.process(prev, cur), rt.Version)
+		e.buf = resourcetracker.AppendLiveJSON(e.buf[:0], &sample, e.process(prev, cur), rt.Version)
 	} else {
-		e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
+		e.buf = resourcetracker.AppendJSON(e.buf[:0], &sample, rt.Version)
 	}
 	if !isFirst {
 		e.buf = resourcetracker.WithInterval(e.buf, sample.Scalars.Seconds)
@@ -111,15 +109,15 @@ func (e *Samples) process(prev, cur *rt.Snapshot) *resourcetracker.LiveProcess {
 	return p
 }
 
-// row prints the newest sample as CSV, the first one after the header.
-func (e *Samples) row(isFirst bool, prev, cur *rt.Snapshot) {
+// row prints a sample as CSV, the first one after the header.
+func (e *Samples) row(scalars *rt.Scalars, isFirst bool, prev, cur *rt.Snapshot) {
 	header := resourcetracker.CSVHeader
 	if e.Live {
 		header = resourcetracker.LiveCSVHeader
 		process := rt.DeriveProcess(prev, cur)
-		e.buf = resourcetracker.AppendLiveCSV(e.buf[:0], e.last, &e.sample.Scalars, e.PID, &process)
+		e.buf = resourcetracker.AppendLiveCSV(e.buf[:0], e.last, scalars, e.PID, &process)
 	} else {
-		e.buf = resourcetracker.AppendCSV(e.buf[:0], e.last, &e.sample.Scalars)
+		e.buf = resourcetracker.AppendCSV(e.buf[:0], e.last, scalars)
 	}
 	if isFirst {
 		e.Out.Add([]byte(header))
