@@ -2,6 +2,7 @@ package rt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -35,29 +36,14 @@ const (
 	OutcomeTerminated Outcome = "terminated"
 )
 
+// outcomesByCertainty are the outcomes, the most certain last, see Certainty.
+var outcomesByCertainty = []Outcome{
+	OutcomeNone, OutcomeUnknown, OutcomeLost, OutcomeFinished, OutcomeFailed, OutcomeTerminated, OutcomeCancelled, OutcomeTimeout, OutcomeOOM,
+}
+
 // Certainty ranks the outcomes that the nodes of one job recorded, because one node can know more than another.
 // OutcomeLost ranks low: a tracker that dies does not end the job.
-func (o Outcome) Certainty() int {
-	switch o {
-	case OutcomeOOM:
-		return 8
-	case OutcomeTimeout:
-		return 7
-	case OutcomeCancelled:
-		return 6
-	case OutcomeTerminated:
-		return 5
-	case OutcomeFailed:
-		return 4
-	case OutcomeFinished:
-		return 3
-	case OutcomeLost:
-		return 2
-	case OutcomeUnknown:
-		return 1
-	}
-	return 0
-}
+func (o Outcome) Certainty() int { return max(0, slices.Index(outcomesByCertainty, o)) }
 
 // Run is one attempt of one job (or step, or wrapped command) on one node.
 // Empty strings and absent values are unknown. Some become known during the run, such as
