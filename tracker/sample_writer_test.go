@@ -49,20 +49,6 @@ func TestSampleWriterWritesLines(t *testing.T) {
 	}
 }
 
-// A line takes no memory of its own once lines have been written.
-func TestSampleWriterAllocatesNothing(t *testing.T) {
-	o := &SampleWriter{}
-	o.changed.L = &o.mu
-	line := []byte("a line\n")
-	if n := testing.AllocsPerRun(100, func() {
-		o.Add(line)
-		first, _ := o.first()
-		o.written(first)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func TestSampleWriterFailsOnce(t *testing.T) {
 	broken := errors.New("the disk is full")
 	var failures []error

@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -165,20 +166,18 @@ type SampleWriter struct {
 	name   string      // of to, for messages
 	failed func(error) // called once, when a line could not be written; nothing is written after that
 
+	lines   chan []byte // closed by Stop
 	mu      sync.Mutex
-	changed sync.Cond // waiting or ended
-	waiting [][]byte  // in order; the first one is being written
-	spare   []byte    // the memory of a line that was written
-	missed  int       // samples for which there was no room
-	ended   bool      // no line follows
+	waiting int  // lines that are not written yet
+	missed  int  // samples for which there was no room
+	ended   bool // no line follows
 	broken  bool
 	done    chan struct{} // closed when all is written, or broken
 }
 
 // NewSampleWriter starts the writer, which closes to. failed is called once, on another goroutine.
 func NewSampleWriter(to io.WriteCloser, name string, failed func(error)) *SampleWriter {
-	w := &SampleWriter{to: to, name: name, failed: failed, done: make(chan struct{})}
-	w.changed.L = &w.mu
+	w := &SampleWriter{to: to, name: name, failed: failed, lines: make(chan []byte, maxWaiting+1), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -187,7 +186,7 @@ func NewSampleWriter(to io.WriteCloser, name string, failed func(error)) *Sample
 func (w *SampleWriter) Room() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.waiting) < maxWaiting {
+	if w.waiting < maxWaiting {
 		return true
 	}
 	w.missed++
@@ -201,65 +200,46 @@ func (w *SampleWriter) Add(line []byte) {
 	if w.ended || w.broken {
 		return
 	}
-	w.waiting = append(w.waiting, append(w.spare[:0], line...))
-	w.spare = nil
-	w.changed.Signal()
+	select {
+	case w.lines <- bytes.Clone(line):
+		w.waiting++
+	default: // the caller has not asked for room
+		w.missed++
+	}
 }
 
 func (w *SampleWriter) run() {
 	defer close(w.done)
 	defer recovery.Handle(w.failed)
 	var err error
-	for {
-		line, ok := w.first()
-		if !ok {
-			break
-		}
+	for line := range w.lines {
 		_, err = w.to.Write(line)
 		if err != nil {
 			break
 		}
-		w.written(line)
+		w.mu.Lock()
+		w.waiting--
+		w.mu.Unlock()
 	}
 	if e := w.to.Close(); err == nil {
 		err = e
 	}
 	if err != nil {
 		w.mu.Lock()
-		w.broken, w.waiting = true, nil
+		w.broken = true
 		w.mu.Unlock()
 		w.failed(fmt.Errorf("write a sample to %s: %w", w.name, err))
 	}
-}
-
-// first waits for a line. It is false at the end.
-func (w *SampleWriter) first() ([]byte, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.waiting) == 0 && !w.ended {
-		w.changed.Wait()
-	}
-	if len(w.waiting) == 0 {
-		return nil, false
-	}
-	return w.waiting[0], true
-}
-
-func (w *SampleWriter) written(line []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.spare = line
-	n := copy(w.waiting, w.waiting[1:])
-	w.waiting[n] = nil
-	w.waiting = w.waiting[:n]
 }
 
 // Stop ends the input. Waiting lines are still written.
 func (w *SampleWriter) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ended = true
-	w.changed.Signal()
+	if !w.ended {
+		w.ended = true
+		close(w.lines)
+	}
 }
 
 // Wait stops the writer and waits until all is written or ctx is done; the error has the rest.
@@ -271,7 +251,7 @@ func (w *SampleWriter) Wait(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := w.missed + len(w.waiting); n > 0 && !w.broken {
+	if n := w.missed + w.waiting; n > 0 && !w.broken {
 		return fmt.Errorf("%d lines were not written to %s: its reader is too slow", n, w.name)
 	}
 	return nil
