@@ -36,19 +36,6 @@ func ParseExit(text string) (code, signal int64, ok bool) {
 // IsSLUID reports whether s has the form of a SLUID: "s" and 13 digits of Crockford's base 32. Its
 // digits leave out I, L, O and U.
 func IsSLUID(s string) bool {
-	if len(s) != 14 || s[0] != 's' {
-		return false
-	}
-	for _, c := range []byte(s[1:]) {
-		digit := c >= '0' && c <= '9'
-		upper := c&^0x20 >= 'A' && c&^0x20 <= 'Z'
-		switch c &^ 0x20 {
-		case 'I', 'L', 'O', 'U':
-			upper = false
-		}
-		if !digit && !upper {
-			return false
-		}
-	}
-	return true
+	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz"
+	return len(s) == 14 && s[0] == 's' && strings.Trim(s[1:], digits) == ""
 }

@@ -99,7 +99,7 @@ const maxTaskValue = 256
 var taskNames = []string{
 	"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_JOB_QOS",
 	"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
-	"SLURM_HET_SIZE", "SLURM_PACK_SIZE",
+	"SLURM_HET_SIZE",
 }
 
 // MergeTaskEnv adds the environment of a process in the job's cgroup to a run of slurmd's Prolog.
@@ -214,7 +214,7 @@ func isUsed(name string) bool {
 	if slices.Contains(taskNames, name) {
 		return true
 	}
-	if strings.HasPrefix(name, "SLURM_JOB_ID_HET_GROUP_") || strings.HasPrefix(name, "SLURM_JOB_ID_PACK_GROUP_") {
+	if strings.HasPrefix(name, "SLURM_JOB_ID_HET_GROUP_") {
 		return true
 	}
 	field, tracker := strings.CutPrefix(name, "TRACKER_")

@@ -52,8 +52,8 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 	run.QOS, run.Reservation = env.Text("SLURM_JOB_QOS"), env.Text("SLURM_JOB_RESERVATION")
 	run.JobStart, run.JobEndLimit = env.Time("SLURM_JOB_START_TIME"), env.Time("SLURM_JOB_END_TIME")
 	run.AllocCPUs = cpusOn(env.Text("SLURM_JOB_CPUS_PER_NODE"), run.NodeList, run.Node)
-	run.HetJobID = env.Number("SLURM_HET_JOB_ID", "SLURM_PACK_JOB_ID")
-	run.HetJobOffset = env.Number("SLURM_HET_JOB_OFFSET", "SLURM_PACK_JOB_OFFSET")
+	run.HetJobID = env.Number("SLURM_HET_JOB_ID")
+	run.HetJobOffset = env.Number("SLURM_HET_JOB_OFFSET")
 	if strings.HasPrefix(env.Text("SLURM_SCRIPT_CONTEXT"), "epilog") {
 		run.JobEndLimit = time.Time{} // in an Epilog the variable is when the job ended
 	}
@@ -208,21 +208,20 @@ func sluid(env Env) string {
 // maxComponents limits the components of a heterogeneous job; Slurm allows 128.
 const maxComponents = 128
 
-// hetNames returns the names of a variable that a heterogeneous job has for each component.
-func hetNames(name string, component uint64) []string {
-	i := strconv.FormatUint(component, 10)
-	return []string{name + "_HET_GROUP_" + i, name + "_PACK_GROUP_" + i}
+// hetName is the name of a variable that a heterogeneous job has for each component.
+func hetName(name string, component uint64) string {
+	return fmt.Sprintf("%s_HET_GROUP_%d", name, component)
 }
 
 // componentsOf returns the number of components of the heterogeneous job of a task, 0 for another
 // job. A task of such a job has the leader's id as SLURM_JOB_ID. A job that was submitted from one
 // has the variables of the heterogeneous job.
 func componentsOf(env Env) uint64 {
-	leader := env.Number(hetNames("SLURM_JOB_ID", 0)...)
+	leader := env.Number(hetName("SLURM_JOB_ID", 0))
 	if !leader.Valid() || leader != env.Number("SLURM_JOB_ID", "SLURM_JOBID") {
 		return 0
 	}
-	return min(env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0), maxComponents)
+	return min(env.Number("SLURM_HET_SIZE").Or(0), maxComponents)
 }
 
 // setHet sets the run's component from the environment of one of its tasks.
@@ -231,9 +230,9 @@ func setHet(run *rt.Run, env Env) {
 	if size == 0 {
 		return
 	}
-	run.HetJobID = env.Number(hetNames("SLURM_JOB_ID", 0)...)
+	run.HetJobID = env.Number(hetName("SLURM_JOB_ID", 0))
 	for i := range size {
-		if id := env.Number(hetNames("SLURM_JOB_ID", i)...); id.Valid() && id == run.JobID {
+		if id := env.Number(hetName("SLURM_JOB_ID", i)); id.Valid() && id == run.JobID {
 			run.HetJobOffset.Set(i)
 			return
 		}
@@ -246,25 +245,25 @@ func setHet(run *rt.Run, env Env) {
 func setComponent(run *rt.Run, env Env) {
 	var here []uint64
 	for i := range componentsOf(env) {
-		hosts, err := ExpandHosts(env.Text(hetNames("SLURM_JOB_NODELIST", i)...))
+		hosts, err := ExpandHosts(env.Text(hetName("SLURM_JOB_NODELIST", i)))
 		if err == nil && slices.Contains(hosts, run.Node) {
 			here = append(here, i)
 		}
 	}
 	if len(here) == 1 {
 		i := here[0]
-		if id := env.Number(hetNames("SLURM_JOB_ID", i)...); id.Valid() {
+		if id := env.Number(hetName("SLURM_JOB_ID", i)); id.Valid() {
 			run.JobID = id
 		}
 		for field, name := range map[*string]string{
 			&run.Account: "SLURM_JOB_ACCOUNT", &run.Partition: "SLURM_JOB_PARTITION",
 			&run.NodeList: "SLURM_JOB_NODELIST",
 		} {
-			if v := env.Text(hetNames(name, i)...); v != "" {
+			if v := env.Text(hetName(name, i)); v != "" {
 				*field = v
 			}
 		}
-		if n := env.Number(hetNames("SLURM_JOB_NUM_NODES", i)...); n.Valid() {
+		if n := env.Number(hetName("SLURM_JOB_NUM_NODES", i)); n.Valid() {
 			run.NumNodes = n
 		}
 	}

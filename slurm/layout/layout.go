@@ -230,20 +230,8 @@ func candidatesV2(run *rt.Run, mount, job string) []cgroupfs.Candidate {
 	return list
 }
 
-// special are the characters that have a meaning in a pattern of filepath.Match.
-const special = `\*?[`
+// escaper escapes the characters that have a meaning in a pattern of filepath.Match.
+var escaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // Escape makes a name literal in a pattern of filepath.Match.
-func Escape(name string) string {
-	if !strings.ContainsAny(name, special) {
-		return name
-	}
-	var b strings.Builder
-	for _, c := range []byte(name) {
-		if strings.IndexByte(special, c) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
-}
+func Escape(name string) string { return escaper.Replace(name) }

@@ -148,13 +148,10 @@ type StepdSearch struct {
 	procRoot string
 	run      *rt.Run
 
-	searches  int
-	seen, was []seenPID // in ascending order: of this search, of the one before
-	stepds    []int
+	searches int
+	reads    map[int]int // searches that read the command line of a process in vain
+	stepds   []int
 }
-
-// seenPID is a process and the number of searches that read its command line in vain.
-type seenPID struct{ pid, reads int32 }
 
 const (
 	maxReads      = 3   // of one process's command line
@@ -166,8 +163,7 @@ func NewStepdSearch(procRoot string, run *rt.Run) *StepdSearch {
 	return &StepdSearch{procRoot: procRoot, run: run}
 }
 
-// Among returns the job's slurmstepds among all processes of the host, which are in
-// ascending order. The list is valid until the next call.
+// Among returns the job's slurmstepds among all processes of the host. The list is valid until the next call.
 func (s *StepdSearch) Among(pids []int) []int {
 	s.stepds = s.stepds[:0]
 	id, ok := s.run.JobID.Get()
@@ -175,27 +171,20 @@ func (s *StepdSearch) Among(pids []int) []int {
 		return nil
 	}
 	s.searches++
+	before := s.reads
 	if s.searches%searchesAgain == 0 {
-		s.seen = s.seen[:0]
+		before = nil
 	}
-	s.was, s.seen = s.seen, s.was[:0]
-	known := s.was
+	s.reads = make(map[int]int, len(pids))
 	for _, pid := range pids {
-		for len(known) > 0 && int(known[0].pid) < pid {
-			known = known[1:]
+		s.reads[pid] = before[pid]
+		switch {
+		case s.reads[pid] >= maxReads:
+		case isJobsStepd(s.procRoot, pid, id, s.run.HetJobID):
+			s.stepds = append(s.stepds, pid)
+		default:
+			s.reads[pid]++
 		}
-		p := seenPID{pid: int32(pid)}
-		if len(known) > 0 && known[0].pid == p.pid {
-			p.reads = known[0].reads
-		}
-		if p.reads < maxReads {
-			if isJobsStepd(s.procRoot, pid, id, s.run.HetJobID) {
-				s.stepds = append(s.stepds, pid)
-			} else {
-				p.reads++
-			}
-		}
-		s.seen = append(s.seen, p)
 	}
 	return s.stepds
 }
