@@ -62,12 +62,6 @@ func (o Options) withDefaults() Options {
 // local file system (else ErrNetworkFS). If the run already has a file or a lock, the error
 // is ErrExists. Times are stored in microseconds.
 func Create(dir string, run rt.Run, host rt.Host, opts Options) (*Writer, error) {
-	return CreateWithHost(dir, run, func() rt.Host { return host }, opts)
-}
-
-// CreateWithHost is Create for a caller that finds the facts of the host in the meantime. It calls
-// host once, if the file can be created.
-func CreateWithHost(dir string, run rt.Run, host func() rt.Host, opts Options) (*Writer, error) {
 	if err := CheckDir(dir); err != nil {
 		return nil, err
 	}
@@ -79,7 +73,7 @@ func CreateWithHost(dir string, run rt.Run, host func() rt.Host, opts Options) (
 	return w, nil
 }
 
-func create(path string, run rt.Run, host func() rt.Host, opts Options) (*Writer, error) {
+func create(path string, run rt.Run, host rt.Host, opts Options) (*Writer, error) {
 	lock, err := lockRun(path)
 	if err != nil {
 		return nil, err
@@ -97,7 +91,7 @@ func create(path string, run rt.Run, host func() rt.Host, opts Options) (*Writer
 
 // makeFile writes a complete database under another name, syncs it and then links it to its name.
 // So a file that ends in .db always has its tables and a run.
-func makeFile(path string, run rt.Run, host func() rt.Host) (err error) {
+func makeFile(path string, run rt.Run, host rt.Host) (err error) {
 	temp := strings.TrimSuffix(path, dbSuffix) + newSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -130,12 +124,12 @@ func makeFile(path string, run rt.Run, host func() rt.Host) (err error) {
 }
 
 // fillFile brings a copy of emptyDB to the newest version, and writes run and host. It needs no journal and no sync, because no process reads the file if this one crashes.
-func fillFile(path string, run rt.Run, host func() rt.Host) error {
+func fillFile(path string, run rt.Run, host rt.Host) error {
 	c, err := openConn(path, url.Values{"mode": {"rw"}, "_journal_mode": {"OFF"}, "_synchronous": {"OFF"}})
 	if err != nil {
 		return err
 	}
-	id, facts := column{"id", new(1)}, host()
+	id := column{"id", new(1)}
 	if newest() > firstVersion {
 		err = migrate(c, firstVersion)
 	}
@@ -146,7 +140,7 @@ func fillFile(path string, run rt.Run, host func() rt.Host) error {
 		if err := c.insert("run", append(columnsOf(&run), id)); err != nil {
 			return err
 		}
-		return c.insert("host", append(columnsOf(&facts), id))
+		return c.insert("host", append(columnsOf(&host), id))
 	})
 	if err == nil {
 		err = c.exec("PRAGMA journal_mode = WAL")

@@ -285,25 +285,3 @@ func TestAnEventHasTheTimeOfTheRun(t *testing.T) {
 		t.Errorf("an event %s after the snapshot", at.Sub(began))
 	}
 }
-
-// CreateWithHost calls host once, and only if the run has no file yet.
-func TestCreateWithHost(t *testing.T) {
-	dir, calls := t.TempDir(), 0
-	facts := func() rt.Host {
-		calls++
-		return rt.Host{HostName: "n1", VCPUs: rt.Some[uint64](4)}
-	}
-	w, err := CreateWithHost(dir, testRun(), facts, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := CreateWithHost(dir, testRun(), facts, Options{}); !errors.Is(err, ErrExists) {
-		t.Errorf("a second file: %v", err)
-	}
-	if err := w.End(testRun()); err != nil {
-		t.Fatal(err)
-	}
-	if got := mustOpen(t, w.Path()).Host(); calls != 1 || got.VCPUs != rt.Some[uint64](4) {
-		t.Errorf("%d calls, %+v", calls, got)
-	}
-}

@@ -76,12 +76,10 @@ func newJobTracker(cfg config.Config, run rt.Run, hasBegun func() bool, log *slo
 	return t, nil
 }
 
-// open begins to create the spool file, which waits for the disk, and meanwhile finds the facts of the host and calls
-// openJob. If that fails, the file is deleted.
+// open begins to create the spool file, which waits for the disk, and meanwhile calls openJob. If that fails, the file
+// is deleted.
 func (t *jobTracker) open(openJob func() error) error {
-	facts := sync.OnceValue(t.findHost)
-	go t.writer.Create(func() (*spool.Writer, error) { return t.createSpool(facts) })
-	facts() // if this panics, so does createSpool
+	go t.writer.Create(t.createSpool)
 	err := openJob()
 	if err == nil {
 		return nil
@@ -100,21 +98,11 @@ func (t *jobTracker) openJob() (err error) {
 	return nil
 }
 
-// hostFacts are the facts of the host. stale is why the cache was not used.
-type hostFacts struct {
-	host  rt.Host
-	stale error
-}
-
-func (t *jobTracker) findHost() hostFacts {
-	known, stale := host.Known(t.cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
-	return hostFacts{known, stale}
-}
-
 // createSpool creates the run's file.
-func (t *jobTracker) createSpool(facts func() hostFacts) (*spool.Writer, error) {
+func (t *jobTracker) createSpool() (*spool.Writer, error) {
+	known, stale := host.Known(t.cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
 	readers, denied := t.cfg.Spool.Readers("/etc/group")
-	w, err := spool.CreateWithHost(t.cfg.Spool.Dir, t.id, func() rt.Host { return facts().host }, spool.Options{
+	w, err := spool.Create(t.cfg.Spool.Dir, t.id, known, spool.Options{
 		CommitInterval: t.cfg.Spool.CommitInterval.Duration,
 		QuotaRun:       t.cfg.Spool.QuotaRun.Bytes,
 		QuotaNode:      t.cfg.Spool.QuotaNode.Bytes,
@@ -128,7 +116,7 @@ func (t *jobTracker) createSpool(facts func() hostFacts) (*spool.Writer, error) 
 		t.log.Warn(denied.Error())
 		w.Event(rt.Event{Kind: "spool", Name: "access", Status: "failed", Detail: denied.Error()})
 	}
-	if stale := facts().stale; stale != nil && !errors.Is(stale, os.ErrNotExist) {
+	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
 		w.Event(rt.Event{Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
 	}
 	return w, nil
