@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"strconv"
-	"unicode/utf8"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -114,11 +114,5 @@ func described(run *rt.Run) rt.Metadata {
 
 // clip cuts s to at most limit bytes without splitting a character.
 func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
+	return strings.ToValidUTF8(s[:min(len(s), limit)], "")
 }
