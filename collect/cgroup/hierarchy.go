@@ -180,9 +180,8 @@ func (h *hierarchy) detach(n *directory) {
 	h.setTask(n, nil)
 }
 
-// procs appends the pids of the job's processes to dst, unless it is nil, and returns how many there are, and
-// false if none could be listed. With isCounting it also counts the processes of each
-// group.
+// procs appends the pids of the job's processes to dst, unless dst is nil. It returns how many there are, and
+// false if none could be listed. With isCounting it also counts the processes of each group.
 func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int, isCounting bool) (total uint64, ok bool) {
 	for _, n := range h.dirs {
 		if n.own != nil && isCounting {
