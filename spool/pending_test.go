@@ -177,6 +177,9 @@ func TestThinKeepsFirstsAndTotals(t *testing.T) {
 			t.Fatalf("left are %v, want %v", left, want)
 		}
 	}
+	if p.merged != 5 {
+		t.Errorf("merged %d", p.merged)
+	}
 	if got := p.rows[1].Job.CPUUsage; got != rt.Some[uint64](1) {
 		t.Errorf("the total of the dropped second snapshot is gone: %v", got)
 	}
