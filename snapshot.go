@@ -198,31 +198,34 @@ func Intervals(snapshots iter.Seq2[*Snapshot, error]) iter.Seq2[Interval, error]
 // Walk is the push version of Intervals: the caller feeds snapshots one at a time. The zero
 // value is ready to use.
 type Walk struct {
-	last, before Snapshot
-	started      bool
+	last, before *Snapshot // nil before the first step
 }
 
-// Clone returns a walk that continues after the same snapshot, and shares no list with w.
+// Clone returns a walk that continues after the same snapshot, and shares nothing with w.
 func (w *Walk) Clone() Walk {
-	c := Walk{started: w.started}
-	c.last.CopyFrom(&w.last)
+	if w.last == nil {
+		return Walk{}
+	}
+	c := Walk{last: new(Snapshot), before: new(Snapshot)}
+	c.last.CopyFrom(w.last)
 	return c
 }
 
 // Step takes the next snapshot, and keeps a copy. It returns the snapshot at which the interval begins, nil for the
 // first. The result is valid until the next Step.
 func (w *Walk) Step(cur *Snapshot) *Snapshot {
-	w.last, w.before = w.before, w.last
-	w.last.CopyFrom(cur)
-	if !w.started {
-		w.started = true
+	if w.last == nil {
+		w.last, w.before = new(Snapshot), new(Snapshot)
+		w.last.CopyFrom(cur)
 		return nil
 	}
-	w.last.InheritCounters(&w.before)
+	w.last, w.before = w.before, w.last
+	w.last.CopyFrom(cur)
+	w.last.InheritCounters(w.before)
 	if w.before.Job.Phase == JobPending { // its bytes are in no interval, see jobIO
 		last, own := &w.last.Job, &cur.Job
 		last.IOReadBytes, last.IOWriteBytes = own.IOReadBytes, own.IOWriteBytes
 		last.ProcReadBytes, last.ProcWriteBytes = own.ProcReadBytes, own.ProcWriteBytes
 	}
-	return &w.before
+	return w.before
 }
