@@ -14,8 +14,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Access lists the users that may read a run, in addition to the owner of its file and root.
-// Only these two may write. The zero value adds no user.
+// Access lists the users that may read a run, in addition to root and the owner of its file.
+// Only root and the owner may write. The zero value adds no user.
 type Access struct {
 	Owner bool           // the user of the job (rt.Run.UID)
 	Group rt.Opt[uint64] // the members of this group
@@ -65,8 +65,8 @@ func (a Access) acl(uid rt.Opt[uint64]) []byte {
 	return list
 }
 
-// grant permits the users of a to read the file at path and its log, which this process must own.
-// It does not open the files, see DESIGN.md, and follows no link.
+// grant permits the users of a to read the file at path and its log. This process must own both.
+// grant follows no link and does not open the files, see DESIGN.md.
 func (a Access) grant(path string, run *rt.Run) error {
 	list := a.acl(run.UID)
 	if list == nil {
@@ -93,12 +93,14 @@ func lsetxattr(path, name string, value []byte) error {
 	return os.NewSyscallError("lsetxattr", unix.Lsetxattr(path, name, value, 0))
 }
 
-// Grant lets the users of a read the run, which must have ended. This user must own the file.
+// Grant permits the users of a to read the run. The run must have ended, and this user must own
+// its file.
 func (r *Reader) Grant(a Access) error { return a.grant(r.path, &r.run) }
 
-// trusted refuses a file that another user has put into the directory, see CheckOwner. Where only root
-// or this user can write, any file can be read: it was copied with its owner.
-func trusted(path string, st fs.FileInfo) error {
+// checkSource returns ErrForeign if another user may have put the file into its directory. It is
+// CheckOwner, except in a directory that only root or this user can write: a file there may have
+// any owner, because it was copied with its owner.
+func checkSource(path string, st fs.FileInfo) error {
 	err := checkOwner(path, st)
 	if err == nil {
 		return nil
@@ -141,8 +143,8 @@ func checkOwner(path string, st fs.FileInfo) error {
 	return nil
 }
 
-// unchanged returns an error if the file at path is not st any more: SQLite opens it by its
-// name.
+// unchanged returns an error if the file at path is not the file before. SQLite opens a file by
+// its name, and the file may be replaced between the check and the opening.
 func unchanged(path string, before fs.FileInfo) error {
 	now, err := os.Lstat(path)
 	if err != nil {

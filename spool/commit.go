@@ -142,7 +142,7 @@ func (w *Writer) fault(status, detail string) rt.Event {
 
 // noteQuota adds the state of the quota to the ledger when it changes.
 func (w *Writer) noteQuota(err error) {
-	if e, isNews := w.quota.changeState(err); isNews {
+	if e, isNews := w.quota.outcome(err); isNews {
 		w.events.addEvent(e)
 	}
 }

@@ -23,7 +23,7 @@ type conn struct {
 	c     *sqlite3.SQLiteConn
 	path  string
 	stmts []*stmt
-	step  time.Duration // until the next row, see limits.go; 0: no limit
+	step  time.Duration // until the next row, see untrusted.go; 0: no limit
 
 	size, blocks int64 // of a Reader's file when it was opened: its size and disk space, in bytes
 }

@@ -123,7 +123,8 @@ func makeFile(path string, run rt.Run, host rt.Host) (err error) {
 	return err
 }
 
-// fillFile brings a copy of emptyDB to the newest version, and writes run and host. It needs no journal and no sync, because no process reads the file if this one crashes.
+// fillFile brings a copy of emptyDB to the newest version, and writes run and host. It needs no
+// journal and no sync, because no process reads the file if this one crashes.
 func fillFile(path string, run rt.Run, host rt.Host) error {
 	c, err := openConn(path, url.Values{"mode": {"rw"}, "_journal_mode": {"OFF"}, "_synchronous": {"OFF"}})
 	if err != nil {

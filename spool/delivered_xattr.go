@@ -40,7 +40,7 @@ func unmark(path string) error { return lsetxattr(path, deliveredAttribute, []by
 // file. It returns false if the file must be opened.
 func peek(path string) (*Entry, bool) {
 	st, err := os.Lstat(path)
-	if err != nil || !st.Mode().IsRegular() || trusted(path, st) != nil || exists(path+"-wal") {
+	if err != nil || !st.Mode().IsRegular() || checkSource(path, st) != nil || exists(path+"-wal") {
 		return nil, false
 	}
 	at, ok := markOf(path, st)

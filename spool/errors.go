@@ -29,7 +29,8 @@ var (
 	ErrClosed     = errors.New("spool file is closed")
 	// ErrLimit means that a file needs more time or memory than a run's file can need.
 	ErrLimit = errors.New("spool file beyond the limits of reading")
-	// ErrUndelivered prevents a run that is not delivered from being removed as a delivered one.
+	// ErrUndelivered means that a file has the mark of a delivered run, but its run is not
+	// delivered. Such a file must not be removed.
 	ErrUndelivered = errors.New("the run is not delivered, though its file was marked so")
 )
 
@@ -42,7 +43,7 @@ func busy(err error) bool {
 	return e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked
 }
 
-// describe explains an error of SQLite for the file at path.
+// describe explains an error of SQLite for the file at path. It returns other errors unchanged.
 func describe(path string, err error) error {
 	var e sqlite3.Error
 	if err == nil || !errors.As(err, &e) {
@@ -51,7 +52,7 @@ func describe(path string, err error) error {
 	switch e.Code {
 	case sqlite3.ErrNotADB:
 		return fmt.Errorf("%s: %w: it does not begin as an SQLite database (%w)", path, ErrForeign, err)
-	case sqlite3.ErrCorrupt, sqlite3.ErrFormat, sqlite3.ErrError: // the last: a table or column is missing
+	case sqlite3.ErrCorrupt, sqlite3.ErrFormat, sqlite3.ErrError: // ErrError: a table or column is missing
 		return damaged(path, err)
 	case sqlite3.ErrIoErr:
 		return readFailure(path, err)
@@ -73,7 +74,8 @@ func describe(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// refused describes an error that the content of the file at path caused.
+// refused explains an error that occurred while the content of the file at path was read. An
+// error of an unknown kind means that the content is damaged.
 func refused(path string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -83,14 +85,14 @@ func refused(path string, err error) error {
 	case errors.Is(err, ErrForeign), errors.Is(err, ErrLimit):
 		return fmt.Errorf("%s: %w; move it away", path, err)
 	}
-	if described := describe(path, err); described.Error() != err.Error() {
-		return described
+	if errors.As(err, new(sqlite3.Error)) {
+		return describe(path, err)
 	}
 	return damaged(path, err)
 }
 
-// busyError is the error for a file that another process has open, for example an sqlite3
-// that shows a query. The operation can be tried again later.
+// busyError is the error for a file that another process has locked, for example sqlite3(1)
+// during a query. The operation can be tried again later.
 type busyError struct {
 	path string
 	err  error

@@ -16,8 +16,8 @@ import (
 const (
 	quotaFloor = 128 << 10   // bytes of content; QuotaNode does not thin a tracked run below this size
 	endedFloor = 96 << 10    // bytes; the file of a run that has ended is not thinned below this size
-	nodeEvery  = time.Minute // between two checks of the whole directory if little room is left
-	nodeSeldom = 5           // times nodeEvery at most between two checks
+	nodeEvery  = time.Minute // between two checks of the directory if little room is left
+	nodeSeldom = 5           // at most this many nodeEvery are between two checks
 	nodeGrowth = 128 << 20   // bytes by which the directory is assumed to grow in nodeEvery: 1,000 new runs
 	thinAtOnce = 4           // maximum number of stretches that are thinned per commit
 	logReserve = 480 << 10   // bytes for the log and its index (-wal, -shm); both are largest after a stretch was thinned
@@ -34,12 +34,12 @@ type quota struct {
 	run, node     int64 // Options.QuotaRun and QuotaNode
 	mayUseReserve bool  // the next commit may use the reserve of the disk
 
-	limit  int64 // bytes of content, 0: none
-	forced bool  // the limit comes from QuotaNode
-	next   int64 // time of the next check of the directory, as Snapshot.Boot
-	thin   *thinner
-	err    error    // of the last attempt; the next commit tries again
-	noted  notified // by the ledger
+	limit       int64 // bytes of content, 0: none
+	isNodeLimit bool  // limit follows from QuotaNode, not from QuotaRun
+	next        int64 // time of the next check of the directory, as Snapshot.Boot
+	thin        *thinner
+	err         error    // of the last attempt; the next commit tries again
+	recorded    notified // the events that are in the ledger
 }
 
 // enforce thins old snapshots if the file is larger than its limit. If that fails, the file
@@ -63,15 +63,16 @@ func (q *quota) enforce() error {
 			return err
 		}
 	}
-	if !q.forced {
+	if !q.isNodeLimit {
 		return nil
 	}
 	return q.releasePages()
 }
 
-// changeState returns an event when thinning starts to fail and when it succeeds again, at most one such pair per minute. A
-// locked database is not a failure.
-func (q *quota) changeState(err error) (e rt.Event, isNews bool) {
+// outcome keeps the result of an attempt. It returns an event for the ledger when thinning starts
+// to fail and when it succeeds again, at most one such pair per minute. A locked database is not
+// a failure.
+func (q *quota) outcome(err error) (e rt.Event, isNews bool) {
 	q.err = err
 	if busy(err) {
 		return e, false
@@ -80,11 +81,11 @@ func (q *quota) changeState(err error) (e rt.Event, isNews bool) {
 	if err != nil {
 		e.Status, e.Detail = "failed", "old snapshots could not be thinned, the file grows beyond its quota: "+err.Error()
 	}
-	return e, q.noted.wants(&e, q.clock.boot)
+	return e, q.recorded.wants(&e, q.clock.boot)
 }
 
-// releasePages returns free pages and the log to the file system. It leaves the pages of one
-// commit: on a full disk the file would need them again.
+// releasePages returns free pages and the log to the file system. It keeps enough free pages for
+// one commit, because on a full disk the file could not get them again.
 func (q *quota) releasePages() error {
 	used, size, err := usage(q.db)
 	if err != nil || size-used < 2*freePages*pageSize {
@@ -111,19 +112,20 @@ func (q *quota) thinOne(why string, shortest int64) (bool, error) {
 
 // limitName names the limit for the ledger.
 func (q *quota) limitName() string {
-	if q.forced {
+	if q.isNodeLimit {
 		return "spool.quota_node"
 	}
 	return "spool.quota_run"
 }
 
-// updateLimit updates the limit, at most once a minute, and less often if there is room, see
-// nextCheck. Each tracker of the node reads the size of each file of the directory here.
+// updateLimit sets the limit, at most once a minute, and less often if there is room, see
+// nextCheck. It reads the size of each file of the directory, as each tracker of the node does.
 //
-// At first the limit is the content that QuotaRun permits. If the files of the directory are larger
-// than nodeBound, the limit becomes three quarters of the current content, at least quotaFloor.
-// updateLimit marks it as forced. If the files are smaller than three quarters of nodeBound, it
-// raises a forced limit by a quarter, but not above the limit of QuotaRun.
+// At first the limit is the content that QuotaRun permits. Two rules change it:
+//   - If the files of the directory are larger than nodeBound, the limit becomes three quarters of
+//     the current content, at least quotaFloor. It is a node limit from then on.
+//   - If the files are smaller than three quarters of nodeBound, a node limit grows by a quarter,
+//     up to the limit of QuotaRun.
 func (q *quota) updateLimit() error {
 	if q.clock.boot < q.next {
 		return nil
@@ -149,20 +151,21 @@ func (q *quota) updateLimit() error {
 		if err != nil {
 			return err
 		}
-		q.limit, q.forced = max(quotaFloor, used*3/4), true
-	case q.forced && total < bound*3/4:
+		q.limit, q.isNodeLimit = max(quotaFloor, used*3/4), true
+	case q.isNodeLimit && total < bound*3/4:
 		q.limit += q.limit / 4
 		if run := contentBound(q.run); q.run > 0 && q.limit >= run {
-			q.limit, q.forced = run, false
+			q.limit, q.isNodeLimit = run, false
 		}
 	}
-	if !q.forced {
+	if !q.isNodeLimit {
 		q.next = q.clock.boot + int64(nextCheck(bound-total))
 	}
 	return nil
 }
 
-// nextCheck returns the time until the next check of a directory that may grow by room bytes.
+// nextCheck returns the time until the next check. The directory may grow by room bytes until it
+// exceeds its bound.
 func nextCheck(room int64) time.Duration {
 	return nodeEvery * time.Duration(min(max(room/nodeGrowth, 1), nodeSeldom))
 }
@@ -215,8 +218,8 @@ func diskUsage(path string) (int64, error) {
 	return st.Size(), nil
 }
 
-// usage returns, in bytes, the size of a database's content, and the size of its file, which also has
-// the free pages.
+// usage returns two sizes of a database in bytes: its content, and its file. The file is larger
+// by the free pages.
 func usage(c *conn) (used, size int64, err error) {
 	pages, err := c.queryInt("PRAGMA page_count")
 	if err != nil {
@@ -254,7 +257,7 @@ func noteThinned(c *conn, dropped int64, why string) error {
 	return err
 }
 
-// thinned reads from the ledger how many stored snapshots thinning has deleted.
+// thinned returns how many snapshots thinning has deleted, according to the ledger.
 func thinned(c *conn) (n int64, err error) {
 	err = c.each("SELECT detail FROM event WHERE kind = 'spool' AND status = ?", []driver.Value{thinnedStatus}, func(row []driver.Value) error {
 		text, _ := row[0].(string)

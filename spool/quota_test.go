@@ -274,7 +274,7 @@ func TestNextCheckOfALimitedFile(t *testing.T) {
 	if want := int64(nextCheck(bound - 1<<20)); w.quota.next != want {
 		t.Errorf("the next check is after %s, want %s", time.Duration(w.quota.next), time.Duration(want))
 	}
-	w.quota.forced, w.quota.limit, w.quota.next = true, 4096, 0
+	w.quota.isNodeLimit, w.quota.limit, w.quota.next = true, 4096, 0
 	if err := w.quota.updateLimit(); err != nil || w.quota.limit != 5120 || w.quota.next != int64(nodeEvery) {
 		t.Errorf("limit %d, next check after %s, %v; want 5120 and 1m", w.quota.limit, time.Duration(w.quota.next), err)
 	}

@@ -155,7 +155,7 @@ func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, e
 	if !st.Mode().IsRegular() {
 		return nil, false, nil, fmt.Errorf("%s: %w: it is a %s", path, ErrForeign, kindOf(st.Mode()))
 	}
-	err = trusted(path, st)
+	err = checkSource(path, st)
 	if err == nil {
 		err = ownFiles(path)
 	}

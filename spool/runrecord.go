@@ -162,7 +162,7 @@ type DumpOptions struct {
 
 // Dump writes the complete record of a run, from which Load makes a spool file with the same rows. It
 // has everything but the state of the delivery. The run's tracker may be alive: the record is of one
-// moment. It is not compressed: Write of package runrecord does that. A nil pointer means no option.
+// moment. It is not compressed: Write of package archive does that. A nil pointer means no option.
 func Dump(ctx context.Context, w io.Writer, r *Reader, opts *DumpOptions) error {
 	held, err := r.db.hold()
 	if err != nil {

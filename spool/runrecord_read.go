@@ -27,7 +27,7 @@ var ErrRecord = errors.New("damaged record of a run")
 // The record can be from any source. Nothing of it is opened as a database or run as SQL. Its
 // memory is bounded, and limits bounds the file. As with any spool file, a Reader checks the
 // values. If the run is in dir already, the error is ErrExists. After an error there is no file.
-// Read of package runrecord takes a compressed record.
+// Read of package archive takes a compressed record.
 func Load(dir string, limits *ImportLimits, r io.Reader) (path string, err error) {
 	in := &recordReader{r: bufio.NewReaderSize(r, 64<<10)}
 	run, host, err := in.begin()

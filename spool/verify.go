@@ -14,7 +14,7 @@ type Problem struct {
 	What string // one sentence
 }
 
-// maxProblems bounds what Verify reports of one file.
+// maxProblems is the maximum number of problems that Verify returns.
 const maxProblems = 100
 
 // Verify checks the integrity of the database and the invariants of DESIGN.md. It returns no
@@ -28,7 +28,7 @@ func (r *Reader) Verify(ctx context.Context) []Problem {
 	}
 	defer held.Close()
 	v.integrity(ctx)
-	if len(v.problems) == 0 { // further checks would only repeat it
+	if len(v.problems) == 0 { // the checks below would only report the same damage again
 		v.elements(ctx)
 		v.snapshots(ctx)
 		v.batches()
@@ -73,7 +73,7 @@ func (v *verifier) integrity(ctx context.Context) {
 	if err != nil {
 		v.add("the database cannot be checked: %v", err)
 	}
-	// SQLite reports each page of the damage in its own terms: the first lines show the place.
+	// SQLite reports each damaged page. The first lines show the place.
 	for _, line := range found[:min(len(found), maxIntegrity)] {
 		v.add("the database is damaged: %s", line)
 	}
@@ -85,7 +85,7 @@ func (v *verifier) integrity(ctx context.Context) {
 // maxIntegrity bounds the lines of SQLite that Verify reports.
 const maxIntegrity = 3
 
-// elements looks for values without an element and for values without a snapshot.
+// elements looks for values whose list element or snapshot does not exist.
 func (v *verifier) elements(ctx context.Context) {
 	sql := "SELECT 'snapshot', seq FROM core_ticks WHERE seq NOT IN (SELECT seq FROM snapshot)"
 	for _, l := range storedLists {
