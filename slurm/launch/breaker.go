@@ -14,16 +14,15 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// breaker keeps Prologs from starting trackers after repeated failures, so that a node on
-// which no tracker starts does not delay each job.
+// breaker is a circuit breaker: after repeated failures, Prologs start no trackers for a while.
+// Without it, a node on which no tracker starts would delay each job.
 //
-// A tracker that is late is not a failure: on a busy node all trackers are late, and they
-// record their jobs. The Epilog finds out whether a late tracker worked.
+// A late tracker is not a failure: on a busy node all trackers are late, and they record their
+// jobs. The Epilog finds out whether a late tracker worked.
 //
 // A Prolog that succeeds does not lock or write the breaker's file, because hundreds may run
-// at once. From its start until its result each Prolog has an entry, which is a file. A Prolog
-// that is killed never removes its entry: a later Prolog removes the entry and counts it as a
-// failure.
+// at once. From its start until its result each Prolog has an entry, which is an empty file. A
+// Prolog that is killed leaves its entry. A later Prolog removes it and counts it as a failure.
 type breaker struct {
 	path     string // of its file
 	entries  string // directory of the entries; removed with the last entry
@@ -43,7 +42,7 @@ type breakerState struct {
 type attempt struct {
 	breaker breaker
 	entry   string // path; empty if it could not be written
-	others  int    // Prologs that were starting a tracker when this one began
+	others  int    // number of Prologs that were starting a tracker when this one began
 	now     time.Time
 	once    sync.Once
 
@@ -72,10 +71,9 @@ func (h *Hook) breaker(node string) breaker {
 	}
 }
 
-// begin adds the entry of a job's Prolog and returns its attempt; nil if the Prolog must start no
-// tracker. An error without an attempt means that this Prolog has opened the breaker. An error with
-// an attempt means that a failure could not be counted or the entry could not be written: the
-// Prolog continues.
+// begin adds the entry of a job's Prolog and returns its attempt. Without an attempt, the Prolog
+// must start no tracker; an error then means that this Prolog has opened the breaker. An error
+// with an attempt means that a file could not be written; the Prolog continues.
 func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	if st := b.read(); st.Failures >= b.failures && !b.tryAgain(now) {
 		return nil, nil
@@ -112,7 +110,7 @@ func (b breaker) tryAgain(now time.Time) (again bool) {
 	return err == nil && again
 }
 
-// Values of the argument afterHang. The cause of a hang may be load, see hangPause.
+// Values of afterHang. A hang is a Prolog that took too long, see hangPause.
 const (
 	isHang  = true
 	isFault = false
@@ -127,8 +125,8 @@ func (b breaker) pause(failures int, afterHang bool) time.Duration {
 	return min(hangPause<<doubled, b.reset)
 }
 
-// count adds failures. If they open the breaker, opened is an error with their cause and the time
-// until which the breaker stays open.
+// count adds failures. The error opened is nil unless they open the breaker. It has their cause and
+// the time when the breaker closes.
 func (b breaker) count(failures int, cause error, now time.Time, afterHang bool) (opened, err error) {
 	err = b.update(func(st *breakerState) {
 		st.Failures += failures
@@ -142,7 +140,7 @@ func (b breaker) count(failures int, cause error, now time.Time, afterHang bool)
 	return opened, err
 }
 
-// failed counts the attempt as a failure and returns its cause, see count.
+// failed counts the attempt as a failure. It returns the cause, or the error opened of count.
 func (a *attempt) failed(cause error, afterHang bool) error {
 	err := cause
 	a.once.Do(func() {
@@ -167,16 +165,14 @@ func (a *attempt) withdraw() (err error) {
 	return err
 }
 
-// late ends the attempt of a late tracker. The Prolog assumes that the tracker works, and therefore
-// closes an open breaker, see letTry.
+// late ends the attempt of a late tracker. The Prolog assumes that the tracker works.
 func (a *attempt) late() (err error) {
-	a.once.Do(func() { err = errors.Join(a.breaker.letTry(), a.leave()) })
+	a.once.Do(func() { err = errors.Join(a.breaker.closeOnTrial(), a.leave()) })
 	return err
 }
 
-// letTry closes an open breaker and sets its number of failures to one below the limit. The next
-// failure opens the breaker again.
-func (b breaker) letTry() error {
+// closeOnTrial closes an open breaker, but the next failure opens it again.
+func (b breaker) closeOnTrial() error {
 	if st := b.read(); st.Failures < b.failures {
 		return nil
 	}
@@ -227,8 +223,8 @@ func (a *attempt) leave() error {
 	return err
 }
 
-// removeEnded removes entries of Prologs that were killed. It returns how many stay and how many
-// were removed.
+// removeEnded removes the entries of killed Prologs. It returns the number of entries that stay
+// and the number of removed entries.
 func (b breaker) removeEnded() (others, killed int) {
 	dir, err := os.Open(b.entries)
 	if err != nil {

@@ -389,7 +389,7 @@ func TestLateTrackerIsJudged(t *testing.T) {
 	if err := h.Epilog(jobRun(22, 1, 0), exit7); err == nil || !strings.Contains(err.Error(), "has ended without a run") || !strings.Contains(err.Error(), "failure 3 in a row") {
 		t.Errorf("after a tracker that ended without a run: %v", err)
 	}
-	if err := h.breaker("n1").letTry(); err != nil {
+	if err := h.breaker("n1").closeOnTrial(); err != nil {
 		t.Fatal(err)
 	}
 	state := late(23)
