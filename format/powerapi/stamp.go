@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// The bounds of times with a year of four digits.
+// A time from earliest until before latest has a year of four digits.
 var (
 	earliest = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// appendStamp appends a time as JSON.
+// appendStamp appends a timestamp as JSON.
 func appendStamp(dst []byte, t time.Time, stamp Stamp) ([]byte, error) {
 	t = t.UTC()
 	switch {
@@ -29,7 +29,8 @@ func appendStamp(dst []byte, t time.Time, stamp Stamp) ([]byte, error) {
 	return t.AppendFormat(dst, `"2006-01-02T15:04:05.000000"`), nil
 }
 
-// parseStampJSON parses a time of any version: milliseconds as a number or as text, or ISO 8601.
+// parseStampJSON parses the timestamp of a report of any PowerAPI version: milliseconds as a number
+// or as text, or ISO 8601.
 func parseStampJSON(raw json.RawMessage) (time.Time, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil && len(raw) > 0 && raw[0] == '"' {
@@ -63,6 +64,7 @@ func parseStamp(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("the timestamp %q is neither milliseconds since the epoch nor like 2021-01-13T09:51:22.630", shorten(text))
 }
 
+// bounded returns t, or an error if ok is false or t has no year of four digits.
 func bounded(text string, t time.Time, ok bool) (time.Time, error) {
 	if !ok || t.Before(earliest) || !t.Before(latest) {
 		return time.Time{}, fmt.Errorf("the timestamp %s has no year of four digits", shorten(text))

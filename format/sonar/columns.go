@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// column is a field of a record, for both directions and both formats.
+// column is a field of a record. Reading and writing use it, in both formats.
 type column struct {
 	name  string // tag of the field
 	index int    // in its struct
@@ -26,7 +26,7 @@ func columnsOf[T any]() (columns []column) {
 	return columns
 }
 
-// at returns a pointer to the field of a record; parse and putField have its possible types.
+// at returns a pointer to the field of a record. parse lists the possible types.
 func (c column) at(rec any) any { return reflect.ValueOf(rec).Elem().Field(c.index).Addr().Interface() }
 
 // find returns a pointer to the named field of a record, nil if there is none.
@@ -69,14 +69,14 @@ func cleanTexts(columns []column, rec any) {
 	}
 }
 
-// checkWritable returns an error for a field of a record that the formats cannot hold. of follows the
-// names of its numbers.
-func checkWritable(columns []column, rec any, of string) (err error) {
+// checkWritable returns an error if the formats cannot hold a field of the record. place follows the
+// name of a number in the error, for example " of GPU 3".
+func checkWritable(columns []column, rec any, place string) (err error) {
 	for _, c := range columns {
 		switch p := c.at(rec).(type) {
 		case *uint64:
 			if *p > maxInteger {
-				return fmt.Errorf("%s%s is %d, which has more than 52 bits", c.name, of, *p)
+				return fmt.Errorf("%s%s is %d, which has more than 52 bits", c.name, place, *p)
 			}
 		case *float64:
 			if math.IsNaN(*p) || math.IsInf(*p, 0) || *p < 0 {
@@ -98,12 +98,13 @@ func checkWritable(columns []column, rec any, of string) (err error) {
 	return nil
 }
 
-func checkList[T any](columns []column, list []T, of string) error {
+// checkList is checkWritable for the elements of a list.
+func checkList[T any](columns []column, list []T, place string) error {
 	if len(list) > maxGPUs {
 		return fmt.Errorf("%d GPUs are more than a host can have", len(list))
 	}
 	for i := range list {
-		if err := checkWritable(columns, &list[i], of+strconv.Itoa(i)); err != nil {
+		if err := checkWritable(columns, &list[i], place+strconv.Itoa(i)); err != nil {
 			return err
 		}
 	}
@@ -154,7 +155,7 @@ func (e *encoder) putField(name string, at any) {
 	}
 }
 
-// putList appends a list: as one text in CSV, as an array of its elements in JSON.
+// putList appends a list: as one text in CSV, as an array in JSON. one appends an element.
 func putList[T any](e *encoder, name string, list []T, csv func([]byte, []T) []byte, one func([]byte, *T) []byte) {
 	switch {
 	case len(list) == 0:
@@ -215,7 +216,7 @@ func formatFloat(v float64) string { return strconv.FormatFloat(math.Abs(v), 'f'
 
 var escaped = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
-// appendString appends a text that clean returned as a JSON string.
+// appendString appends s as a JSON string. clean must have returned s.
 func appendString(dst []byte, s string) []byte {
 	return append(append(append(dst, '"'), escaped.Replace(s)...), '"')
 }

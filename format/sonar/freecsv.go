@@ -34,8 +34,9 @@ func appendElement(dst []byte, text string) []byte {
 	return append(append(append(dst, '"'), strings.ReplaceAll(text, `"`, `""`)...), '"')
 }
 
-// SplitFree parses one line of free CSV, with quotes around a whole field or around its value: name="a,b". A field without a name has an empty
-// Name. Nested values are in Text, for another SplitFree.
+// SplitFree parses one line of free CSV. A field can be quoted as a whole, or only its value, as in
+// name="a,b". A field without a name has an empty Name. A nested list is in Text, for another
+// SplitFree.
 func SplitFree(line string) ([]Field, error) {
 	texts, err := split(line)
 	if err != nil {

@@ -20,8 +20,9 @@ import (
 // records of sonar sysinfo about the host and of sonar slurm about the job, from any of the
 // files. Each file is read to its end, even if it has malformed records.
 //
-// The runs go into the spool at dir, as jobs of cluster. An empty cluster stands for the cluster in the records,
-// which only the new format has. The result has their paths, next to an error too. warn reports what is left out.
+// Import writes the runs into the spool at dir, as jobs of cluster. If cluster is empty, the cluster
+// in the records is used; only the new format has one. Import returns the paths of the runs, also if
+// it returns an error. It calls warn for records that it leaves out.
 func Import(dir string, limits *spool.ImportLimits, cluster string, files iter.Seq2[string, io.Reader], warn func(format string, args ...any)) ([]string, error) {
 	im := importer{limits: limits, cluster: cluster, warn: warn, jobs: map[jobKey]*job{}, hosts: map[string]*host{}}
 	var bad []error
@@ -70,7 +71,7 @@ type job struct {
 	seen          map[processKey]bool
 }
 
-// processKey is one process at one time. It occurs twice if a file is given twice.
+// processKey is one process at one time. It occurs twice only if a file is given twice.
 type processKey struct {
 	at  int64
 	pid uint64
@@ -181,7 +182,7 @@ func (im *importer) sample(s *Sample) {
 	p.addSample(s)
 }
 
-// addSample adds a record. A record of zeros is of a job that has no process yet.
+// addSample adds a record. Sonar writes a record of zeros for a job that has no process yet.
 func (p *point) addSample(s *Sample) {
 	if s.PID != 0 || s.RolledUp != 0 || s.CPUTimeSec != 0 || s.RSSAnonKiB != 0 || s.CPUKiB != 0 || s.CPUPct != 0 {
 		p.processes = plus(p.processes, s.RolledUp+1)
@@ -200,48 +201,47 @@ func plus(a, b uint64) uint64 {
 	return a + b
 }
 
-// times multiplies v by a unit. The result is absent if the spool cannot store it.
-func times(v, unit uint64) rt.Opt[uint64] {
+// scale multiplies v by a unit. The result is absent if the spool cannot store it.
+func scale(v, unit uint64) rt.Opt[uint64] {
 	if v > math.MaxInt64/unit {
 		return rt.None[uint64]()
 	}
 	return rt.Some(v * unit)
 }
 
-// snapshot sets the figures of the job at one time. The formats have one value for zero and
-// unknown: for memory it means unknown, according to the page of the format.
+// snapshot sets the figures of the job at one time. In the formats, 0 is both zero and unknown.
+// For memory it means unknown, according to the documentation of the formats.
 func (p *point) snapshot(s *rt.Snapshot) {
 	s.Job.Phase = rt.JobPresent
 	if p.processes == 0 && p.cpuSeconds == 0 {
 		s.Job.Phase = rt.JobGone
 	}
-	s.Job.CPUUsage = times(p.cpuSeconds, 1e6)
+	s.Job.CPUUsage = scale(p.cpuSeconds, 1e6)
 	if p.anonKiB > 0 {
-		s.Job.Anon = times(p.anonKiB, 1024)
+		s.Job.Anon = scale(p.anonKiB, 1024)
 	}
 	if p.processes > 0 {
-		s.Job.Pids = times(p.processes, 1)
+		s.Job.Pids = scale(p.processes, 1)
 	}
 	if p.gpus {
 		s.GPU.Usage.Set(p.gpuPct / 100)
-		s.GPU.VRAMUsed = times(p.gpuKiB, 1024)
+		s.GPU.VRAMUsed = scale(p.gpuKiB, 1024)
 	}
 }
 
-// snapshots returns the snapshots of a job, oldest first. The use before the first record counts too: the first
-// snapshot is before the job's first process. Its time is the start in the record of sonar slurm, or the time of the
-// first record.
+// snapshots returns the snapshots of a job, oldest first. The first one has no figures of the job,
+// so that the use before the first record counts too. Its time is start.
 func (im *importer) snapshots(key jobKey, start time.Time) []rt.Snapshot {
 	j, h := im.jobs[key], im.host(key.host)
-	ats := slices.Sorted(maps.Keys(j.points))
+	times := slices.Sorted(maps.Keys(j.points))
 	first := start.Unix()
 	out := []rt.Snapshot{{Reason: rt.ReasonFirst, Job: rt.JobReading{Phase: rt.JobPending}}}
 	walls := []int64{first}
-	h.fill(&out[0], ats[0])
-	if *j.points[ats[0]] == (point{}) {
-		ats = ats[1:]
+	h.fill(&out[0], times[0])
+	if *j.points[times[0]] == (point{}) {
+		times = times[1:]
 	}
-	for _, at := range ats {
+	for _, at := range times {
 		var s rt.Snapshot
 		j.points[at].snapshot(&s)
 		h.fill(&s, at)
@@ -249,7 +249,7 @@ func (im *importer) snapshots(key jobKey, start time.Time) []rt.Snapshot {
 	}
 	for i, at := range walls {
 		out[i].Seq, out[i].Wall = int64(i+1), at*1e9
-		out[i].Boot = (at-first)*1e9 + 1 // unknown: it counts from the start
+		out[i].Boot = (at-first)*1e9 + 1 // the boot clock is unknown: Boot counts from the start
 	}
 	return out
 }
@@ -289,7 +289,7 @@ func (h *host) fill(s *rt.Snapshot, at int64) {
 	}
 }
 
-// card returns what sysinfo has of a GPU; nil for nothing.
+// card returns the card of a GPU in the record of sysinfo; nil if there is none.
 func (h *host) card(index int, uuid string) *Card {
 	if h.sysinfo == nil {
 		return nil
@@ -304,19 +304,19 @@ func (h *host) card(index int, uuid string) *Card {
 	return &cards[index]
 }
 
-// known is times, but absent for zero, which also means unknown.
+// known is scale for a value that is unknown if it is 0.
 func known(v, unit uint64) rt.Opt[uint64] {
 	if v == 0 {
 		return rt.None[uint64]()
 	}
-	return times(v, unit)
+	return scale(v, unit)
 }
 
 // run returns the run of a job.
 func (im *importer) run(key jobKey) rt.Run {
 	j := im.jobs[key]
-	ats := slices.Sorted(maps.Keys(j.points))
-	first, last := time.Unix(ats[0], 0).UTC(), time.Unix(ats[len(ats)-1], 0).UTC()
+	times := slices.Sorted(maps.Keys(j.points))
+	first, last := time.Unix(times[0], 0).UTC(), time.Unix(times[len(times)-1], 0).UTC()
 	run := rt.Run{
 		Identity:       rt.Identity{Cluster: key.cluster, JobID: rt.Some(key.job), Node: key.host, Start: first},
 		Allocation:     rt.Allocation{User: j.user},

@@ -17,7 +17,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// userNames returns a function that looks up each user once.
+// userNames returns a function that returns the name of a user. It looks up each user once.
 func userNames() func(uid uint64) string {
 	known := map[uint64]string{}
 	return func(uid uint64) string {
@@ -43,7 +43,7 @@ func jobOf(p *proc.Listed) (job uint64, isSlurm bool) {
 	return uint64(p.PGRP), false
 }
 
-// epochStart is the start of 2020 in seconds since 1970.
+// epochStart is the start of 2020 in seconds since 1970. Sonar's field epoch counts from it.
 const epochStart = 1577836800
 
 // describe returns a description of the host in one line.
@@ -61,7 +61,7 @@ func describe(h *rt.Host, cards []Card) string {
 	return strings.Join(parts, ", ")
 }
 
-// WriteSysinfo prints what sonar sysinfo prints of this host.
+// WriteSysinfo writes the record of this host that sonar sysinfo would write.
 func WriteSysinfo(ctx context.Context, w io.Writer, gpus GPUSource, hostname string, asJSON bool) error {
 	facts := collecthost.Read(collecthost.NewRoots("/proc", "/sys"))
 	kept := keptGPUs{GPUSource: gpus}
@@ -98,7 +98,8 @@ type GPUSource interface {
 	Details([]gpu.Details) []gpu.Details
 }
 
-// keptGPUs keeps the processes and details that gpu.ReadOnce reads before it closes the source.
+// keptGPUs is a source of GPUs that also keeps their processes and details. gpu.ReadOnce closes
+// the source, so that they could not be read later.
 type keptGPUs struct {
 	GPUSource
 	processes []rt.GPUProcessReading
@@ -111,7 +112,7 @@ func (k *keptGPUs) Read(snap *rt.Snapshot) error {
 	return err
 }
 
-// gpuUse returns the use of the GPUs by process id.
+// gpuUse returns how each process uses GPUs, by process id.
 func (m *Machine) gpuUse() map[int]Sample {
 	byUUID := map[string]*rt.GPUReading{}
 	for i := range m.snap.GPUs {

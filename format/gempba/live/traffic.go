@@ -195,7 +195,7 @@ func (t *traffic) readDescriptors(pid int, key string) {
 	}
 }
 
-// match finds the workers at the other ends of the
+// match finds the workers at the other ends of the connections.
 func (t *traffic) match() {
 	at := make(map[addresses]string, len(t.list))
 	for i := range t.list {
