@@ -158,9 +158,9 @@ func (n *NodeCache) write(s *rt.Snapshot) error {
 	return nil
 }
 
-// readNode reads the sources of the node, unless the cache has values from the second half
-// of the time since the last snapshot. The first reading never uses the cache: it finds out
-// which sources the node has.
+// readNode takes the values of the node from the cache if they are recent enough: at most half as
+// old as the last snapshot. Otherwise it reads the sources of the node. The first reading never
+// uses the cache, because it finds out which sources the node has.
 func (r *Recorder) readNode(s *rt.Snapshot) {
 	cache := r.o.NodeCache
 	if cache == nil {

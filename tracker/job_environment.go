@@ -16,9 +16,9 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// The pauses between two looks at the job's processes. They are short at first, because a step may
-// end in a fraction of a second. Later they are a part of the time since the last step began: the
-// beginning of the next step interrupts a pause.
+// The pauses between two looks at the job's processes. They are short after the beginning of a
+// step, because a step may end in a fraction of a second. Later they grow with the age of the
+// step. The beginning of the next step interrupts a pause.
 const (
 	lookFirst  = 2 * time.Millisecond
 	lookSoon   = 25 * time.Millisecond // the longest pause within lookYoung of a step's beginning
@@ -31,14 +31,14 @@ const (
 // The limits of the cost of looks: the job's user decides how many processes there are.
 const (
 	lookMost  = 64  // environments that one look reads
-	lookReads = 17  // reads of a process that is not a task yet, over two minutes: a TaskProlog runs before the task's program
-	lookShare = 400 // after lookYoung a pause is at least this many times as long as the CPU time of the look before it: half of tracker.budget_cpu
+	lookReads = 17  // maximum number of reads of one process, over two minutes: a TaskProlog runs before the task's program
+	lookShare = 400 // after lookYoung, a pause is at least lookShare times the CPU time of the look before it: half of tracker.budget_cpu
 )
 
 // seenProcess is a process of the job.
 type seenProcess struct {
 	first time.Time // when it was seen first
-	reads int       // of its environment; lookReads if it needs no further one
+	reads int       // of its environment; lookReads if no further read is needed
 	look  int       // the number of the last look that saw it
 }
 
@@ -64,8 +64,8 @@ type JobEnvironment struct {
 	closed bool
 }
 
-// NewJobEnvironment returns the environment of the run's job. changed receives each Run
-// that has more than the one before; warn receives its errors.
+// NewJobEnvironment returns the environment of the run's job. It passes the Run to changed each
+// time that it has learned more, and passes an error of changed to warn.
 func NewJobEnvironment(job *JobWatch, run rt.Run, changed func(rt.Run) error, warn func(error)) *JobEnvironment {
 	readEnv := func(pid int, buf []byte) ([]byte, error) { return environ.ReadProcess(job.procRoot, pid, buf) }
 	return &JobEnvironment{job: job, list: job.Procs, readEnv: readEnv, run: run, changed: changed, warn: warn, seen: map[int]seenProcess{}, text: make([]byte, 0, 8<<10)}

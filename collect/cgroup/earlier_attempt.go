@@ -14,9 +14,9 @@ type earlier struct {
 	peak uint64        // v2: the most memory in use since base was read, in bytes
 }
 
-// leaveOutEarlier keeps what the job's directories have counted, if they exist and have no
-// process. If the job may have begun, all counts may be its own and are kept. If an earlier
-// attempt may have used the directories, the ledger says so.
+// leaveOutEarlier subtracts from later readings what the job's directories have counted so far, if
+// they have no process. If the job may have begun, the counts may be its own, and nothing is
+// subtracted. If an earlier attempt may then have used the directories, the ledger says so.
 func (s *state) leaveOutEarlier(o *Options) {
 	_, dir, isFound := s.watch.Found()
 	if !isFound {
@@ -50,8 +50,8 @@ func (s *state) leaveOutEarlier(o *Options) {
 		Detail: "the job's cgroup existed before the job began; its counters at that time are not counted as the job's: " + counted + "; a peak is absent until it is exceeded"})
 }
 
-// leaveOut subtracts what was counted before from r. A peak of memory that is not higher than the
-// one before is unknown; a kernel that can reset memory.peak reports the highest since then.
+// leaveOut subtracts base from r. If the peak of memory is not higher than the earlier one, the
+// job's own peak is unknown. A kernel that can reset memory.peak reports it nevertheless.
 func (e *earlier) leaveOut(r *rt.JobReading) {
 	hasPeak := e.base.MemPeak.Valid()
 	r.SubtractEarlier(&e.base)

@@ -209,7 +209,6 @@ type hierarchies struct {
 	all    []*hierarchy // in the order in which they were found
 	byProc []*hierarchy // the best for listing processes first
 	pids   []int        // scratch: the processes that list and members have listed
-
 }
 
 func (s *hierarchies) find(root string) *hierarchy {

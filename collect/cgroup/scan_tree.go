@@ -16,8 +16,8 @@ import (
 // step_0/user/task_0 in Slurm's v2 layout. A job may make more groups below a task.
 const maxDepth = 4
 
-// watcher finds the job's directories, and watches all directories in them. The state that
-// it notifies of them calls no method of the watcher that looks, except Scan.
+// watcher finds the job's directories, and watches all directories in them. It calls state.enter
+// for each new directory. Within that call, Scan is the only method that may look for more.
 type watcher struct {
 	*notifier
 	search search
@@ -28,12 +28,12 @@ type watcher struct {
 
 // watchedDir is one directory.
 type watchedDir struct {
-	wd   int32 // its watch, 0 if it could not be watched
-	held int   // else a descriptor, which keeps the inode number from being used again; -1 for none
+	wd   int32 // its watch; 0 if it could not be watched
+	held int   // without a watch: a descriptor, which keeps the inode number in use; -1 for none
 }
 
-// newWatcher returns a watcher that does not look yet. The first candidate with a directory
-// is the job's. It fails without a candidate.
+// newWatcher returns a watcher that has not looked yet. The first candidate that exists is the
+// job's directory. newWatcher fails if there is no candidate.
 func newWatcher(candidates []cgroupfs.Candidate, s *state) (*watcher, error) {
 	places, err := newSearch(candidates)
 	if err != nil {
@@ -46,17 +46,17 @@ func newWatcher(candidates []cgroupfs.Candidate, s *state) (*watcher, error) {
 	return &watcher{notifier: n, search: places, dirs: map[string]*watchedDir{}, state: s}, nil
 }
 
-// Roots returns the job's directories that were found.
+// Roots returns the job's directories that AddRoot has entered.
 func (w *watcher) Roots() []string { return w.roots }
 
-// AddRoot enters a directory of the job with all below it. It is false if the directory
-// was removed meanwhile.
+// AddRoot enters a directory of the job and all directories below it. It returns false if the
+// directory was removed meanwhile.
 func (w *watcher) AddRoot(dir string) bool {
 	if !slices.Contains(w.roots, dir) {
 		w.roots = append(w.roots, dir)
 	}
 	w.Scan(dir, dir)
-	w.follow(filepath.Dir(dir)) // is what was just scanned still in the directory that is watched?
+	w.follow(filepath.Dir(dir)) // the parent may have been replaced during the scan
 	if w.dirs[dir] == nil {
 		w.roots = slices.DeleteFunc(w.roots, func(r string) bool { return r == dir })
 		return false
@@ -161,7 +161,8 @@ func (w *watcher) Remove(path string) {
 	w.roots = slices.DeleteFunc(w.roots, func(r string) bool { return r == path })
 }
 
-// FollowParent watches the parent of a directory again, where its end is reported.
+// FollowParent watches the parent of a directory again: the removal of a directory is an event of
+// its parent.
 func (w *watcher) FollowParent(dir string) { w.follow(filepath.Dir(dir)) }
 
 // TakeReplaced reports whether a directory was replaced since the last call. The caller must then
@@ -181,7 +182,7 @@ func (w *watcher) Close() error {
 	return w.notifier.Close()
 }
 
-// follow watches a directory. It is false if the directory was removed.
+// follow watches a directory. It returns false if the directory was removed.
 func (w *watcher) follow(dir string) bool {
 	ok, err := w.watch(dir, dirMask)
 	if err != nil {
@@ -194,8 +195,8 @@ func (w *watcher) follow(dir string) bool {
 	return true
 }
 
-// hold opens a directory without a right to read it: its inode number is not used for
-// another one until it is closed.
+// hold opens a directory. Until it is closed, no other directory gets its inode number. O_PATH needs
+// no right to read the directory.
 func (d *watchedDir) hold(dir string) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {

@@ -13,8 +13,8 @@ type callbacks struct {
 	begins func(stepds []int)              // Options.StepBegins
 }
 
-// stepsEnd calls ends for the steps that end. It runs without the job's lock, and before the
-// reading: the step's daemon exits some milliseconds later.
+// stepsEnd calls ends for the steps that end. It runs without the job's lock. It runs before the
+// reading, because the step's daemon exits some milliseconds later.
 func (c *callbacks) stepsEnd(notices []notice) {
 	if c.ends == nil {
 		return
@@ -29,7 +29,7 @@ func (c *callbacks) stepsEnd(notices []notice) {
 		ended = append(ended, d.StepDir)
 		step := d.Step
 		if d.IsTaskDir() && c.hasTasks(filepath.Dir(path)) {
-			step = "" // v2 removes each task's directory when that task ends
+			step = "" // only the task has ended: v2 removes its directory then
 		}
 		c.ends(step, c.daemonsOf(d.StepDir))
 	}

@@ -2,15 +2,16 @@ package cgroup
 
 import "github.com/resource-tracker/rt"
 
-// suspension is the time in which the resource manager had suspended the job: Slurm freezes all of its steps. The
-// time between two readings counts if the job was frozen at both, so that the total is a lower bound.
+// suspension is the time in which the resource manager had suspended the job: Slurm freezes all
+// of its steps. The time between two readings counts if the job was frozen at both of them. So
+// the total is a lower bound.
 type suspension struct {
 	isFrozen bool           // at the last reading
-	at       int64          // boot time of that, in nanoseconds
-	total    rt.Opt[uint64] // microseconds; absent before a reading could show
+	at       int64          // boot time of the last reading, in nanoseconds
+	total    rt.Opt[uint64] // microseconds; absent until the state could be read once
 }
 
-// add takes a reading. isRead is not set if nothing shows whether the job is frozen.
+// add adds a reading of the state. isRead is false if the state could not be read.
 func (s *suspension) add(isFrozen, isRead bool, boot int64) {
 	if isRead {
 		s.total.Set(s.total.Or(0))

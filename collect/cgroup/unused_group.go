@@ -17,20 +17,21 @@ func (g *group) LeaveOutEarlier(buf *procfile.Buffer) {
 	}
 }
 
-// leaveUnused is called when g loses its directory in one hierarchy of v1. If this attempt has not used g yet,
-// the directory can be made again, and then counts from zero. The kills stay in endedKills.
+// leaveUnused is called when g loses its directory in a hierarchy of v1. If this attempt has not used
+// g yet, the directory can be made again. It then counts from zero. The kills stay in endedKills.
 func (g *group) leaveUnused(h *hierarchy) {
 	if !g.isUnused() {
 		return
 	}
 	e := g.earlier
+	figures := map[string][]*rt.Opt[uint64]{
+		"cpuacct": {&e.CPUUsage, &e.CPUUser, &e.CPUSystem},
+		"memory":  {&e.PageFaults, &e.MajorFaults, &e.MemPeak},
+		"blkio":   {&e.IOReadBytes, &e.IOWriteBytes},
+	}
 	for _, c := range h.controllers {
 		g.files.Drop(c)
-		for _, v := range map[string][]*rt.Opt[uint64]{
-			"cpuacct": {&e.CPUUsage, &e.CPUUser, &e.CPUSystem},
-			"memory":  {&e.PageFaults, &e.MajorFaults, &e.MemPeak},
-			"blkio":   {&e.IOReadBytes, &e.IOWriteBytes},
-		}[c] {
+		for _, v := range figures[c] {
 			v.Clear()
 		}
 	}

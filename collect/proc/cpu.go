@@ -74,9 +74,9 @@ const (
 	// freqPause is the time between two readings of the frequencies: one file for each CPU
 	// costs several microseconds.
 	freqPause = 10 * time.Second
-	// freqTime limits one reading. Linux 4.x on x86 measures for every CPU, and sleeps
-	// 10 ms: the next reading is then freqAgain later. The limit applies after freqLate
-	// consecutive readings, because on a busy node the tracker may have had no CPU.
+	// freqTime limits one reading: Linux 4.x on x86 measures every CPU and sleeps 10 ms for
+	// each. After freqLate slow readings in a row, the next one is freqAgain later. One slow
+	// reading is not enough, because on a busy node the tracker may have had no CPU.
 	freqTime  = 50 * time.Millisecond
 	freqLate  = 3
 	freqAgain = time.Hour
@@ -91,7 +91,7 @@ type CPUFreq struct {
 	peek peek
 	next int64 // boot time of the next reading
 	now  func() time.Time
-	last error // result of the last attempt: the status does not change between two
+	last error // result of the last attempt; Read returns it until the next attempt
 	late int   // consecutive readings that took too long
 	retryBackoff
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// Tracker is resource-tracker, as rt-spool sees it.
+// Tracker is the connection of rt-spool with resource-tracker.
 type Tracker struct {
 	in  *bufio.Reader
 	mu  sync.Mutex
@@ -26,7 +26,8 @@ func NewTracker(in io.Reader, out io.Writer) *Tracker {
 	return &Tracker{in: bufio.NewReader(in), out: out}
 }
 
-// Order reads what to send. An order with an unknown field is refused, because it is from another release.
+// Order reads the order: which run to send, and how. It refuses an order with an unknown field,
+// because resource-tracker is then of another release.
 func (t *Tracker) Order() (Order, error) {
 	var o Order
 	line, err := t.in.ReadBytes('\n')
@@ -59,12 +60,12 @@ func (t *Tracker) sendMessage(m message) {
 
 // Sender sends one run.
 type Sender interface {
-	Leave()                           // ends the uploads until Finish
-	Finish(ctx context.Context) error // delivers the rest of the ended run
+	Leave()                           // stops the uploads; Finish continues them
+	Finish(ctx context.Context) error // delivers the rest of the run, which has ended
 }
 
-// Serve does what resource-tracker commands, until the run is settled or resource-tracker has died. The caller
-// exits then: whatever still runs may end at any moment.
+// Serve executes the commands of resource-tracker until Finish has returned or resource-tracker has
+// died. Then the process must exit: Serve does not wait for a Finish that still runs.
 func (t *Tracker) Serve(s Sender) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
