@@ -27,7 +27,7 @@ const SpoolSchema = 2
 
 // VersionLine returns what a program prints for --version, without a newline:
 //
-//	rt-spool 0.2.0 (commit 2a56fd5, go1.26.0, spool schema 1)
+//	rt-spool 0.2.0 (commit 2a56fd5, go1.26.0, spool schema 2)
 func VersionLine(program string) string {
 	commit := ""
 	if Commit != "" {

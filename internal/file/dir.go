@@ -1,4 +1,4 @@
-// Package durable makes changes of files survive a power failure.
+// Package file makes changes of files survive a power failure.
 package file
 
 import (
