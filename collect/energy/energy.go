@@ -90,10 +90,6 @@ func New(sysRoot string) *Source { return &Source{sys: sysRoot, now: time.Now} }
 // Name is the name of the source in the ledger.
 func (s *Source) Name() string { return "energy" }
 
-// Open opens the domains, so that they can be read after privileges are dropped. Errors
-// are left to Read.
-func (s *Source) Open() { s.discover() }
-
 // Close closes the descriptors.
 func (s *Source) Close() error {
 	var failed []error

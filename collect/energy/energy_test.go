@@ -281,7 +281,7 @@ func asNobody(t *testing.T, do func()) {
 // What was opened is read when it may no longer be opened.
 func TestOpenedBefore(t *testing.T) {
 	n := newNode(t, "eight")
-	n.Open()
+	n.discover()
 	for i := range 8 {
 		if err := os.Rename(filepath.Join(n.dir, "class/powercap/intel-rapl:"+strconv.Itoa(i)), filepath.Join(n.dir, strconv.Itoa(i))); err != nil {
 			t.Fatal(err)
