@@ -214,12 +214,12 @@ func DeriveProcess(prev, cur *Snapshot) ProcessScalars {
 }
 
 func deriveTree(prev, cur *Snapshot) ProcessScalars {
+	before, now := &prev.Tree, &cur.Tree
 	p := ProcessScalars{
-		Children: cur.Tree.Children, Memory: cur.Tree.PSS, GPU: cur.GPU,
-		DiskReadBytes:  Delta(prev.Tree.ReadBytes, cur.Tree.ReadBytes),
-		DiskWriteBytes: Delta(prev.Tree.WriteBytes, cur.Tree.WriteBytes),
+		Children: now.Children, Memory: now.PSS, GPU: cur.GPU,
+		DiskReadBytes: Delta(before.ReadBytes, now.ReadBytes), DiskWriteBytes: Delta(before.WriteBytes, now.WriteBytes),
 	}
-	user, sys, ok := ticksBetween(&prev.Tree, &cur.Tree)
+	user, sys, ok := Both(Delta(before.CPUUserTicks, now.CPUUserTicks), Delta(before.CPUSystemTicks, now.CPUSystemTicks))
 	if !ok {
 		return p
 	}
@@ -232,10 +232,6 @@ func deriveTree(prev, cur *Snapshot) ProcessScalars {
 	return p
 }
 
-// ticksBetween returns what the tree used of the CPUs between two readings.
-func ticksBetween(prev, cur *TreeReading) (user, system uint64, ok bool) {
-	return Both(Delta(prev.CPUUserTicks, cur.CPUUserTicks), Delta(prev.CPUSystemTicks, cur.CPUSystemTicks))
-}
 
 func deriveMemory(cur *Snapshot, scope Scope, s *Scalars) MemoryMetrics {
 	n := &cur.Node
@@ -308,10 +304,7 @@ func rate(prev, cur Opt[uint64], secs float64) Opt[float64] {
 }
 
 func seconds(millis Opt[uint64]) Opt[float64] {
-	if v, ok := millis.Get(); ok {
-		return Some(float64(v) / 1000)
-	}
-	return None[float64]()
+	return Map(millis, func(v uint64) float64 { return float64(v) / 1000 })
 }
 
 func percent(part, whole Opt[uint64]) Opt[float64] {
@@ -327,10 +320,7 @@ func percent(part, whole Opt[uint64]) Opt[float64] {
 }
 
 func toMiB(v Opt[uint64]) Opt[uint64] {
-	if b, ok := v.Get(); ok {
-		return Some(b / mib)
-	}
-	return None[uint64]()
+	return Map(v, func(bytes uint64) uint64 { return bytes / mib })
 }
 
 func text(s string) Opt[string] {

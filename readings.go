@@ -158,11 +158,7 @@ func (j *JobReading) MemUsed() Opt[uint64] {
 
 // CachedAll returns the page cache of the job, with reclaimable slab if the kernel reports it, in bytes.
 func (j *JobReading) CachedAll() Opt[uint64] {
-	file, ok := j.File.Get()
-	if !ok {
-		return None[uint64]()
-	}
-	return Some(file + j.SlabReclaimable.Or(0))
+	return Map(j.File, func(file uint64) uint64 { return file + j.SlabReclaimable.Or(0) })
 }
 
 // isUnseen reports whether the cgroup was not read, and no older reading was carried over.
@@ -180,11 +176,7 @@ func (j *JobReading) memFree(node *NodeReading) Opt[uint64] {
 	if !ok || limit == Unlimited {
 		return node.MemFree
 	}
-	current, ok := j.MemCurrent.Get()
-	if !ok {
-		return None[uint64]()
-	}
-	return Some(subFloor(limit, current))
+	return Map(j.MemCurrent, func(current uint64) uint64 { return subFloor(limit, current) })
 }
 
 // TicksPerSecond is USER_HZ, the unit of /proc/stat and /proc/<pid>/stat. The
@@ -258,11 +250,7 @@ func (n *NodeReading) MemUsed() Opt[uint64] {
 // MemInUse is MemUsed without the free huge pages: no process uses them, but the kernel does not count them as
 // free.
 func (n *NodeReading) MemInUse() Opt[uint64] {
-	used := n.MemUsed()
-	if v, ok := used.Get(); ok {
-		used.Set(subFloor(v, n.HugeFree.Or(0)))
-	}
-	return used
+	return Map(n.MemUsed(), func(used uint64) uint64 { return subFloor(used, n.HugeFree.Or(0)) })
 }
 
 // CachedAll is Cached + SReclaimable in bytes; absent if one of them is.

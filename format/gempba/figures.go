@@ -109,10 +109,7 @@ func (c *restarted) addValue(v rt.Opt[uint64]) {
 }
 
 func (c *restarted) sum() rt.Opt[uint64] {
-	if now, ok := c.Get(); ok {
-		return rt.Some(c.ended + now)
-	}
-	return rt.None[uint64]()
+	return rt.Map(c.Opt, func(now uint64) uint64 { return c.ended + now })
 }
 
 func (t *tally) addLine(e *Envelope) {

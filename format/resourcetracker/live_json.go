@@ -73,15 +73,9 @@ func AppendLiveJSON(dst []byte, s *rt.Sample, p *LiveProcess, version string) []
 }
 
 func divided(v rt.Opt[uint64], unit float64) rt.Opt[float64] {
-	if n, ok := v.Get(); ok {
-		return rt.Some(float64(n) / unit)
-	}
-	return rt.None[float64]()
+	return rt.Map(v, func(n uint64) float64 { return float64(n) / unit })
 }
 
 func wholeMiB(v rt.Opt[uint64]) rt.Opt[uint64] {
-	if n, ok := v.Get(); ok {
-		return rt.Some(n >> 20)
-	}
-	return v
+	return rt.Map(v, func(n uint64) uint64 { return n >> 20 })
 }

@@ -144,17 +144,11 @@ func perSecond(prev, cur rt.Opt[uint64], secs float64) rt.Opt[float64] {
 }
 
 func scaled(v rt.Opt[float64], f float64) rt.Opt[float64] {
-	if x, ok := v.Get(); ok {
-		return rt.Some(x * f)
-	}
-	return v
+	return rt.Map(v, func(x float64) float64 { return x * f })
 }
 
 func toFloat[T int64 | uint64](v rt.Opt[T]) rt.Opt[float64] {
-	if x, ok := v.Get(); ok {
-		return rt.Some(float64(x))
-	}
-	return rt.None[float64]()
+	return rt.Map(v, func(x T) float64 { return float64(x) })
 }
 
 // share returns part in percent of whole; absent if whole is 0.
