@@ -8,7 +8,6 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt/format/ftdc"
@@ -88,43 +87,13 @@ func (v *FTDCView) setRange(from, to string) error {
 				return err
 			}
 		}
-		at, ok := momentOf(b.text, whole)
+		at, ok := ParseMoment(b.text, time.Unix(0, whole.first), time.Unix(0, whole.last))
 		if !ok {
 			return errkind.With(ErrTimeRange, fmt.Errorf("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text))
 		}
-		*b.at = at
+		*b.at = at.UnixNano()
 	}
 	return nil
-}
-
-// momentOf parses a duration after the first reading or before the last, a local time, or a time of
-// the day. The day is the day of the first reading, or the next day if only that is within the
-// readings.
-func momentOf(text string, whole *FTDCSummary) (int64, bool) {
-	if d, err := time.ParseDuration(text); err == nil {
-		if strings.HasPrefix(text, "-") {
-			return whole.last + int64(d), true
-		}
-		return whole.first + int64(d), true
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t.UnixNano(), true
-		}
-	}
-	for _, layout := range []string{time.TimeOnly, "15:04"} {
-		t, err := time.Parse(layout, text)
-		if err != nil {
-			continue
-		}
-		first := time.Unix(0, whole.first)
-		at := time.Date(first.Year(), first.Month(), first.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.Local)
-		if next := at.AddDate(0, 0, 1); at.Before(first) && next.UnixNano() <= whole.last {
-			at = next
-		}
-		return at.UnixNano(), true
-	}
-	return 0, false
 }
 
 // sortFiles sorts the files by the time of their first readings. A file that cannot be

@@ -2,6 +2,7 @@ package top
 
 import (
 	"testing"
+	"time"
 )
 
 // What a person types is a moment or an error, never a moment before the run.
@@ -10,11 +11,11 @@ func FuzzParseMoment(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		at, err := parseMoment(text, sampleStart)
+		at, err := parseMoment(text, sampleStart, sampleStart.Add(time.Hour))
 		if err != nil && at != 0 {
 			t.Errorf("%q: %s with %v", text, at, err)
 		}
-		if again, err2 := parseMoment(" "+text+" ", sampleStart); err == nil && (err2 != nil || again != at) {
+		if again, err2 := parseMoment(" "+text+" ", sampleStart, sampleStart.Add(time.Hour)); err == nil && (err2 != nil || again != at) {
 			t.Errorf("%q: %s, with blanks %s, %v", text, at, again, err2)
 		}
 	})

@@ -278,7 +278,7 @@ func (m *model) typeKey(k tea.KeyPressMsg) tea.Cmd {
 // momentOf parses a moment of the run as the time after its first reading.
 func (d *Detail) momentOf(text string, zone *time.Location) (time.Duration, error) {
 	first := d.First.In(zone)
-	at, err := parseMoment(text, first)
+	at, err := parseMoment(text, first, first.Add(d.Last))
 	isOutside := at < 0 || at > d.Last
 	if err == nil && isOutside {
 		err = fmt.Errorf("%q is not within the run: its readings are of %s from %s", text, span(d.Last.Seconds()), first.Format(time.DateTime))
@@ -286,28 +286,18 @@ func (d *Detail) momentOf(text string, zone *time.Location) (time.Duration, erro
 	return at, err
 }
 
-// parseMoment parses seconds after the first reading, a duration such as 1m30s, or a time of the
-// day. The day is the day of the first reading or the next.
-func parseMoment(text string, first time.Time) (time.Duration, error) {
+// parseMoment parses seconds after the first reading, or what tui.ParseMoment accepts.
+func parseMoment(text string, first, last time.Time) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(n) * time.Second, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil {
-		return d, nil
+	at, ok := tui.ParseMoment(text, first, last)
+	if !ok {
+		return 0, fmt.Errorf("%q is no moment of the run: give seconds after its first reading, such as 90 or 1m30s, or a time such as 12:30:05", text)
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t.Sub(first), nil
+	if at.Before(first) && !at.Before(first.Truncate(time.Second)) {
+		at = first // a time in whole seconds means the reading in that second
 	}
-	for _, layout := range []string{"15:04:05", "15:04"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			y, m, d := first.Date()
-			at := time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, first.Location())
-			if at.Before(first.Truncate(time.Second)) {
-				at = at.AddDate(0, 0, 1)
-			}
-			return max(at.Sub(first), 0), nil
-		}
-	}
-	return 0, fmt.Errorf("%q is no moment of the run: give seconds after its first reading, such as 90 or 1m30s, or a time such as 12:30:05", text)
+	return at.Sub(first), nil
 }

@@ -284,15 +284,15 @@ func TestParseMoment(t *testing.T) {
 	first := time.Date(2026, 3, 1, 23, 59, 30, 500e6, time.UTC)
 	for text, want := range map[string]time.Duration{
 		"90": 90 * time.Second, " 1m30s ": 90 * time.Second, "0": 0, "23:59:30": 0, "00:00:30": 59500 * time.Millisecond, "00:01": 89500 * time.Millisecond,
-		"2026-03-02T00:00:30Z": 59500 * time.Millisecond,
+		"2026-03-02T00:00:30Z": 59500 * time.Millisecond, "2026-03-02 00:00:30": 59500 * time.Millisecond, "-10m": 50 * time.Minute,
 	} {
-		got, err := parseMoment(text, first)
+		got, err := parseMoment(text, first, first.Add(time.Hour))
 		if err != nil || got != want {
 			t.Errorf("%q: %s, %v; want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "-", "12:60", "99999999999", "soon"} {
-		if at, err := parseMoment(text, first); err == nil {
+		if at, err := parseMoment(text, first, first.Add(time.Hour)); err == nil {
 			t.Errorf("%q: %s", text, at)
 		}
 	}
