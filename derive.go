@@ -1,5 +1,7 @@
 package rt
 
+import "time"
+
 const (
 	mib           = 1 << 20
 	millisPerTick = 1000 / TicksPerSecond
@@ -10,7 +12,7 @@ const (
 // this interval, never a negative rate. Neither snapshot is changed or retained.
 func Derive(prev, cur *Snapshot, scope Scope) Sample {
 	secs := nodeSeconds(prev, cur)
-	s := Sample{TimestampSecs: floorDiv(cur.Wall, 1e9), Scalars: DeriveScalars(prev, cur, scope)}
+	s := Sample{TimestampSecs: time.Unix(0, cur.Wall).Unix(), Scalars: DeriveScalars(prev, cur, scope)}
 	s.CPU = deriveCPU(prev, cur, &s.Scalars)
 	s.Memory = deriveMemory(cur, scope, &s.Scalars)
 	s.Network = deriveNetwork(prev, cur, secs)
@@ -232,7 +234,6 @@ func deriveTree(prev, cur *Snapshot) ProcessScalars {
 	return p
 }
 
-
 func deriveMemory(cur *Snapshot, scope Scope, s *Scalars) MemoryMetrics {
 	n := &cur.Node
 	total, swapTotal, available := n.MemTotal, n.SwapTotal, n.MemAvailable
@@ -328,13 +329,6 @@ func text(s string) Opt[string] {
 		return None[string]()
 	}
 	return Some(s)
-}
-
-func floorDiv(a, b int64) int64 {
-	if a < 0 && a%b != 0 {
-		return a/b - 1
-	}
-	return a / b
 }
 
 func subFloor(a, b uint64) uint64 {
