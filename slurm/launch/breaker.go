@@ -252,7 +252,7 @@ func (b breaker) update(change func(*breakerState)) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.release()) }()
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	st := b.read()
 	change(&st)
 	if st.Failures == 0 {

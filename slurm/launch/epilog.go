@@ -14,6 +14,8 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
+
+	"github.com/resource-tracker/rt/internal/file"
 )
 
 // Epilog writes the exit for the tracker of the run's job and stops the tracker. It waits until the
@@ -42,7 +44,7 @@ func (h *Hook) Epilog(run rt.Run, exit rt.Exit) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.release()) }()
+	defer func() { err = errors.Join(err, lock.Release()) }()
 
 	state, err := h.State.ReadStateFile(job, node)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -160,11 +162,11 @@ func (h *Hook) removeStale(job uint64, node string) (err error) {
 	}
 	own := strings.TrimSuffix(h.State.path(job, node, ""), ".")
 	errs := []error{h.removeIfStale(own)}
-	sweep, err := tryLock(filepath.Join(h.State.Dir, sweepLock))
+	sweep, err := file.TryLock(filepath.Join(h.State.Dir, sweepLock))
 	if sweep == nil {
 		return errors.Join(append(errs, err)...)
 	}
-	defer func() { err = errors.Join(err, sweep.release()) }()
+	defer func() { err = errors.Join(err, sweep.Release()) }()
 	for i := range min(len(files), maxStale) { // each job begins with another file, because the first ones may all be needed
 		f := files[(job+uint64(i))%uint64(len(files))]
 		stem, suffix := cutSuffix(f.Name())
@@ -203,17 +205,17 @@ func cutSuffix(name string) (stem, suffix string) {
 
 // removeLeft removes what a killed hook has left when it changed the breaker's file.
 func removeLeft(path string) error {
-	lock, err := tryLock(path + ".lock")
+	lock, err := file.TryLock(path + ".lock")
 	if lock == nil {
 		return err
 	}
-	return errors.Join(removeIfThere(path+".tmp"), lock.release())
+	return errors.Join(removeIfThere(path+".tmp"), lock.Release())
 }
 
 // removeIfStale removes the files of one job if no process needs them and no hook has the job's
 // lock. path is the path of the files without suffix.
 func (h *Hook) removeIfStale(path string) error {
-	lock, err := tryLock(path + ".lock")
+	lock, err := file.TryLock(path + ".lock")
 	if lock == nil {
 		return err
 	}
@@ -221,7 +223,7 @@ func (h *Hook) removeIfStale(path string) error {
 	if !h.isNeeded(path) {
 		err = errors.Join(err, removeIfThere(path+".json"), removeIfThere(path+".exit"))
 	}
-	return errors.Join(err, lock.release())
+	return errors.Join(err, lock.Release())
 }
 
 // isNeeded reports whether a process may still read the job's files. The state file of a late tracker

@@ -14,6 +14,8 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/internal/procfile"
+
+	"github.com/resource-tracker/rt/internal/file"
 )
 
 // startTracker12 runs the Prolog of job 12 with a tracker, and returns the state file.
@@ -55,7 +57,7 @@ func TestEpilogOfUnclosedRun(t *testing.T) {
 func TestEpilogOfClosedRun(t *testing.T) {
 	h, state := startTracker12(t, fakeStubborn)
 	t.Cleanup(func() { killTracker(t, state) })
-	lock, err := tryLock(state.lock())
+	lock, err := file.TryLock(state.lock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,7 @@ func TestEpilogOfClosedRun(t *testing.T) {
 	go func() {
 		exit := h.State.path(12, "n1", "exit") // the Epilog writes it
 		written := await.Changed(filepath.Dir(exit), func() bool { return exists(exit) })
-		closed <- errors.Join(written, lock.release())
+		closed <- errors.Join(written, lock.Release())
 	}()
 	if err := h.Epilog(epilog12, exit7); err != nil {
 		t.Error(err)
@@ -185,7 +187,7 @@ func TestLaterEpilogRemovesStaleState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { held.release() })
+	t.Cleanup(func() { held.Release() })
 	for _, left := range []string{"7@n1.site.lock", "8@n1.site.json.tmp", "12@n1.exit.tmp", "breaker@n1.json.lock", "breaker@n1.json.tmp"} { // of hooks that were killed
 		path, before := filepath.Join(h.State.Dir, left), time.Now().Add(-2*hookAge)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, before, before)); err != nil {
@@ -196,7 +198,7 @@ func TestLaterEpilogRemovesStaleState(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One Epilog at a time: another one leaves the files, and takes no lock.
-	sweep, err := tryLock(filepath.Join(h.State.Dir, sweepLock))
+	sweep, err := file.TryLock(filepath.Join(h.State.Dir, sweepLock))
 	if err != nil || sweep == nil {
 		t.Fatal(err)
 	}
@@ -207,7 +209,7 @@ func TestLaterEpilogRemovesStaleState(t *testing.T) {
 	if got := stateFiles(t, h); !slices.Contains(got, "7@n1.site.lock") || !slices.Contains(got, "1@n1.site.json") {
 		t.Errorf("left are %v of %v", got, all)
 	}
-	if err := sweep.release(); err != nil {
+	if err := sweep.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Epilog(epilog12, exit7); err != nil {

@@ -295,7 +295,7 @@ func TestSuccessNeedsNoLock(t *testing.T) {
 	if err := h.Prolog(prolog12); err != nil {
 		t.Error(err)
 	}
-	if err := held.release(); err != nil {
+	if err := held.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Epilog(epilog12, exit7); err != nil {
@@ -327,7 +327,7 @@ func TestLateIsNotFailed(t *testing.T) {
 			t.Errorf("a job that another hook has locked: %v", err)
 		}
 	}
-	if err := held.release(); err != nil {
+	if err := held.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if st := h.breaker("n1").read(); st.Failures != 0 || len(entries(t, h)) != 0 {

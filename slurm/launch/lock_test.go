@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/resource-tracker/rt/internal/file"
 )
 
 // TestLockExcludes: many processes that want a lock get it, one at a time.
@@ -31,7 +33,7 @@ func TestLockExcludes(t *testing.T) {
 			}
 			turns.Add(1)
 			holders.Add(-1)
-			if err := l.release(); err != nil {
+			if err := l.Release(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -39,7 +41,7 @@ func TestLockExcludes(t *testing.T) {
 	if turns.Load() != 0 {
 		t.Error("a lock that is held was taken")
 	}
-	if err := first.release(); err != nil {
+	if err := first.Release(); err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()
@@ -60,7 +62,7 @@ func TestLockInTime(t *testing.T) {
 	if l, err := lockPath(path, time.Now().Add(20*time.Millisecond)); l != nil || err == nil {
 		t.Errorf("a lock that is held: %v, %v", l, err)
 	}
-	if err := first.release(); err != nil {
+	if err := first.Release(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,21 +71,21 @@ func TestLockInTime(t *testing.T) {
 // Epilog.
 func TestAwaitReleaseOfNoLock(t *testing.T) {
 	dir := t.TempDir()
-	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
+	fifo, link, path := filepath.Join(dir, "fifo"), filepath.Join(dir, "link"), filepath.Join(dir, "held")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	held, err := tryLock(filepath.Join(dir, "held"))
+	held, err := file.TryLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(held.file.Name(), link); err != nil {
+	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{fifo, link, filepath.Join(dir, "missing")} {
 		awaitRelease(path, time.Now().Add(24*time.Hour))
 	}
-	if err := held.release(); err != nil {
+	if err := held.Release(); err != nil {
 		t.Fatal(err)
 	}
 }

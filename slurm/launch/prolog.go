@@ -72,7 +72,7 @@ func (h *Hook) track(run *rt.Run, a *attempt) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.release()) }()
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	if err := h.clear(run); err != nil {
 		return err
 	}

@@ -203,17 +203,14 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// hookLock excludes other hooks of the job, or all that write the breaker's file.
-type hookLock struct{ file *os.File }
-
-// lock locks the job, or fails at the deadline.
-func (s State) lock(job uint64, node string, deadline time.Time) (*hookLock, error) {
+// lock excludes other hooks of the job. It fails at the deadline.
+func (s State) lock(job uint64, node string, deadline time.Time) (*file.Lock, error) {
 	return lockPath(s.path(job, node, "lock"), deadline)
 }
 
-func lockPath(path string, deadline time.Time) (*hookLock, error) {
+func lockPath(path string, deadline time.Time) (*file.Lock, error) {
 	for {
-		l, err := tryLock(path)
+		l, err := file.TryLock(path)
 		if l != nil {
 			return l, nil
 		}
@@ -249,33 +246,4 @@ func awaitRelease(path string, deadline time.Time) {
 	case <-released:
 	case <-time.After(time.Until(deadline)):
 	}
-}
-
-// tryLock is nil without an error if another process holds the lock, or has removed its file.
-func tryLock(path string) (*hookLock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == nil {
-		held, err1 := f.Stat()
-		named, err2 := os.Stat(path)
-		if err1 == nil && err2 == nil && os.SameFile(held, named) {
-			return &hookLock{f}, nil
-		}
-	}
-	if closed := f.Close(); closed != nil {
-		return nil, closed
-	}
-	isHeld := errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR)
-	if err != nil && !isHeld {
-		return nil, err
-	}
-	return nil, nil
-}
-
-// release removes the lock's file and releases the lock.
-func (l *hookLock) release() error {
-	return errors.Join(removeIfThere(l.file.Name()), l.file.Close())
 }
