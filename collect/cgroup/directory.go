@@ -22,7 +22,8 @@ type directoryFiles struct {
 
 	IsOOMWatched bool // an OOM is signalled, see memoryMonitor
 
-	Fail, OOMKill rt.Opt[uint64] // how often the limit was reached, processes killed: as last read
+	Fail    rt.Opt[uint64] // how often the limit was reached, as last read
+	OOMKill rt.Opt[uint64] // number of killed processes, as last read
 }
 
 // Open opens the files of the directory at path that are not open yet. isMemoryV1 says
@@ -58,7 +59,7 @@ func (d *directoryFiles) ReadEvents(buf *procfile.Buffer) {
 }
 
 // ListProcs counts the processes of the directory and, unless dst is nil, appends their pids to
-// dst. It is false if they cannot be listed.
+// dst. ok is false if they cannot be listed.
 //
 // In v1 the kernel caches the list of a descriptor for a second, and each read extends that second.
 // Therefore ListProcs opens the file for each list.

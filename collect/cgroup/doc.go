@@ -7,5 +7,5 @@
 // The package does not know how the resource manager arranges the directories: see Layout.
 //
 // It joins no group, and writes to two files only. A write to memory.peak begins a new peak
-// for its own descriptor alone. By v1's cgroup.event_control the kernel signals an OOM.
+// for its own descriptor alone. A write to v1's cgroup.event_control requests a signal at an OOM.
 package cgroup

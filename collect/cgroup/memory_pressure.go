@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	maxSnapshots  = 100             // maximum number of reports that the job is near its limit, and the same for kills
+	maxSnapshots  = 100             // maximum number of reports of each kind: near the limit, and kills
 	reportEvery   = time.Second     // minimum time between two reports of the same kind
-	killWait      = 2 * time.Second // how long the count of kills is read again; each pause is as long as the time that has passed
+	killWait      = 2 * time.Second // how long the count of kills is read again and again, with pauses that double
 	pollEvery     = time.Second
 	maxMemoryNews = 1000 // see memoryMonitor.MemoryEvents
 )
@@ -47,7 +47,7 @@ type memoryMonitor struct {
 
 	near      eventfd // v1: of a threshold
 	limit     uint64  // the limit that the threshold was computed from
-	isPolling bool    // the job's memory is read every second
+	isPolling bool    // the job's memory is read every pollEvery
 
 	news        int       // events of memory.events that were read
 	maxEvents   uint64    // v2: "max" of memory.events, as last seen
@@ -224,7 +224,7 @@ func (m *memoryMonitor) Update(r *rt.JobReading, dir string) {
 	own := withoutPageCache(r)
 	isFull := used >= limit/10*9
 	isWaiting := isV1 && !isFull              // for the threshold
-	isReported := isFull && own >= limit/10*8 // by now
+	isReported := isFull && own >= limit/10*8 // checkNear has reported it
 	m.isPolling = own >= limit/10*7 && !isWaiting && !isReported && m.nearReports.reports < maxSnapshots
 }
 

@@ -59,8 +59,8 @@ func missedEnd(step string) rt.Event {
 		Detail: fmt.Sprintf("the end of step %s was not read; its figures are of the last reading before, or absent", step)}
 }
 
-// missedEarlier is the event of a step that an earlier attempt of the job left behind: nothing shows that this attempt
-// has used it.
+// missedEarlier is the event of a step that an earlier attempt of the job left behind. It is not known
+// whether this attempt has used it.
 func missedEarlier(step string) rt.Event {
 	return rt.Event{Kind: "job", Name: "tasks", Status: "estimated",
 		Detail: fmt.Sprintf("the cgroup of step %s, which an earlier attempt of the job left behind, was removed without a last reading; if this attempt has used it, its figures are absent", step)}

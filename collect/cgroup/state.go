@@ -28,7 +28,7 @@ type state struct {
 	newFiles func(version int) *counterFiles
 	files    *counterFiles // of the job, nil before it was found
 	buf      procfile.Buffer
-	toReopen int // so many of the next readings first try to open the missing files again
+	toReopen int // number of readings that still try to open the missing files again
 	readings
 	cpuset cpusetLog
 	population
@@ -158,8 +158,8 @@ func (s *state) WatchFile(path string) { s.watchFailed(s.watch.WatchFile(path), 
 // be watched. The user's inotify watches may be used up, for example.
 const poll = time.Second
 
-// watchFailed records the error of a directory or one of its files. With isUnwatched it cannot be watched; else
-// it cannot be listed or opened. A nil err is ignored.
+// watchFailed records an error of a directory or one of its files, and ignores nil. isUnwatched means that it
+// cannot be watched. Otherwise it cannot be listed or opened.
 func (s *state) watchFailed(err error, isUnwatched bool) {
 	if err == nil {
 		return
@@ -172,7 +172,8 @@ func (s *state) watchFailed(err error, isUnwatched bool) {
 	}
 }
 
-// ready handles a readable descriptor of epoll: an eventfd or a process that has ended. It removes others.
+// ready handles a readable descriptor of epoll: an eventfd or a process that has ended. It removes any other
+// descriptor from epoll.
 func (s *state) ready(fd int) {
 	isNear, isOwn := s.pressure.Signalled(fd, s.isPresent())
 	switch {
@@ -281,7 +282,8 @@ func (s *state) checkPopulated() {
 	s.isPopulated = n != 0
 }
 
-// created handles the creation of the directory path. Outside the job's directories it may lead to the job's.
+// created handles the creation of the directory path. If path is not in the job's directories, one of them may be
+// created below it.
 func (s *state) created(path string) {
 	root, ok := s.watch.RootOf(path)
 	if !ok || path == root {

@@ -65,8 +65,8 @@ type processSet struct {
 	lostCPU counters // ticks
 	lostIO  counters // bytes
 
-	outside func(pid int, bytes counters) bool // gives the bytes of an ended process to pid outside the set, if that waits for it; nil for none
-	ends    func(p *member, isCounted bool)    // is called for each ended process; isCounted: a known process waits for it; nil for none
+	outside func(pid int, bytes counters) bool // adds the bytes of an ended process to pid outside the set; false if pid has not waited for it
+	ends    func(p *member, isCounted bool)    // is called for each ended process; isCounted: a known process waits for it
 }
 
 // look reads one process. The error is fs.ErrNotExist if the process does not exist.
@@ -83,7 +83,7 @@ func (s *processSet) look(pid int) (member, error) {
 
 // isUnread reports whether err means that a process could not be read though it may exist:
 // there is no free descriptor or no memory. A process that has ended gives ENOENT or ESRCH.
-// A living process that counts as ended would count twice: now, and when it is read again.
+// Such a process must not count as ended: it would count twice, now and when it is read again.
 func isUnread(err error) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, errPidStat)
 }

@@ -38,7 +38,8 @@ func (h *shownProcesses) appendTo(dst []rt.ProcessReading, set *processSet, boot
 	return dst
 }
 
-// largest returns the indices of the processes with the largest values, in descending order, until the next call.
+// largest returns the indices of the processes with the largest values, in descending order. The result is
+// valid until the next call.
 func (h *shownProcesses) largest(set *processSet, value func(*member) uint64) []int {
 	h.order = h.order[:0]
 	for i := range set.procs {

@@ -17,7 +17,7 @@ type Tree struct {
 	processSet
 	root    int
 	known   bool     // the root has been read
-	shown   counters // ticks of the last reading, which the next one never falls below
+	shown   counters // ticks of the last reading; the next reading is never below them
 	shownIO counters // the same of the bytes
 
 	memory  *treeMemory    // nil: no PSS is read

@@ -27,8 +27,8 @@ func PrologText(env Env, run *rt.Run) []byte {
 	add := func(name, value string) { text = fmt.Appendf(text, "%s=%s\x00", name, value) }
 	for name, value := range env {
 		isRead := strings.HasPrefix(name, "SLURM") || name == "CUDA_VISIBLE_DEVICES"
-		isUnset := len(value) > slurm.MaxValue // for Env.Text
-		if isRead && !isUnset && name != nodeName {
+		isTooLong := len(value) > slurm.MaxValue // Env.Text ignores such a value
+		if isRead && !isTooLong && name != nodeName {
 			add(name, value)
 		}
 	}
