@@ -97,9 +97,9 @@ func lsetxattr(path, name string, value []byte) error {
 // its file.
 func (r *Reader) Grant(a Access) error { return a.grant(r.path, &r.run) }
 
-// checkSource returns ErrForeign if another user may have put the file into its directory. It is
-// CheckOwner, except in a directory that only root or this user can write: a file there may have
-// any owner, because it was copied with its owner.
+// checkSource returns ErrForeign if another user may have put the file into its directory. It
+// accepts what CheckOwner accepts. In a directory that only root or this user can write, it accepts
+// any file, because a copied file may keep its owner.
 func checkSource(path string, st fs.FileInfo) error {
 	err := checkOwner(path, st)
 	if err == nil {
