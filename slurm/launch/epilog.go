@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/procfile"
-
 	"github.com/resource-tracker/rt/internal/file"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Epilog writes the exit for the tracker of the run's job and stops the tracker. It waits until the

@@ -13,9 +13,8 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/await"
-	"github.com/resource-tracker/rt/internal/procfile"
-
 	"github.com/resource-tracker/rt/internal/file"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // startTracker12 runs the Prolog of job 12 with a tracker, and returns the state file.
