@@ -15,10 +15,17 @@ func (c *conn) identities(table string, columns []string, f func(row []driver.Va
 	return c.eachUpTo(c.maxIdentities(), "SELECT "+sqlNames(columns)+" FROM "+table, nil, f)
 }
 
-// bySeq returns these columns of a table for the snapshots between two numbers. The rows are in
-// the order of seq, the first column.
-func (c *conn) bySeq(ctx context.Context, table string, columns []string, from, to int64) (driver.Rows, error) {
-	return c.rows(ctx, "SELECT "+sqlNames(columns)+" FROM "+table+" WHERE seq BETWEEN ? AND ? ORDER BY seq", from, to)
+// seqRange are the snapshots between two numbers. With a step above 1 it has the first two, the last one, and each step.
+type seqRange struct{ from, to, step int64 }
+
+// bySeq returns these columns of a table for a range of snapshots. The rows are in the order of seq, the first column.
+func (c *conn) bySeq(ctx context.Context, table string, columns []string, of seqRange) (driver.Rows, error) {
+	query := "SELECT " + sqlNames(columns) + " FROM " + table + " WHERE seq "
+	if of.step <= 1 {
+		return c.rows(ctx, query+"BETWEEN ? AND ? ORDER BY seq", of.from, of.to)
+	}
+	return c.rows(ctx, query+`IN (WITH RECURSIVE n(seq) AS (SELECT ?1 UNION ALL SELECT seq + ?3 FROM n WHERE seq + ?3 < ?2)
+		SELECT seq FROM n UNION SELECT ?1 + 1 UNION SELECT ?2) ORDER BY seq`, of.from, of.to, of.step)
 }
 
 // seqRows are the rows of bySeq, with a look at the next one.
@@ -29,8 +36,8 @@ type seqRows struct {
 	seq   int64 // of row; 0 at the end
 }
 
-func openRows(ctx context.Context, c *conn, table string, columns []string, from, to int64) (*seqRows, error) {
-	rows, err := c.bySeq(ctx, table, columns, from, to)
+func openRows(ctx context.Context, c *conn, table string, columns []string, of seqRange) (*seqRows, error) {
+	rows, err := c.bySeq(ctx, table, columns, of)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +98,8 @@ type listReader interface {
 	close()
 }
 
-// reader reads the identities and starts to read the values of the snapshots between two numbers.
-func (t *listTable[T]) reader(ctx context.Context, c *conn, from, to int64) (listReader, error) {
+// reader reads the identities and starts to read the values of a range of snapshots.
+func (t *listTable[T]) reader(ctx context.Context, c *conn, of seqRange) (listReader, error) {
 	r := &elementReader[T]{of: t, known: map[int64]*knownIdentity[T]{}}
 	id, values := t.columns(&r.bound)
 	r.values = values
@@ -110,7 +117,7 @@ func (t *listTable[T]) reader(ctx context.Context, c *conn, from, to int64) (lis
 	if err != nil || len(r.known) == 0 {
 		return r, err
 	}
-	r.rows, err = openRows(ctx, c, t.values(), append([]string{"seq", t.table()}, columnNamesOf(values)...), from, to)
+	r.rows, err = openRows(ctx, c, t.values(), append([]string{"seq", t.table()}, columnNamesOf(values)...), of)
 	return r, err
 }
 

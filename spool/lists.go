@@ -21,7 +21,7 @@ type storedList interface {
 	values() string
 	valueColumns() []string
 	writer(c *conn) listWriter
-	reader(ctx context.Context, c *conn, from, to int64) (listReader, error)
+	reader(ctx context.Context, c *conn, of seqRange) (listReader, error)
 }
 
 func listOf[T comparable](name string, list func(*rt.Snapshot) *[]T) storedList {

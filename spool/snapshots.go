@@ -64,6 +64,12 @@ func (r *Reader) Usage(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapsh
 	return selection{figures: usageFigures, lists: []storedList{gpuList, gpuProcessList}}.iterate(ctx, r, from, to)
 }
 
+// Outline is Usage of at most about most snapshots of a run: the first ones, the last one, and others at equal distances.
+// Counters lose nothing by that.
+func (r *Reader) Outline(ctx context.Context, most int64) iter.Seq2[*rt.Snapshot, error] {
+	return selection{figures: usageFigures, lists: []storedList{gpuList, gpuProcessList}, most: most}.iterate(ctx, r, 1, 0)
+}
+
 // Snapshots is Scalars with CPUs and devices, in slices that are also reused. A CPU has its busy
 // ticks in User and all other ticks in Idle. Times are in whole microseconds.
 func (r *Reader) Snapshots(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
@@ -75,9 +81,10 @@ type selection struct {
 	figures figureChoice
 	cores   bool
 	lists   []storedList
+	most    int64 // number of snapshots, about; 0: all
 }
 
-var everything = selection{everyFigure, true, storedLists[:]}
+var everything = selection{figures: everyFigure, cores: true, lists: storedLists[:]}
 
 func (of selection) iterate(ctx context.Context, r *Reader, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return func(yield func(*rt.Snapshot, error) bool) {
@@ -141,18 +148,22 @@ func (of selection) start(ctx context.Context, r *Reader, from, to int64) (_ *it
 		to = newest
 	}
 	it.columns = snapshotColumns(&it.snapshot, of.figures)
-	it.rows, err = openRows(ctx, r.db, "snapshot", columnNamesOf(it.columns), from, to)
+	rows := seqRange{from, to, 1}
+	if of.most > 0 {
+		rows.step = max(1, (to-from+1)/of.most)
+	}
+	it.rows, err = openRows(ctx, r.db, "snapshot", columnNamesOf(it.columns), rows)
 	if err != nil {
 		return nil, err
 	}
 	if of.cores {
-		it.cores, err = openRows(ctx, r.db, coreTable, []string{"seq", "cores"}, from, to)
+		it.cores, err = openRows(ctx, r.db, coreTable, []string{"seq", "cores"}, rows)
 		if err != nil {
 			return nil, err
 		}
 	}
 	for _, l := range of.lists {
-		read, err := l.reader(ctx, r.db, from, to)
+		read, err := l.reader(ctx, r.db, rows)
 		if err != nil {
 			return nil, err
 		}
