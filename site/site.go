@@ -159,6 +159,8 @@ type JobRow struct {
 	Figures // of the runs of the whole job, not of its steps
 	// Waste is Figures.WasteSecs when the last run was stored, in whole core-seconds.
 	Waste rt.Opt[int64]
+	// Live are the runs that nodes have reported and not delivered yet. Figures include them, but not Waste.
+	Live []LiveRun `json:",omitempty"`
 }
 
 // Sort is the order of a list of jobs.

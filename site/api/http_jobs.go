@@ -45,6 +45,9 @@ type jobItem struct {
 	Generation    int64           `json:"generation"`
 	SlurmState    *string         `json:"slurm_state"`
 	SuspendedSecs rt.Opt[float64] `json:"suspended_secs"`
+	LastReading   *time.Time      `json:"last_reading"` // of Live
+	// Live are the runs that nodes have reported and not delivered yet, with their figures so far.
+	Live []site.LiveRun `json:"live"`
 }
 
 // runView has the fields of a run.
@@ -162,6 +165,11 @@ func (s *readers) writeList(w http.ResponseWriter, r *http.Request, q reading, n
 	}
 	l := s.beginList(w, q, name)
 	for _, job := range jobs {
+		if list.filter.JobID.Valid() { // someone asks for this job
+			if err := s.conf.Registry.Live.Want(q.ctx, job, time.Now()); err != nil {
+				s.problems.problemOf(err) // reports it
+			}
+		}
 		if err := write(l, job); err != nil {
 			s.problems.abort(err)
 		}
@@ -267,13 +275,16 @@ func (l *listWriter) viewOf(job site.JobRow, runs []site.StoredRun) jobItem {
 	v := jobItem{
 		jobView{Cluster: known(job.Cluster), JobID: rt.Some(job.JobID), User: known(job.User), Account: known(job.Account), Partition: known(job.Partition)},
 		endView{known(job.State), known(job.Outcome), knownTime(job.Start), knownTime(job.End)},
-		job.Generation, known(job.SlurmState), job.SuspendedSecs,
+		job.Generation, known(job.SlurmState), job.SuspendedSecs, knownTime(job.LastReading()), append([]site.LiveRun{}, job.Live...),
 	}
 	for i := len(runs) - 1; i >= 0; i-- {
 		if runs[i].Owner != job.Owner {
 			continue
 		}
 		v.jobView = v.completed(viewOfJob(runs[i].Record))
+	}
+	for i := range job.Live {
+		v.jobView = v.completed(viewOfJob(&job.Live[i].Summary().Run))
 	}
 	return v
 }

@@ -45,7 +45,7 @@ func (s *Server) Route(r *http.Request) string {
 		return "metrics"
 	case s.readers.isPage(r):
 		return "page"
-	case r.URL.Path == "/"+nodesPath:
+	case r.URL.Path == "/"+nodesPath, r.URL.Path == "/"+livePath:
 		return "node"
 	case !isRun:
 		return "other"

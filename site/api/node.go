@@ -23,8 +23,8 @@ var (
 	versionOfNode = regexp.MustCompile(`^[A-Za-z0-9.+~_-]{0,64}$`)
 )
 
-// serveNodes answers PUT /nodes: a node reports its state with the token with which it delivers runs.
-func (s *receiver) serveNodes(w http.ResponseWriter, r *http.Request, owner string) error {
+// serveReport answers a report that a node sends with the token with which it delivers runs.
+func (s *receiver) serveReport(w http.ResponseWriter, r *http.Request, owner string, limit int64, put func(w http.ResponseWriter, t turn, body []byte) error) error {
 	leave, err := takeUnits(r.Context(), s.bodies.limits.open, owner, 1)
 	if err != nil {
 		return err
@@ -37,17 +37,21 @@ func (s *receiver) serveNodes(w http.ResponseWriter, r *http.Request, owner stri
 	if site.IsOwnerOfUser(owner) {
 		return refuse(http.StatusForbidden, "the token of a user does not report the state of a node")
 	}
-	return s.bodies.withBody(w, r, owner, maxNodeReport, func(body []byte) error {
-		n, err := parseNode(body)
-		if err != nil {
-			return err
-		}
-		if err := s.conf.Registry.Nodes.Put(r.Context(), owner, n, time.Now().UTC()); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	})
+	t := turn{r.Context(), owner, s.bodies.limits.cpu}
+	return s.bodies.withBody(w, r, owner, limit, func(body []byte) error { return put(w, t, body) })
+}
+
+// putNode answers PUT /nodes with the state of a node.
+func (s *receiver) putNode(w http.ResponseWriter, t turn, body []byte) error {
+	n, err := parseNode(body)
+	if err != nil {
+		return err
+	}
+	if err := s.conf.Registry.Nodes.Put(t.ctx, t.client, n, time.Now().UTC()); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // parseNode parses and checks a report. Fields that are not known are ignored: a newer node sends them.

@@ -29,7 +29,7 @@ func (s *receiver) register(w http.ResponseWriter, t turn, body []byte) error {
 	if s.conf.RunOf != nil {
 		extensions := map[string]int{"rt.record": 1}
 		if !site.IsOwnerOfUser(t.client) {
-			extensions["rt.node"] = 1
+			extensions["rt.node"], extensions["rt.live"] = 1, 1
 		}
 		answer["extensions"] = extensions
 	}

@@ -232,9 +232,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveOwner answers a request of the Sentinel API, or the report of a node.
 func (s *Server) serveOwner(w http.ResponseWriter, r *http.Request) error {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	isNodes := r.URL.Path == "/"+nodesPath && s.conf.RunOf != nil
+	isNode := (r.URL.Path == "/"+nodesPath || r.URL.Path == "/"+livePath) && s.conf.RunOf != nil
 	isRuns := parts[0] == "runs" && len(parts) <= 3
-	if !isRuns && !isNodes {
+	if !isRuns && !isNode {
 		return refuse(http.StatusNotFound, "there is nothing at this path")
 	}
 	owner, ok := authorised(r, *s.owners.tokens.Load())
@@ -242,8 +242,11 @@ func (s *Server) serveOwner(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		return refuse(http.StatusUnauthorized, "the token is missing or not known here")
 	}
-	if isNodes {
-		return s.receiver.serveNodes(w, r, owner)
+	switch {
+	case isNode && parts[0] == livePath:
+		return s.receiver.serveReport(w, r, owner, maxLiveReport, s.receiver.putLive)
+	case isNode:
+		return s.receiver.serveReport(w, r, owner, maxNodeReport, s.receiver.putNode)
 	}
 	return s.receiver.serveAPI(w, r, owner, parts[1:])
 }

@@ -45,6 +45,12 @@ func (c *Client) Look(ctx context.Context, w Wanted) (*FoundJob, error) {
 	j := &FoundJob{Entries: w.Local, Site: c}
 	j.Runs, j.Err = c.Find(ctx, w.Job)
 	j.Runs = slices.DeleteFunc(j.Runs, func(r FoundRun) bool { return w.Node != "" && r.Node != w.Node })
+	if errors.Is(j.Err, ErrNotArrived) {
+		if len(j.Entries) == 0 {
+			return nil, fmt.Errorf("job %s: %w", w.Job, j.Err)
+		}
+		j.Err = nil
+	}
 	switch {
 	case len(j.Entries)+len(j.Runs) > 0:
 		return j, nil

@@ -68,22 +68,28 @@ func jobID(job string) (id rt.Opt[uint64]) {
 }
 
 // Find returns the runs at the site that a JOB argument names, the oldest first. It returns none
-// for an argument that is no job of a scheduler.
+// for an argument that is no job of a scheduler, and ErrNotArrived if the site knows only that such a run is there.
 func (c *Client) Find(ctx context.Context, job string) ([]FoundRun, error) {
 	id := jobID(job)
 	if !id.Valid() {
 		return nil, nil
 	}
 	var out []FoundRun
+	isLive := false
 	for j, err := range c.Jobs(ctx, Query{JobID: id}) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range runsOf(j) {
-			if spool.Matches(&r.Run, job) {
+		for _, r := range withLive(j, runsOf(j)) {
+			isWanted := spool.Matches(&r.Run, job)
+			isLive = isLive || isWanted
+			if isWanted && r.At.ID != "" {
 				out = append(out, r)
 			}
 		}
+	}
+	if isLive && len(out) == 0 {
+		return nil, ErrNotArrived
 	}
 	return distinct(out), nil
 }
@@ -163,7 +169,7 @@ func (c *Client) Figures(ctx context.Context, q Query) (out []runs.Copy, err err
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range distinct(runsOf(j)) {
+		for _, r := range withLive(j, distinct(runsOf(j))) {
 			one := r.copy()
 			name := r.Cluster + "/" + r.User + "/" + r.FileStem()
 			k, isThere := at[name] // the job was in the page before, or is of another owner
@@ -183,6 +189,27 @@ func (c *Client) Figures(ctx context.Context, q Query) (out []runs.Copy, err err
 		}
 	}
 	return out, nil
+}
+
+// withLive adds the figures so far of the live runs of a job to its runs, and the live runs that have not arrived. Of
+// a run that has ended at the site the site has better ones.
+func withLive(j *ListedJob, runs []FoundRun) []FoundRun {
+	for _, text := range j.Live {
+		var f report.RunFigures
+		if json.Unmarshal(text, &f) != nil {
+			continue
+		}
+		live := FoundRun{Run: f.Summary().Run, owner: owner{false, j.Generation}}
+		k := slices.IndexFunc(runs, func(r FoundRun) bool { return r.FileStem() == live.FileStem() })
+		switch {
+		case k < 0:
+			live.At = ListedRun{State: live.State, Summary: text}
+			runs = append(runs, live)
+		case runs[k].State == rt.StateRunning:
+			runs[k].At.Summary = text
+		}
+	}
+	return runs
 }
 
 // copy returns the copy of the run at the site with its figures.

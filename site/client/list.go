@@ -37,6 +37,9 @@ type ListedJob struct {
 	JobName      string         `json:"job_name"`
 	Generation   int64          `json:"generation"` // numbers the jobs with the same id, the oldest first
 	Runs         []ListedRun    `json:"runs"`
+	// Live has the figures so far of runs that are not delivered yet, see report.RunFigures. Such a run can be in Runs
+	// too.
+	Live []json.RawMessage `json:"live"`
 }
 
 // ListedRun is one attempt of a job on one node.

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
@@ -21,6 +22,8 @@ const (
 	mostEarlier = 100                // runs for the advice
 	batchRuns   = 50
 	mostCSV     = 12 // links to the CSV of runs
+
+	refresh = "60" // seconds after which a browser loads the page of a running job again
 )
 
 // jobPage is a job without its report.
@@ -83,10 +86,20 @@ func (p *Pages) find(r request) (f wanted, err error) {
 			return f, err
 		}
 	}
-	if len(f.runs) == 0 {
+	if len(f.runs) == 0 && !f.hasLive() {
 		return f, errAbsent
 	}
+	for _, j := range f.jobs {
+		if err := p.conf.Registry.Live.Want(r.Context(), j, time.Now()); err != nil {
+			p.conf.Fault(err)
+		}
+	}
 	return f, nil
+}
+
+// hasLive reports whether nodes have runs of the job that they have not delivered yet.
+func (f *wanted) hasLive() bool {
+	return slices.ContainsFunc(f.jobs, func(j site.JobRow) bool { return len(j.Live) > 0 })
 }
 
 // rowsWithID returns the rows of the jobs with the id, and of arrays and heterogeneous jobs with it, the newest first.
@@ -206,6 +219,8 @@ func (p *Pages) report(r request, f *wanted) (out site.Report, err error) {
 		return out, fmt.Errorf("%w: this service makes none", site.ErrNoReport)
 	case f.isPartial:
 		return out, fmt.Errorf("%w: the job has more than %d runs; rt-spool report has no such limit, and with --array it summarizes the tasks of an array", site.ErrNoReport, mostRuns)
+	case len(out.Runs) == 0 && f.hasLive():
+		return out, fmt.Errorf("%w yet: the job has run since %s, and its readings arrive within 2 minutes", site.ErrNoReport, moment(f.jobs[0].Start))
 	case len(out.Runs) == 0:
 		return out, fmt.Errorf("%w: no complete record of the job has arrived", site.ErrNoReport)
 	}
@@ -243,6 +258,9 @@ func (p *Pages) job(w http.ResponseWriter, r request) error {
 	f, err := p.find(r)
 	if err != nil {
 		return err
+	}
+	if f.hasLive() {
+		w.Header().Set("Refresh", refresh)
 	}
 	report, err := p.report(r, &f)
 	var b bytes.Buffer

@@ -171,6 +171,9 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 	if next != "" {
 		page.Next = link("jobs", values, "cursor", next)
 	}
+	if f.State == rt.StateRunning {
+		w.Header().Set("Refresh", refresh)
+	}
 	if cursor != "" {
 		page.First = link("jobs", values)
 	}
@@ -214,6 +217,9 @@ func rowOf(j site.JobRow) jobRow {
 		Outcome: report.WithSlurmState(outcomeOf(j.State, j.Outcome), printable.Text(j.SlurmState)), Start: moment(j.Start), Elapsed: elapsed(j.Start, end, j.SuspendedSecs),
 		CPU: shareOf(j.CoreSecsUsed, j.CoreSecs, j.CoreMark), Memory: shareOf(j.MemorySecsUsed, j.MemorySecs, j.MemoryMark), GPU: shareOf(j.GPUSecsUsed, j.GPUSecs, report.Exact),
 		CoreHours: hours(j.CoreSecs), Waste: dash,
+	}
+	if at := j.LastReading(); j.IsRunning() && !at.IsZero() {
+		row.Outcome += ", read " + readAgo(at, time.Now())
 	}
 	if secs, ok := j.Waste.Get(); ok {
 		row.Waste = j.WasteMark().Sign(hours(rt.Some(float64(secs))))

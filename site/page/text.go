@@ -87,6 +87,14 @@ func ago(at, now time.Time) string {
 	return grouped(int64(d/(24*time.Hour))) + " d"
 }
 
+// readAgo formats the age of a reading.
+func readAgo(at, now time.Time) string {
+	if now.Sub(at) < time.Minute {
+		return "just now"
+	}
+	return ago(at, now) + " ago"
+}
+
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return dash

@@ -23,7 +23,8 @@ func (r *Registry) Check(ctx context.Context) (problems []string, err error) {
 		{"run %s has no job", `SELECT r.id FROM run r WHERE r.job_id IS NOT NULL AND
 			NOT EXISTS (SELECT 1 FROM job j WHERE j.cluster = r.cluster AND j.job_id = r.job_id AND j.generation = r.generation)`},
 		{"job %s has no run", `SELECT j.cluster || ':' || j.job_id FROM job j WHERE
-			NOT EXISTS (SELECT 1 FROM run r WHERE r.cluster = j.cluster AND r.job_id = j.job_id AND r.generation = j.generation)`},
+			NOT EXISTS (SELECT 1 FROM run r WHERE r.cluster = j.cluster AND r.job_id = j.job_id AND r.generation = j.generation) AND
+			NOT EXISTS (SELECT 1 FROM live l WHERE l.cluster = j.cluster AND l.job_id = j.job_id AND l.generation = j.generation)`},
 		{"the use of a quota is wrong: %s", wrongQuotas},
 	} {
 		if check.query == "" {

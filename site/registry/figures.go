@@ -74,12 +74,16 @@ func stemOf(record *rt.Run) sql.NullString {
 
 // partsOfJob has the parts of a job, and in each row the sums of the figures of the job's runs. The
 // runs belong to the owner of the job. A run that was registered twice counts once. A run counts as
-// running only if no registration of it has ended. One mark of each kind is left.
+// running only if no registration of it has ended. One mark of each kind is left. Runs that nodes have
+// not delivered are parts without figures: List adds these.
 const partsOfJob = `SELECT attempt, state, outcome, accounted, started, ended, slurm_state, suspended, ` + figureColumns + ` FROM
 	(SELECT attempt, state, outcome, accounted, min(started) AS started, max(ended) AS ended, max(slurm_state) AS slurm_state, max(suspended) AS suspended
 		FROM (SELECT attempt, state, outcome, accounted, started, ended, slurm_state, suspended, stem,
 			rank() OVER (PARTITION BY stem ORDER BY CASE state WHEN '` + string(rt.StateRunning) + `' THEN 1 ELSE 0 END) AS place
-			FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND owner = $4) AS copy
+			FROM (SELECT attempt, state, outcome, accounted, started, ended, slurm_state, suspended, stem
+				FROM run WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND owner = $4
+				UNION ALL SELECT attempt, state, outcome, 0, started, ended, '', NULL, stem
+				FROM live WHERE cluster = $1 AND job_id = $2 AND generation = $3 AND owner = $4) AS known) AS copy
 		WHERE place = 1 OR stem IS NULL GROUP BY attempt, state, outcome, accounted) AS part,
 	(SELECT sum(core_secs) AS core_secs, sum(core_used) AS core_used, sum(gpu_secs) AS gpu_secs, sum(gpu_used) AS gpu_used, sum(mem_secs) AS mem_secs, sum(mem_used) AS mem_used,
 		coalesce(max(core_mark), '') AS core_mark, coalesce(max(mem_mark), '') AS mem_mark

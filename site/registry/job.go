@@ -60,8 +60,15 @@ func (r *Runs) putEncoded(ctx context.Context, tx transaction, run lockedRun, re
 	if err != nil {
 		return job, err
 	}
-	if run.job != job {
-		if err := r.jobs.refreshJob(ctx, tx, run.job); err != nil {
+	reported, err := endLive(ctx, tx, run.owner, record)
+	if err != nil {
+		return job, err
+	}
+	for _, old := range []jobKey{run.job, reported} {
+		if old == job {
+			continue
+		}
+		if err := r.jobs.refreshJob(ctx, tx, old); err != nil {
 			return job, err
 		}
 	}

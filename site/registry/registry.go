@@ -46,6 +46,7 @@ type Registry struct {
 	Jobs     *Jobs
 	Visible  *VisibleRuns
 	Nodes    *Nodes
+	Live     *Live
 	Lake     *LakeRuns
 }
 
@@ -57,7 +58,7 @@ func newRegistry(read *sql.DB, w writer, d dialect, c Config) *Registry {
 	runs := &Runs{db, quotas, jobs}
 	return &Registry{
 		db: db, Settings: &Settings{db}, Runs: runs, Objects: objects, Removals: &Removals{db, runs, quotas, jobs},
-		Jobs: &Jobs{db, c.Pseudonym, defaultWindows}, Visible: &VisibleRuns{db, objects, c.Pseudonym}, Nodes: &Nodes{db}, Lake: &LakeRuns{db},
+		Jobs: &Jobs{db, c.Pseudonym, defaultWindows}, Visible: &VisibleRuns{db, objects, c.Pseudonym}, Nodes: &Nodes{db}, Live: &Live{db, jobs}, Lake: &LakeRuns{db},
 	}
 }
 

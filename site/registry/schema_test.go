@@ -19,7 +19,7 @@ import (
 
 // schemaSums has the checksum of the statements of each version of the tables.
 var schemaSums = map[string]string{
-	"00002_registry.sql": "dad1d860096d384c",
+	"00002_registry.sql": "04c105406bfe1156",
 }
 
 // A statement of the schema does not change without its number.

@@ -48,6 +48,9 @@ type Jobs struct {
 func (r *Jobs) List(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.JobRow, next string, err error) {
 	f.Users, f.Access = r.pseudonyms.wanted(f), r.pseudonyms.reach(f.Access)
 	jobs, next, err = r.page(ctx, f, after, max(limit, 1))
+	if err == nil {
+		err = addLive(ctx, r.db.read, jobs, f.Access)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("list the jobs: %w", r.db.fault(err))
 	}

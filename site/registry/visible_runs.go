@@ -48,10 +48,12 @@ func (h heldRun) isVisible(a *site.Access) bool {
 	if a == nil {
 		return true
 	}
-	if h.Record == nil {
-		return false
-	}
-	user, account := column(h.Record.User), column(h.Record.Account)
+	return h.Record != nil && sees(a, h.Record.User, h.Record.Account)
+}
+
+// sees reports whether a reader of jobs may see a run with this user and account.
+func sees(a *site.Access, user, account string) bool {
+	user, account = column(user), column(account)
 	isOwn := user != "" && slices.Contains(a.Users, user)
 	isOfAccount := account != "" && slices.Contains(a.Accounts, account)
 	return isOwn || isOfAccount

@@ -68,6 +68,9 @@ func (f *Forgetter) Forget(ctx context.Context) (done Forgotten, err error) {
 	if f.DryRun {
 		return done, nil
 	}
+	if err := f.Registry.Live.Clear(ctx); err != nil { // nodes report again what still runs
+		return done, err
+	}
 	return done, f.leftover(ctx, &done) // also of an earlier call that was interrupted
 }
 

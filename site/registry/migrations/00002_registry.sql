@@ -127,6 +127,28 @@ CREATE TABLE node (
 CREATE INDEX node_owner ON node (owner);
 CREATE INDEX node_reported ON node (reported);
 
+-- The runs that a node has not delivered yet, as its last report has them. A row goes with the delivery of the run.
+CREATE TABLE live (
+    owner      TEXT NOT NULL,
+    cluster    TEXT NOT NULL,
+    node       TEXT NOT NULL,
+    stem       TEXT NOT NULL, -- as in run
+    job_id     BIGINT NOT NULL,
+    generation BIGINT NOT NULL, -- with cluster and job_id: the row in job
+    attempt    BIGINT NOT NULL,
+    state      TEXT NOT NULL,
+    outcome    TEXT NOT NULL,
+    started    BIGINT NOT NULL,
+    ended      BIGINT,
+    head       TEXT NOT NULL,   -- checksum of what the row of the job has of the run
+    -- What changes with each report is in no index.
+    reported   BIGINT NOT NULL,
+    wanted     BIGINT NOT NULL DEFAULT 0, -- until when someone wants the readings
+    figures    BYTEA NOT NULL,  -- report.RunFigures as JSON
+    PRIMARY KEY (owner, cluster, node, stem)
+);
+CREATE INDEX live_job ON live (job_id, cluster, generation);
+
 -- Bytes in use, for the quotas. Owner '' has the sum of all owners. In PostgreSQL an owner has
 -- several rows, so that transactions of different runs seldom wait for each other.
 CREATE TABLE disk_use (
@@ -164,6 +186,7 @@ DROP TABLE run;
 DROP TABLE object;
 DROP TABLE job;
 DROP TABLE node;
+DROP TABLE live;
 DROP TABLE disk_use;
 DROP TABLE setting;
 DROP TABLE leftover;
