@@ -52,7 +52,9 @@ type Entry struct {
 	Name  string    // of the spool file
 	Start time.Time // the oldest runs are delivered first
 	Live  bool      // its tracker still writes it
-	Err   error     // why it cannot be read: the drain reports it and continues with the others
+	// Wanted: the receiver wants the record of this live run so far, also without DrainOptions.Live.
+	Wanted bool
+	Err    error // why it cannot be read: the drain reports it and continues with the others
 }
 
 type drainer struct {
@@ -123,7 +125,7 @@ func (d *drainer) readyRuns(entries []Entry) []Entry {
 		case e.Err != nil:
 			d.sum.Damaged++
 			d.sum.addProblem(e.Name, e.Err)
-		case e.Live && !d.opts.Live:
+		case e.Live && !d.opts.Live && !e.Wanted:
 			d.sum.Live++
 		default:
 			ready = append(ready, e)

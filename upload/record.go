@@ -118,15 +118,28 @@ func (r *delivery) noteLost(what string, why error) error {
 // readings. So a pass sends the record only if 1/recordShare of the readings are new.
 const recordShare = 32
 
+// wantedShare is recordShare for a run that is wanted: someone looks at it.
+const wantedShare = 500
+
 // sync uploads the committed rows of a run that is still tracked, and the record to a receiver that
-// takes it.
+// takes it. Of a run that is only wanted it uploads no rows: a file of them in each drain would stay.
 func (r *delivery) sync(ctx context.Context) error {
-	err := r.upload.uploadBatches(ctx)
+	share, last := int64(recordShare), int64(0)
+	var err error
+	if r.d.opts.Live {
+		err = r.upload.uploadBatches(ctx)
+		last = r.upload.rows.seq
+	} else {
+		share = wantedShare
+		last, err = r.spooled.LastSeq()
+		if err != nil {
+			err = unreadable("read the number of the last snapshot", err)
+		}
+	}
 	if err != nil || !r.reg.Record {
 		return err
 	}
-	last := r.upload.rows.seq
-	if last-r.reg.RecordSeq < max(1, last/recordShare) {
+	if last-r.reg.RecordSeq < max(1, last/share) {
 		return nil
 	}
 	_, err = r.sendRecord(ctx)

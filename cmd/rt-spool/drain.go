@@ -71,6 +71,9 @@ func runDrain(c *cli.Context) error {
 		}
 	}
 	to, client, putter, err := connect(cfg.Sentinel)
+	if cfg.Drain.Live {
+		dir.Live = &drain.Live{To: client, Interval: cfg.Drain.Interval.Duration}
+	}
 	if err == nil {
 		err = runs.CheckExists(cfg.Spool.Dir)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -68,13 +69,13 @@ func writeConfig(dir, endpoint string) error {
 	return os.WriteFile(filepath.Join(dir, "rt.toml"), []byte(text), 0o644)
 }
 
-// cmdRun puts a run into the spool. run JOB NODE [running|live|here] makes one of four snapshots.
+// cmdRun puts a run into the spool. run JOB NODE [running|live] [here] makes one of four snapshots.
 // The job uses 1.5 s of CPU time in 3 s and peaks at 64 MiB. The run has ended, lost its tracker,
 // or is tracked until run JOB NODE end takes two more. With here it is a run since the boot of this
 // machine.
 func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: run JOB NODE [running|live|here]")
+		ts.Fatalf("usage: run JOB NODE [running|live] [here]")
 	}
 	var job uint64
 	if _, err := fmt.Sscan(args[0], &job); err != nil {
@@ -98,7 +99,7 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 		Meta:   rt.Metadata{JobName: "md"},
 		Ending: rt.Ending{State: rt.StateRunning},
 	}
-	if len(args) > 2 && args[2] == "here" {
+	if slices.Contains(args, "here") {
 		boot, err := host.BootID("/proc")
 		ts.Check(err)
 		run.BootID = boot

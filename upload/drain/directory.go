@@ -26,6 +26,7 @@ type Directory struct {
 
 	Accounting Accounting
 	Privacy    Privacy // which names are sent
+	Live       *Live   // nil: no reports of runs that are not delivered yet
 	// Again is a time. Runs that were delivered to the receiver of the drain since then are delivered again. Zero:
 	// none are.
 	Again time.Time
@@ -40,6 +41,7 @@ type locked struct {
 	lost      int          // runs that were closed because their trackers had died
 	again     int          // delivered runs that are delivered again
 	accounted AccountingResult
+	live      liveResult
 }
 
 // Runs implements upload.Directory. It also closes the runs of dead trackers, and completes ended runs with the data of
@@ -52,6 +54,7 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 	}
 	var out []upload.Entry
 	var known []ended
+	report := d.Live.begin(d.Directory)
 	err = spool.Walk(d.Dir, func(e *spool.Entry) {
 		isRunning := e.Err == nil && e.Run.State == rt.StateRunning
 		if isRunning && !e.Live {
@@ -71,10 +74,15 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 		if e.Err == nil && !e.Live && d.Accounting.wants(&e.Run) {
 			known = append(known, endedRun(name, &e.Run))
 		}
+		report.add(ctx, e)
 		out = append(out, upload.Entry{Name: name, Start: e.Run.Start, Live: e.Live, Err: e.Err})
 	})
 	if err != nil {
 		return nil, err
+	}
+	d.live = report.send(ctx)
+	for i := range out {
+		out[i].Wanted = d.live.wanted[out[i].Name]
 	}
 	var waiting map[string]bool
 	d.accounted, waiting = d.Accounting.completeRuns(ctx, d.Dir, known, time.Now())
@@ -197,6 +205,9 @@ type Drained struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// AnotherRuns: nothing was done because another drain holds the lock.
 	AnotherRuns bool `json:"another_drain_runs"`
+	// LiveReport is as NodeReport, of the report of runs that are not delivered yet.
+	LiveReport string `json:"live_report,omitempty"`
+	live       liveResult
 	// NodeReport is "sent", or it says why the state of the node was not recorded or sent. It is empty if the
 	// receiver takes no reports.
 	NodeReport string `json:"node_report,omitempty"`
@@ -208,6 +219,7 @@ func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter up
 	l := &locked{Directory: dir, endpoint: client.Endpoint()}
 	d.Summary, err = upload.Drain(ctx, l, client, putter, o)
 	d.Lost, d.Again, d.AccountingResult = l.lost, l.again, l.accounted
+	d.live, d.LiveReport = l.live, l.live.text()
 	if errors.Is(err, spool.ErrLocked) {
 		d.AnotherRuns = true
 		return d, nil

@@ -34,6 +34,10 @@ type drains struct {
 
 	Receiver string `json:"receiver"`      // base URL of the last receiver
 	Takes    bool   `json:"takes_reports"` // it takes reports of nodes
+
+	TakesLive bool       `json:"takes_live"` // it takes reports of runs that are not delivered yet
+	LiveAt    time.Time  `json:"live_at"`    // last such report
+	LiveNodes []nodeName `json:"live_nodes"` // that had runs in it
 }
 
 func readDrains(dir string) (d drains, err error) {

@@ -14,6 +14,14 @@ import (
 // reportTime limits the time of a report.
 const reportTime = 15 * time.Second
 
+// setReceiver sets what is known of the receiver of a drain.
+func (d *drains) setReceiver(to *sentinel.Client) {
+	isSame := d.Receiver == to.Endpoint()
+	d.Receiver = to.Endpoint()
+	d.Takes = to.TakesNodes() || d.Takes && isSame
+	d.TakesLive = to.TakesLive() || d.TakesLive && isSame
+}
+
 // AfterDrain records a drain in the spool, and sends the state of the node to a receiver that takes it. It
 // reports whether it has sent the state. The spool remembers whether the receiver takes reports: only the answer to a
 // registration says so, and most drains register no run. Any other receiver gets nothing.
@@ -25,8 +33,8 @@ func (s Node) AfterDrain(ctx context.Context, done *Drained, drainErr error, to 
 	errs = append(errs, err)
 	isComplete := drainErr == nil || errors.Is(drainErr, upload.ErrDamaged) // all ended runs that can be read are delivered
 	d := before.addDrain(done, isComplete, &n, now)
-	d.Takes = to.TakesNodes() || d.Takes && d.Receiver == to.Endpoint()
-	d.Receiver = to.Endpoint()
+	d.setReceiver(to)
+	d.addLive(&done.live)
 	d.fillState(&n)
 	if d.Takes && n.Node != "" {
 		text, err := json.Marshal(n)

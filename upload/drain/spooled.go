@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
@@ -31,15 +32,7 @@ func (s spooled) WriteRecord(ctx context.Context, w io.Writer) error {
 
 // Figures implements upload.Spooled. There are none if one of them is infinite, which JSON cannot have.
 func (s spooled) Figures(ctx context.Context) ([]byte, error) {
-	events, err := s.Events()
-	if err != nil {
-		return nil, err
-	}
-	d := s.disguise()
-	for i := range events {
-		d.Event(&events[i]) // the summary has who cancelled the job
-	}
-	sum, err := report.Summarize(d.Run(), events, s.Snapshots(ctx, 1, 0))
+	sum, err := s.summarize(s.Snapshots(ctx, 1, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -48,4 +41,17 @@ func (s spooled) Figures(ctx context.Context) ([]byte, error) {
 		return nil, nil
 	}
 	return text, err
+}
+
+// summarize returns the summary of the run as it leaves.
+func (s spooled) summarize(snapshots iter.Seq2[*rt.Snapshot, error]) (*report.Summary, error) {
+	events, err := s.Events()
+	if err != nil {
+		return nil, err
+	}
+	d := s.disguise()
+	for i := range events {
+		d.Event(&events[i]) // the summary has who cancelled the job
+	}
+	return report.Summarize(d.Run(), events, snapshots)
 }

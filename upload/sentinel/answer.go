@@ -31,27 +31,31 @@ type answerBody struct {
 
 // parseRegistered parses and checks the answer to POST /runs. All of its values are checked,
 // because they become parts of URLs, keys and headers.
-func parseRegistered(b []byte) (got upload.Registered, takesNodes bool, err error) {
+func parseRegistered(b []byte) (got upload.Registered, takes takenReports, err error) {
 	a, err := parseAnswer(b)
 	if err != nil {
-		return got, false, err
+		return got, takes, err
 	}
 	if !validID(a.RunID) {
-		return got, false, errors.New("run_id is missing, or has other characters than letters, digits, '-', '_', '.'")
+		return got, takes, errors.New("run_id is missing, or has other characters than letters, digits, '-', '_', '.'")
 	}
 	prefix := strings.TrimRight(a.UploadURIPrefix, "/")
 	if rest, ok := strings.CutPrefix(prefix, "s3://"); !ok || rest == "" || rest[0] == '/' || !printable(prefix, 1024) {
-		return got, false, errors.New("upload_uri_prefix is missing or not s3://bucket/prefix")
+		return got, takes, errors.New("upload_uri_prefix is missing or not s3://bucket/prefix")
 	}
 	cred, err := a.credentials()
-	return upload.Registered{RemoteID: a.RunID, UploadURIPrefix: prefix, Record: announces(a.Extensions, "rt.record"), Credentials: cred}, announces(a.Extensions, "rt.node"), err
+	takes = takenReports{announces(a.Extensions, "rt.node"), announces(a.Extensions, "rt.live")}
+	return upload.Registered{RemoteID: a.RunID, UploadURIPrefix: prefix, Record: announces(a.Extensions, "rt.record"), Credentials: cred}, takes, err
 }
+
+// takenReports are the reports that a receiver takes.
+type takenReports struct{ nodes, live bool }
 
 // maxExtensions limits the list of extensions, in bytes.
 const maxExtensions = 4 << 10
 
 // announces reports whether a list of extensions has version 1 of one: of rt.record, the receiver takes
-// complete records; of rt.node, reports of nodes. Extensions that are not known are ignored.
+// complete records; of rt.node, reports of nodes; of rt.live, reports of runs that are not delivered yet. Extensions that are not known are ignored.
 func announces(list json.RawMessage, name string) bool {
 	var versions map[string]json.RawMessage
 	if len(list) > maxExtensions || json.Unmarshal(list, &versions) != nil {

@@ -45,7 +45,7 @@ type Client struct {
 	mu      sync.Mutex
 	dialect string // DialectAuto until the receiver has accepted one
 
-	takesNodes atomic.Bool // an answer has announced it
+	takesNodes, takesLive atomic.Bool // an answer has announced it
 }
 
 // New checks the configuration and returns a Client.
@@ -108,11 +108,14 @@ func (c *Client) registerAs(ctx context.Context, dialect string, run rt.Run, hos
 	if err != nil {
 		return upload.Registered{}, forbidden(err)
 	}
-	got, takesNodes, err := parseRegistered(answer)
+	got, takes, err := parseRegistered(answer)
 	got.Dialect = dialect
 	got.Record = got.Record && dialect == upload.DialectSpec
-	if takesNodes && dialect == upload.DialectSpec {
+	if takes.nodes && dialect == upload.DialectSpec {
 		c.takesNodes.Store(true)
+	}
+	if takes.live && dialect == upload.DialectSpec {
+		c.takesLive.Store(true)
 	}
 	return got, c.invalid(op, err)
 }
@@ -148,6 +151,27 @@ func (c *Client) PutNode(ctx context.Context, report []byte) (isTaken bool, err 
 	e, isOurs := errors.AsType[*upload.Error](err)
 	isAbsent := isOurs && e.Status == http.StatusNotFound
 	return !isAbsent, err
+}
+
+// TakesLive is TakesNodes for reports of runs that are not delivered yet.
+func (c *Client) TakesLive() bool { return c.takesLive.Load() }
+
+// PutLive sends the report of such runs, a JSON object, to a receiver that takes it: PUT /live. It returns the names of
+// the runs whose readings are wanted. isTaken is as with PutNode.
+func (c *Client) PutLive(ctx context.Context, report []byte) (wanted []string, isTaken bool, err error) {
+	text, op, err := c.send(ctx, http.MethodPut, "/live", json.RawMessage(report))
+	e, isOurs := errors.AsType[*upload.Error](err)
+	isAbsent := isOurs && e.Status == http.StatusNotFound
+	if err != nil {
+		return nil, !isAbsent, err
+	}
+	var answer struct {
+		Wanted []string `json:"wanted"`
+	}
+	if json.Unmarshal(text, &answer) != nil {
+		err = errors.New("it is not the JSON object that was expected")
+	}
+	return answer.Wanted, true, c.invalid(op, err)
 }
 
 // send sends one request and returns the body of a 2xx answer. The caller retries.

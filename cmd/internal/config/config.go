@@ -99,6 +99,9 @@ type Drain struct {
 	Jitter      Duration `toml:"jitter" in:"0s 24h"`                       // limit of the random wait before a drain starts
 	BatchRows   int      `toml:"batch_rows" default:"3600" in:"1 1000000"` // limit of the rows of one uploaded file
 
+	Live     bool     `toml:"live" default:"true"`                // report runs that are not delivered yet to rt-site
+	Interval Duration `toml:"interval" default:"30s" in:"0s 24h"` // the least time between two such reports
+
 	Sacct         string   `toml:"sacct" default:"auto" words:"auto off /"`  // "auto", "off" or the path of sacct
 	SacctDeadline Duration `toml:"sacct_deadline" default:"10s" in:"1s 10m"` // limit of its running time
 	SacctWait     Duration `toml:"sacct_wait" default:"30s" in:"0s 24h"`     // limit of an ended run's wait for its record
@@ -271,6 +274,8 @@ func (k *key) set(text string) {
 		*v = strings.Fields(text)
 	case *int:
 		*v, _ = strconv.Atoi(text)
+	case *bool:
+		*v = text == "true"
 	case *float64:
 		*v, _ = strconv.ParseFloat(text, 64)
 	case encoding.TextUnmarshaler:
