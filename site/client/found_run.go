@@ -68,7 +68,7 @@ func jobID(job string) (id rt.Opt[uint64]) {
 }
 
 // Find returns the runs at the site that a JOB argument names, the oldest first. It returns none
-// for an argument that is no job of a scheduler, and ErrNotArrived if the site knows only that such a run is there.
+// for an argument that is no job of a scheduler. It returns ErrNotArrived if the site knows only the current figures.
 func (c *Client) Find(ctx context.Context, job string) ([]FoundRun, error) {
 	id := jobID(job)
 	if !id.Valid() {

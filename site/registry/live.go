@@ -103,8 +103,8 @@ func (r *Live) Put(ctx context.Context, owner string, l site.LiveReport, at time
 	return wanted, err
 }
 
-// put is Put in a transaction. It removes the runs from fresh that are stored already. The rows of jobs are locked in the
-// order of their ids, so that two nodes of the same jobs do not wait for each other.
+// put is Put in a transaction. It removes the runs from fresh that are stored already. It locks the rows of jobs in the
+// order of their ids: two nodes of the same jobs do not wait for each other.
 func (r *Live) put(ctx context.Context, tx transaction, node liveKey, fresh map[string]newLive, at time.Time) (wanted []string, err error) {
 	known, err := collect(ctx, tx, scanLive, "SELECT "+liveColumns+" FROM live WHERE owner = $1 AND cluster = $2 AND node = $3 ORDER BY job_id, stem",
 		node.owner, node.cluster, node.node)

@@ -55,7 +55,8 @@ type takenReports struct{ nodes, live bool }
 const maxExtensions = 4 << 10
 
 // announces reports whether a list of extensions has version 1 of one: of rt.record, the receiver takes
-// complete records; of rt.node, reports of nodes; of rt.live, reports of runs that are not delivered yet. Extensions that are not known are ignored.
+// complete records; of rt.node, reports of nodes. rt.live is the same for running jobs. Extensions that are not
+// known are ignored.
 func announces(list json.RawMessage, name string) bool {
 	var versions map[string]json.RawMessage
 	if len(list) > maxExtensions || json.Unmarshal(list, &versions) != nil {
