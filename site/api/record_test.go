@@ -167,7 +167,7 @@ func TestExtensions(t *testing.T) {
 			s = newWithoutRecords(t)
 		}
 		_, body := api(t, s, "POST", "/runs", "{}")
-		if strings.Contains(body, `"extensions":{"rt.node":1,"rt.record":1}`) != has {
+		if strings.Contains(body, `"extensions":{"rt.live":1,"rt.node":1,"rt.record":1}`) != has {
 			t.Errorf("with records %v: %s", has, body)
 		}
 		g := register(t, s)
