@@ -200,8 +200,11 @@ func (r *Live) Expire(ctx context.Context, at time.Time) error {
 	return r.removeAll(ctx, "reported < $1", micros(at.Add(-keepLive)))
 }
 
-// Clear removes all live runs. Those that still run are there again with the next report of their node.
-func (r *Live) Clear(ctx context.Context) error { return r.removeAll(ctx, "reported > $1", 0) }
+// Clear removes all live runs that were reported until now. Those that still run are there again with the next report
+// of their node.
+func (r *Live) Clear(ctx context.Context) error {
+	return r.removeAll(ctx, "reported <= $1", micros(time.Now()))
+}
 
 func (r *Live) removeAll(ctx context.Context, condition string, value any) error {
 	const what = "remove live runs"
