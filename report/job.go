@@ -33,6 +33,7 @@ type JobSummary struct {
 	MissingNodes []string  `json:"missing_nodes,omitempty"`
 	Missing      uint64    `json:"missing"`
 	GPUs         JobGPUs   `json:"gpus"`
+	Balance      Balance   `json:"balance"` // over all attempts
 	Steps        []JobStep `json:"steps,omitempty"`
 	Earlier      []Attempt `json:"earlier_attempts,omitempty"`
 	// Advice is what to request next time. AdviceReason is why the record permits no advice to
@@ -96,6 +97,7 @@ func Jobs(list []*Summary) []*JobSummary {
 	at := map[string]int{}
 	for _, j := range Attempts(list) {
 		if len(j.Earlier) > 0 {
+			j.Balance.add(&jobs[at[j.key()]].Balance)
 			jobs[at[j.key()]] = j
 			continue
 		}
@@ -142,6 +144,8 @@ func jobOf(runs []*Summary) *JobSummary {
 			cmp.Or(j.Name, r.Meta.JobName), cmp.Or(j.Cluster, r.Cluster), cmp.Or(j.User, r.User), cmp.Or(j.Account, r.Account), cmp.Or(j.Partition, r.Partition),
 		}
 		j.times(s)
+		balance := s.Balance()
+		j.Balance.add(&balance)
 	}
 	j.decide()
 	if limit := j.LimitSecs.Or(0); limit > 0 && j.ElapsedSecs.Valid() {

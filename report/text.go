@@ -19,6 +19,8 @@ type TextOptions struct {
 	Width   int            // of the terminal: longer lines are cut; 0 for a file, in which no line is cut
 	Zone    *time.Location // of the times; nil is UTC
 	Now     time.Time      // for the age of a running job's last reading; zero: it is not shown
+	Prices  Prices         // of the waste
+	Colors  Colors
 }
 
 // Columns of the text of a file, and of the labels on its left.
@@ -30,6 +32,7 @@ const (
 type page struct {
 	strings.Builder
 	width int // of the terminal, 0 for a file
+	color Level
 }
 
 // room is the number of columns that text is broken at.
@@ -49,7 +52,11 @@ func (p *page) cut(s string, columns int) string {
 // line writes a line: a label of 13 columns and the text.
 func (p *page) line(label, format string, args ...any) {
 	text := Plain(fmt.Sprintf("%-*s", labelWidth, label) + fmt.Sprintf(format, args...))
-	p.WriteString(strings.TrimRight(p.cut(text, max(p.width, 40)), " ") + "\n")
+	text = strings.TrimRight(p.cut(text, max(p.width, 40)), " ")
+	if len(text) > labelWidth {
+		text = text[:labelWidth] + p.color.Paint(text[labelWidth:])
+	}
+	p.WriteString(text + "\n")
 }
 
 // fit writes a line. On a terminal that is too narrow it is broken between words.

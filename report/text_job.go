@@ -259,11 +259,15 @@ func (p *page) bars(j *JobSummary, o TextOptions) {
 
 // bar writes a bar of 20 characters, or 10 on a narrow screen.
 func (p *page) bar(label string, pct float64, text string, o TextOptions) {
+	p.fit(label, p.barText(pct, text, o))
+}
+
+func (p *page) barText(pct float64, text string, o TextOptions) string {
 	n := 20
 	if p.room() < 72 {
 		n = 10
 	}
-	p.fit(label, fmt.Sprintf("[%s] %5.1f %%  %s", Bar(pct, n, o.ASCII), pct, text))
+	return fmt.Sprintf("[%s] %5.1f %%  %s", Bar(pct, n, o.ASCII), pct, text)
 }
 
 func cores(v rt.Opt[uint64]) string {

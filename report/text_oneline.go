@@ -82,12 +82,17 @@ func WriteOneLine(w io.Writer, j *JobSummary, o TextOptions) error {
 func requests(list []Advice) string {
 	var options []string
 	for i := range list {
-		if r := list[i].Request; r != "" {
-			r, _, _ = strings.Cut(r, " (") // the alternative is in the report
+		if r := list[i].shortRequest(); r != "" {
 			options = append(options, r)
 		}
 	}
 	return onlyIf(len(options) > 0, "; advice: "+strings.Join(options, " "))
+}
+
+// shortRequest is Request without its alternative, which is in the report.
+func (a *Advice) shortRequest() string {
+	request, _, _ := strings.Cut(a.Request, " (")
+	return request
 }
 
 // WriteMarkdown writes a job as Markdown, for a ticket.

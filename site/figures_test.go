@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 )
 
 func TestFiguresOf(t *testing.T) {
@@ -41,8 +42,8 @@ func TestFiguresOf(t *testing.T) {
 			}
 			got += text(*pair[0]) + " " + text(*pair[1])
 		}
-		if got != c.want || f.WasteSecs() != c.waste {
-			t.Errorf("%s: %s, waste %s: want %s, waste %s", c.name, got, text(f.WasteSecs()), c.want, text(c.waste))
+		if got != c.want || f.Waste(report.DefaultPrices) != c.waste {
+			t.Errorf("%s: %s, waste %s: want %s, waste %s", c.name, got, text(f.Waste(report.DefaultPrices)), c.want, text(c.waste))
 		}
 	}
 }

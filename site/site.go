@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 )
 
 // StoredRun is one registered run.
@@ -156,8 +157,8 @@ type JobRow struct {
 	SlurmState    string
 	SuspendedSecs rt.Opt[float64]
 
-	Figures // of the runs of the whole job, not of its steps
-	// Waste is Figures.WasteSecs when the last run was stored, in whole core-seconds.
+	report.Balance // of the runs of the whole job, not of its steps
+	// Waste is Balance.Waste when the last run was stored, in whole core-seconds.
 	Waste rt.Opt[int64]
 	// Live are the runs that nodes have reported and not delivered yet. Figures include them, but not Waste.
 	Live []LiveRun `json:",omitempty"`

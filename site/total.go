@@ -1,6 +1,10 @@
 package site
 
-import "time"
+import (
+	"time"
+
+	"github.com/resource-tracker/rt/report"
+)
 
 // Group is by what figures of jobs are summed.
 type Group string
@@ -18,7 +22,7 @@ type Total struct {
 	Name string    // of the user, account or partition
 	Week time.Time // its first instant
 	Jobs int64
-	Figures
+	report.Balance
 	Known     int64   // jobs whose waste is known
 	WasteSecs float64 // of these, in equivalent core-seconds
 }

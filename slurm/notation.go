@@ -2,7 +2,7 @@
 // metadata of a job.
 //
 // They rely on what was measured on 22.05 and read in the sources up to 26.05. Only
-// package accounting runs a command of Slurm: sacct.
+// package accounting runs commands of Slurm: sacct and squeue.
 package slurm
 
 import (

@@ -113,7 +113,7 @@ func TestGPUsInAllOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := map[string]reportruns.Line{}
-	for _, l := range runs.Lines(reportruns.Filter{}, true) {
+	for _, l := range runs.Lines(reportruns.Filter{}, true, rtreport.DefaultPrices) {
 		lines[l.Job] = l
 	}
 	for _, row := range rows {

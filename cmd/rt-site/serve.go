@@ -18,6 +18,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/internal/hostport"
 	"github.com/resource-tracker/rt/internal/recovery"
+	rtreport "github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/html"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
@@ -74,6 +75,9 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
+	if err := st.registry.SetPrices(ctx, rtreport.Prices{GPU: cfg.Waste.GPU, GiB: cfg.Waste.GiB}); err != nil {
+		return err
+	}
 	reports := sitereport.New(sitereport.Maker{
 		Open: func(ctx context.Context, runID string) (io.ReadCloser, error) {
 			return files.server.OpenRecord(ctx, runID)

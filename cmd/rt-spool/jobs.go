@@ -13,8 +13,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/progress"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/runs"
+	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
 func jobsCommand() *cli.Command {
@@ -27,9 +30,9 @@ func jobsCommand() *cli.Command {
 			&cli.StringFlag{Name: "partition", Usage: "only jobs in these `PARTITIONS`"},
 			&cli.StringFlag{Name: "state", Usage: "only jobs in these `STATES`, such as running,oom,timeout"},
 			&cli.StringFlag{Name: "name", Usage: "only jobs with a name that matches the `PATTERN`, such as 'relax-*'"},
-			&cli.StringFlag{Name: "since", Usage: "only jobs that ran after `TIME`: 2026-03-01, 2026-03-01T12:30, 12:30, or 7d, 12h, 30m ago"},
+			&cli.StringFlag{Name: "since", Usage: "only jobs that ran after `TIME`: 2026-03-01, 2026-03-01T12:30, 12:30, yesterday, now-2days, or 1w, 7d, 12h, 30m ago"},
 			&cli.StringFlag{Name: "until", Usage: "only jobs that ran before `TIME`"},
-			&cli.StringFlag{Name: "sort", Value: sortStart, Usage: "`ORDER` of the jobs: start, the oldest first, or waste, most unused core-hours first"},
+			&cli.StringFlag{Name: "sort", Value: sortStart, Usage: "`ORDER` of the jobs: start, the oldest first, or waste, the most wasteful first"},
 			&cli.BoolFlag{Name: "duplicates", Aliases: []string{"D"}, Usage: "a line for each attempt of a job that was requeued, as in sacct -D"},
 			jsonFlag,
 			&cli.BoolFlag{Name: "csv", Usage: "print CSV with a header line"},
@@ -45,21 +48,54 @@ const (
 )
 
 func runJobs(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return rtcli.Usage("jobs takes no JOB: rt-spool report %s shows one", c.Args().First())
+	}
+	if order := c.String("sort"); order != sortStart && order != sortWaste {
+		return rtcli.Usage("--sort %q: it is start or waste", order)
+	}
 	filter, err := jobFilterOf(c, time.Now())
 	if err != nil {
 		return err
 	}
-	cfg, err := load(c)
+	jobs, err := collect(c, &filter)
 	if err != nil {
 		return err
+	}
+	lines := jobs.Lines(filter, c.Bool("duplicates"), jobs.prices)
+	if c.String("sort") == sortWaste {
+		runs.SortByWaste(lines)
+	}
+	if err := printJobLines(c, lines); err != nil {
+		return err
+	}
+	noteDenied(c, jobs.Denied)
+	return jobs.problems(c)
+}
+
+// collected are the runs of the local spool and of the site.
+type collected struct {
+	*runs.Collected
+	cfg     config.Config
+	prices  report.Prices
+	waiting []accounting.Queued // jobs of the user in the queue of Slurm
+	siteErr error               // why those of the site are missing
+}
+
+// collect reads the runs of the local spool and of the site that a filter selects. It adds the names that the users
+// have at the site to the filter.
+func collect(c *cli.Context, filter *runs.Filter) (*collected, error) {
+	cfg, err := load(c)
+	if err != nil {
+		return nil, err
 	}
 	site, err := siteOf(c, cfg.Site)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	dirs, denied, err := localDirs(c, cfg, site)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, err := range denied {
 		warnDenied(c, err)
@@ -68,27 +104,29 @@ func runJobs(c *cli.Context) error {
 	jobs, err := runs.Read(c.Context, dirs, runs.Options{Cache: cacheDir(), Progress: bar})
 	bar.Clear()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	siteErr := joinSite(c, site, jobs, &filter)
+	siteErr := joinSite(c, site, jobs, filter)
 	if siteErr != nil && len(dirs) == 0 {
-		return siteErr
+		return nil, siteErr
 	}
-	lines := jobs.Lines(filter, c.Bool("duplicates"))
-	if c.String("sort") == sortWaste {
-		runs.SortByWaste(lines)
+	return &collected{Collected: jobs, cfg: cfg, prices: pricesOf(cfg.Waste), siteErr: siteErr}, nil
+}
+
+// problems prints that the index was not written, and returns what could not be read.
+func (j *collected) problems(c *cli.Context) error {
+	if j.IndexErr != nil {
+		say(c, "%v: the list is complete, but the next one takes as long", j.IndexErr)
 	}
-	if err := printJobLines(c, lines); err != nil {
-		return err
-	}
-	if jobs.IndexErr != nil {
-		rtcli.Message(c.App.ErrWriter, "rt-spool", "%v: the list is complete, but the next one takes as long", jobs.IndexErr)
-	}
-	noteDenied(c, jobs.Denied)
+	siteErr := j.siteErr
 	if siteErr != nil {
 		siteErr = fmt.Errorf("%w; only the jobs of the local spool are shown", siteErr)
 	}
-	return errors.Join(runs.Unreadable(jobs.Problems, jobs.Files-jobs.Denied), siteErr)
+	return errors.Join(runs.Unreadable(j.Problems, j.Files-j.Denied), siteErr)
+}
+
+func pricesOf(w config.Waste) report.Prices {
+	return report.Prices{GPU: w.GPU, GiB: w.GiB, CoreHour: w.CoreHour, Currency: w.Currency}
 }
 
 // cacheDir returns the user's cache directory; empty if there is none.
@@ -119,14 +157,8 @@ func tableWidth(c *cli.Context) int {
 }
 
 func jobFilterOf(c *cli.Context, now time.Time) (f runs.Filter, err error) {
-	if c.NArg() > 0 {
-		return f, rtcli.Usage("jobs takes no JOB: rt-spool report %s shows one", c.Args().First())
-	}
 	if c.Bool("json") && c.Bool("csv") {
 		return f, rtcli.Usage("give --json or --csv, not both")
-	}
-	if order := c.String("sort"); order != sortStart && order != sortWaste {
-		return f, rtcli.Usage("--sort %q: it is start or waste", order)
 	}
 	f.Users, f.Accounts, f.Partitions = commaList(c.String("user")), commaList(c.String("account")), commaList(c.String("partition"))
 	for _, s := range commaList(strings.ToLower(c.String("state"))) {
@@ -147,7 +179,7 @@ func jobFilterOf(c *cli.Context, now time.Time) (f runs.Filter, err error) {
 		}
 		t, ok := runs.ParseTime(text, now)
 		if !ok {
-			return f, rtcli.Usage("--%s %q: give a time such as 2026-03-01, 2026-03-01T12:30 or 12:30, or how long ago, such as 7d, 12h or 30m", flag, text)
+			return f, rtcli.Usage("--%s %q: give a time such as 2026-03-01, 2026-03-01T12:30, 12:30, yesterday or now-2days, or how long ago, such as 1w, 7d, 12h or 30m", flag, text)
 		}
 		*to = t
 	}

@@ -51,38 +51,45 @@ func runReport(c *cli.Context) error {
 	if err := fetch(c, found); err != nil {
 		return err
 	}
-	return found.Close(reportJob(c, found))
+	return found.Close(reportJob(c, c.Args().First(), found))
 }
 
-func reportJob(c *cli.Context, found *client.FoundJob) error {
-	entries := found.Entries
-	slices.SortStableFunc(entries, func(a, b spool.Entry) int { // else the oldest first
-		return cmp.Or(cmp.Compare(a.Run.ArrayTaskID.Or(0), b.Run.ArrayTaskID.Or(0)), cmp.Compare(a.Run.HetJobOffset.Or(0), b.Run.HetJobOffset.Or(0)),
-			cmp.Compare(a.Run.Attempt, b.Run.Attempt), cmp.Compare(a.Run.Node, b.Run.Node))
-	})
+// reportJob reports the job that is called name.
+func reportJob(c *cli.Context, name string, found *client.FoundJob) error {
 	if c.IsSet("html") {
-		if err := checkPage(c, len(entries)); err != nil {
+		if err := checkPage(c, len(found.Entries)); err != nil {
 			return err
 		}
 	}
-	summaries := make([]*report.Summary, 0, len(entries))
-	var damage error
-	for _, e := range entries {
+	summaries, damage, err := readSummaries(c, found)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("html") {
+		return errors.Join(writeHTML(c, name, found, summaries), damage)
+	}
+	return errors.Join(writeSummaries(c, name, found, summaries), damage)
+}
+
+// readSummaries sorts the runs of a job, and returns their summaries. damage describes damaged files.
+func readSummaries(c *cli.Context, found *client.FoundJob) (summaries []*report.Summary, damage, err error) {
+	slices.SortStableFunc(found.Entries, func(a, b spool.Entry) int { // else the oldest first
+		return cmp.Or(cmp.Compare(a.Run.ArrayTaskID.Or(0), b.Run.ArrayTaskID.Or(0)), cmp.Compare(a.Run.HetJobOffset.Or(0), b.Run.HetJobOffset.Or(0)),
+			cmp.Compare(a.Run.Attempt, b.Run.Attempt), cmp.Compare(a.Run.Node, b.Run.Node))
+	})
+	for _, e := range found.Entries {
 		s, err := summarize(c, e.Path)
 		found.Mark(s, e.Path)
 		if s == nil {
-			return err
+			return nil, nil, err
 		}
 		damage = errors.Join(damage, err)
 		summaries = append(summaries, s)
 	}
-	if c.IsSet("html") {
-		return errors.Join(writeHTML(c, found, summaries), damage)
-	}
-	return errors.Join(writeSummaries(c, found, summaries), damage)
+	return summaries, damage, nil
 }
 
-func writeSummaries(c *cli.Context, found *client.FoundJob, summaries []*report.Summary) error {
+func writeSummaries(c *cli.Context, name string, found *client.FoundJob, summaries []*report.Summary) error {
 	switch {
 	case c.Bool("array"):
 		return reportArray(c, summaries)
@@ -94,10 +101,10 @@ func writeSummaries(c *cli.Context, found *client.FoundJob, summaries []*report.
 	if err := advise(c, jobs, found); err != nil {
 		return err
 	}
-	if text := report.OnlyTask(c.Args().First(), jobs); text != "" {
-		rtcli.Message(c.App.ErrWriter, "rt-spool", "%s", text)
+	if text := report.OnlyTask(name, jobs); text != "" {
+		say(c, "%s", text)
 	}
-	return writeJobs(c, jobs, summaries)
+	return writeJobs(c, name, jobs, summaries)
 }
 
 // summarize returns the report of a run. If the file is damaged, it covers the snapshots before
@@ -163,14 +170,14 @@ func checkReportForm(c *cli.Context) error {
 }
 
 // writeJobs writes the jobs in the form of --format.
-func writeJobs(c *cli.Context, jobs []*report.JobSummary, summaries []*report.Summary) error {
+func writeJobs(c *cli.Context, name string, jobs []*report.JobSummary, summaries []*report.Summary) error {
 	w, o := c.App.Writer, textOptions(c)
 	form := c.String("format")
 	if form == "json" {
 		return rtcli.PrintJSON(w, jobs)
 	}
 	if isArrayOf(summaries) && len(jobs) > 1 {
-		return report.WriteArray(w, report.RollUp(c.Args().First(), summaries), form, o)
+		return report.WriteArray(w, report.RollUp(name, summaries), form, o)
 	}
 	for i, j := range jobs {
 		if i > 0 && form != "oneline" {

@@ -13,9 +13,9 @@ import (
 )
 
 // writeHTML writes the page of the runs. found.Entries and summaries have the same order.
-func writeHTML(c *cli.Context, found *client.FoundJob, summaries []*report.Summary) error {
+func writeHTML(c *cli.Context, name string, found *client.FoundJob, summaries []*report.Summary) error {
 	report.Together(summaries)
-	job := html.Page{Name: c.Args().First(), Jobs: report.Jobs(summaries), Zone: time.Local}
+	job := html.Page{Name: name, Jobs: report.Jobs(summaries), Zone: time.Local}
 	if isArrayOf(summaries) && len(job.Jobs) > 1 {
 		job.Array = report.RollUp(job.Name, summaries)
 	} else if err := advise(c, job.Jobs, found); err != nil {
@@ -29,8 +29,8 @@ func writeHTML(c *cli.Context, found *client.FoundJob, summaries []*report.Summa
 		job.Runs = append(job.Runs, run)
 	}
 	write := func(w io.Writer) error { return html.Write(w, &job) }
-	if name := c.String("html"); name != "-" {
-		return rtcli.WriteFile(name, write)
+	if file := c.String("html"); file != "-" {
+		return rtcli.WriteFile(file, write)
 	}
 	return rtcli.Buffered(c.App.Writer, write)
 }

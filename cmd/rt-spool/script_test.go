@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"rt-spool": main, "fakesacct": fakesacct.Main})
+	testscript.Main(m, map[string]func(){"rt-spool": main, "rt-job": main, "fakesacct": fakesacct.Main})
 }
 
 const testToken = "token-that-no-output-may-hold"
@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 }
 
 func writeConfig(dir, endpoint string) error {
-	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n[sentinel]\nendpoint = %q\ns3_endpoint = %q\ntoken_file = %q\n[drain]\nsacct = \"off\"\n",
+	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n[sentinel]\nendpoint = %q\ns3_endpoint = %q\ntoken_file = %q\n[drain]\nsacct = \"off\"\n[site]\nsqueue = \"off\"\n",
 		filepath.Join(dir, "spool"), filepath.Join(dir, "state"), endpoint, endpoint, filepath.Join(dir, "token"))
 	return os.WriteFile(filepath.Join(dir, "rt.toml"), []byte(text), 0o644)
 }

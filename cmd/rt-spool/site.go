@@ -35,7 +35,13 @@ func siteOf(c *cli.Context, cfg config.Site) (*client.Client, error) {
 	return site, nil
 }
 
-func warn(c *cli.Context, err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err) }
+func warn(c *cli.Context, err error) { say(c, "warning: %v", err) }
+
+// say prints a message of the program, which can have the name rt-job.
+func say(c *cli.Context, format string, args ...any) {
+	name, _, _ := strings.Cut(c.App.Name, " ") // a verb with verbs of its own follows
+	rtcli.Message(c.App.ErrWriter, name, format, args...)
+}
 
 // warnDenied names a local spool that this user may not read, and that the site replaces.
 func warnDenied(c *cli.Context, err error) {
@@ -54,13 +60,13 @@ func findJob(c *cli.Context, job string) (*client.FoundJob, error) {
 	}
 	local, localErr := runsFor(c, job)
 	if site == nil || runs.IsFile(job) {
-		return &client.FoundJob{Entries: local}, localErr
+		return &client.FoundJob{Entries: local}, askQueue(c, cfg.Site, job, localErr)
 	}
 	found, err := site.Look(c.Context, client.Wanted{Job: job, Node: c.String("node"), Dir: cfg.Spool.Dir, Local: local, LocalErr: localErr})
 	if isDirectory := runs.IsDenied(localErr) && !errors.Is(localErr, spool.ErrNotFound); err == nil && isDirectory {
 		warnDenied(c, localErr)
 	}
-	return found, err
+	return found, askQueue(c, cfg.Site, job, err)
 }
 
 // fetch makes files of the runs of the site.
@@ -69,7 +75,7 @@ func fetch(c *cli.Context, found *client.FoundJob) error {
 		return nil
 	}
 	signal.Ignore(syscall.SIGPIPE) // the files are also removed if the reader of the output ends
-	return found.Fetch(c.Context, func(err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "%v", err) })
+	return found.Fetch(c.Context, func(err error) { say(c, "%v", err) })
 }
 
 // jobOf returns the one JOB of the command line with its runs. The caller calls Close of the result.
@@ -120,11 +126,23 @@ func joinSite(c *cli.Context, site *client.Client, runs *runs.Collected, f *runs
 		return nil
 	}
 	q := client.Query{Users: f.Users, Accounts: f.Accounts, Partitions: f.Partitions, Name: f.NamePart(), Since: f.Since, Until: f.Until}
-	copies, err := site.Figures(c.Context, q)
-	if err != nil {
-		return err
+	queries := []client.Query{q}
+	if len(f.Jobs) > 0 {
+		queries = nil
 	}
-	runs.Join(copies)
-	f.Users = client.Users(q, copies)
+	for _, job := range f.Jobs {
+		q.JobID = client.JobID(job)
+		if q.JobID.Valid() {
+			queries = append(queries, q)
+		}
+	}
+	for _, q := range queries {
+		copies, err := site.Figures(c.Context, q)
+		if err != nil {
+			return err
+		}
+		runs.Join(copies)
+		f.Users = client.Users(q, copies)
+	}
 	return nil
 }

@@ -42,7 +42,7 @@ func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
 	for name, c := range map[string]struct{ dir, url string }{
 		"third.toml": {"no-spool", server.URL}, "node.toml": {"a", server.URL}, "gone.toml": {"a", "http://127.0.0.1:1"}, // nothing listens on port 1
 	} {
-		text := fmt.Sprintf("[spool]\ndir = %q\n[site]\nurl = %q\ntoken_file = %q\n", ts.MkAbs(c.dir), c.url, ts.MkAbs("read-token"))
+		text := fmt.Sprintf("[spool]\ndir = %q\n[site]\nsqueue = \"off\"\nurl = %q\ntoken_file = %q\n", ts.MkAbs(c.dir), c.url, ts.MkAbs("read-token"))
 		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
 	}
 }

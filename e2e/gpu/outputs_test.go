@@ -25,7 +25,7 @@ import (
 type outputs struct {
 	last    *rt.Snapshot // as the spool has it
 	summary *report.Summary
-	figures site.Figures
+	figures report.Balance
 	line    *runs.Line
 	row     []string // of the CSV: usage, memory, utilized
 }
@@ -90,7 +90,7 @@ func track(c *check, pid int, devices string) (out outputs) {
 	if err != nil {
 		c.Fatalf("%v", err)
 	}
-	lines := list.Lines(runs.Filter{}, true)
+	lines := list.Lines(runs.Filter{}, true, report.DefaultPrices)
 	if len(lines) != 1 {
 		c.Fatalf("%d lines in the list of jobs", len(lines))
 	}

@@ -27,6 +27,7 @@ type Column[R any] struct {
 	Drop   int
 	IsName bool // users choose its texts, which may be of any length
 	Cell   func(*R) string
+	Paint  func(r *R, text string) string // adds a color to the text of the cell; nil: none
 }
 
 // Write prints as much of the table as fits into width columns of the terminal, all of it if width is 0.
@@ -41,9 +42,13 @@ func Write[R any](w io.Writer, columns []Column[R], list []R, width int) (droppe
 	}
 	shown, dropped := fit(columns, rows, width)
 	var text bytes.Buffer
-	for _, row := range rows {
+	for k, row := range rows {
 		for i, c := range shown {
-			text.WriteString(row[c])
+			cell := row[c]
+			if paint := columns[c].Paint; paint != nil && k > 0 {
+				cell = paint(&list[k-1], cell)
+			}
+			text.WriteString(cell)
 			if i < len(shown)-1 {
 				text.WriteString(strings.Repeat(" ", widest(rows, c)+gap-ansi.StringWidth(row[c])))
 			}

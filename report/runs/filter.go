@@ -3,12 +3,12 @@ package runs
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/spool"
 )
 
 // Filter selects jobs. An empty field selects all.
@@ -16,6 +16,7 @@ type Filter struct {
 	Users, Accounts, Partitions []string
 	States                      []string  // values of State
 	Name                        string    // a pattern of path.Match
+	Jobs                        []string  // JOB arguments, see spool.Matches
 	Since, Until                time.Time // the job ran after Since and before Until
 }
 
@@ -27,7 +28,7 @@ var (
 
 // States are the states of jobs.
 var States = []string{
-	string(rt.StateRunning), "abandoned", string(rt.OutcomeFinished), string(rt.OutcomeFailed), string(rt.OutcomeCancelled), string(rt.OutcomeTimeout),
+	string(rt.StateRunning), abandoned, string(rt.OutcomeFinished), string(rt.OutcomeFailed), string(rt.OutcomeCancelled), string(rt.OutcomeTimeout),
 	string(rt.OutcomeTerminated), string(rt.OutcomeOOM), string(rt.OutcomeLost), string(rt.OutcomeUnknown),
 }
 
@@ -38,32 +39,6 @@ func State(word string) (string, bool) {
 		return state, true
 	}
 	return word, slices.Contains(States, word) || slices.Contains(slurmOnly, word)
-}
-
-// ParseTime parses a time, such as 2026-03-01T12:30 or 12:30 in the zone of now, or a duration
-// before now, such as 7d or 12h. It reports whether text is one of these.
-func ParseTime(text string, now time.Time) (time.Time, bool) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		return now.AddDate(0, 0, -int(n)), err == nil
-	}
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(-d), d >= 0
-	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, true
-	}
-	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateTime} {
-		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return t, true
-		}
-	}
-	for _, layout := range []string{"15:04", time.TimeOnly} {
-		if t, err := time.ParseInLocation("2006-01-02 "+layout, now.Format("2006-01-02 ")+text, now.Location()); err == nil {
-			return t, true
-		}
-	}
-	return time.Time{}, false
 }
 
 // NamePart returns a text that all names have that match the pattern Name; empty if there is none.
@@ -90,6 +65,9 @@ func (f *Filter) has(j *report.JobSummary, line *Line) bool {
 		}
 	}
 	if len(f.States) > 0 && !f.hasState(line) {
+		return false
+	}
+	if len(f.Jobs) > 0 && !slices.ContainsFunc(f.Jobs, func(job string) bool { return spool.Matches(&j.Runs[0].Run, job) }) {
 		return false
 	}
 	if f.Name != "" {

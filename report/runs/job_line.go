@@ -46,30 +46,50 @@ type Line struct {
 	UnusedHours  rt.Opt[float64] `json:"core_hours_unused"`
 	UnusedMark   report.Mark     `json:"core_hours_unused_mark"`
 	Attempts     int             `json:"attempts"` // this one and those before it
+
+	LimitBytes     rt.Opt[uint64]  `json:"memory_limit_bytes"` // on the node of PeakBytes
+	GPUHours       rt.Opt[float64] `json:"gpu_hours"`
+	UnusedGPUHours rt.Opt[float64] `json:"gpu_hours_unused"`
+	GiBHours       rt.Opt[float64] `json:"gib_hours"`
+	UnusedGiBHours rt.Opt[float64] `json:"gib_hours_unused"`
+	WasteHours     rt.Opt[float64] `json:"waste_core_hours"` // see report.Balance.Waste
+	WasteMark      report.Mark     `json:"waste_mark"`
+	WasteCost      rt.Opt[float64] `json:"waste_cost"` // null without a price in rt.toml
 }
 
-func lineOf(j *report.JobSummary) Line {
+// LineOf returns the line of a job.
+func LineOf(j *report.JobSummary, prices report.Prices) Line {
 	n := j.Nodes
 	l := Line{
 		Job: nameOf(j), Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: jobState(j), SlurmState: j.SlurmState, ExitCode: j.ExitCode,
 		Start: j.Start, End: known(j.End), LastReading: known(j.LastReading), ElapsedSecs: j.ElapsedSecs, Suspended: j.SuspendedSecs, LimitSecs: j.LimitSecs, TimePct: j.TimePct,
 		Nodes: len(j.Runs), MissingNodes: j.Missing, Cores: n.Cores, CPUSecs: n.UsedSecs, CPUPct: n.UsedPct, CPUMark: n.UsedMark,
 		PeakBytes: n.Nodes[0].PeakBytes, MemoryPct: n.WorstPct, MemoryMark: n.Nodes[0].PeakMark,
-		GPUPct: j.GPUs.BusyPct, Attempts: 1 + len(j.Earlier),
+		GPUPct: j.GPUs.BusyPct, Attempts: 1 + len(j.Earlier), LimitBytes: n.Nodes[0].LimitBytes,
 	}
 	if !j.GPUs.Unread {
 		l.GPUs.Set(uint64(j.GPUs.Count))
 	}
-	all, ok := n.AllocatedSecs.Get()
-	isAllocated := ok && n.CoresOf == "allocation" // else the cores are the node's
-	if isAllocated {
-		l.CoreHours.Set(all / 3600)
-		if used, ok := n.UsedSecs.Get(); ok {
-			l.UnusedHours.Set(max(all-used, 0) / 3600)
-			l.UnusedMark = n.UsedMark.Rest()
+	l.setWaste(&j.Balance, prices)
+	return l
+}
+
+func (l *Line) setWaste(b *report.Balance, prices report.Prices) {
+	const gib = 1 << 30
+	hours := [...][2]*rt.Opt[float64]{{&l.CoreHours, &l.UnusedHours}, {&l.GPUHours, &l.UnusedGPUHours}, {&l.GiBHours, &l.UnusedGiBHours}}
+	for i, unused := range b.Unused() {
+		if v, ok := unused.Get(); ok {
+			unit := [...]float64{3600, 3600, 3600 * gib}[i]
+			hours[i][0].Set(b.Pairs()[i][0].Or(0) / unit)
+			hours[i][1].Set(v / unit)
 		}
 	}
-	return l
+	l.UnusedMark = b.CoreMark.Rest()
+	if secs, ok := b.Waste(prices).Get(); ok {
+		l.WasteHours.Set(secs / 3600)
+		l.WasteMark = b.WasteMark()
+		l.WasteCost = prices.Cost(secs)
+	}
 }
 
 // nameOf returns what a JOB argument can be: the job's label, or the name of a run outside Slurm.
@@ -103,13 +123,16 @@ func (l *Line) ReadAgo(now time.Time) (secs rt.Opt[float64]) {
 	return secs
 }
 
+// abandoned is the state of a job whose tracker has died.
+const abandoned = "abandoned"
+
 // jobState returns the state as one word.
 func jobState(j *report.JobSummary) string {
 	switch {
 	case j.State != rt.StateRunning:
 		return string(cmp.Or(j.Outcome, rt.OutcomeUnknown))
 	case j.Abandoned():
-		return "abandoned"
+		return abandoned
 	}
 	return string(rt.StateRunning)
 }

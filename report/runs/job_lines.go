@@ -56,29 +56,32 @@ func bestCopies(copies []Copy) (list []*report.Summary) {
 
 // Lines returns the jobs that the filter selects, in the order of report.Jobs, or with allAttempts
 // the attempts that it selects. Call it only once: it removes the runs of steps from l.Summaries.
-func (l *Collected) Lines(filter Filter, allAttempts bool) []Line {
+func (l *Collected) Lines(filter Filter, allAttempts bool, prices report.Prices) []Line {
 	combine := report.Jobs
 	if allAttempts {
 		combine = report.Attempts
 	}
 	lines := []Line{}
-	for _, j := range combine(wholeJobs(l.Summaries)) {
-		if line := lineOf(j); filter.has(j, &line) {
+	for _, j := range combine(WholeJobs(l.Summaries)) {
+		if line := LineOf(j, prices); filter.has(j, &line) {
 			lines = append(lines, line)
 		}
 	}
 	return lines
 }
 
-// SortByWaste sorts lines by their unused core-hours in descending order.
+// SortByWaste sorts lines by their waste in descending order.
 func SortByWaste(lines []Line) {
-	slices.SortStableFunc(lines, func(a, b Line) int { return -cmp.Compare(a.UnusedHours.Or(-1), b.UnusedHours.Or(-1)) })
+	slices.SortStableFunc(lines, func(a, b Line) int { return -cmp.Compare(a.WasteHours.Or(-1), b.WasteHours.Or(-1)) })
 }
 
-// wholeJobs removes a step's run if the job has a run on the same node at the same time: the job's run includes the
+// unnamed is the name of a job that srun made for resource-tracker. Only the run of its step has the name of the command.
+const unnamed = "resource-tracker"
+
+// WholeJobs removes a step's run if the job has a run on the same node at the same time: the job's run includes the
 // step. Attempt numbers do not suffice for this: the run of a step does not have one, and two attempts can have the
 // same.
-func wholeJobs(list []*report.Summary) []*report.Summary {
+func WholeJobs(list []*report.Summary) []*report.Summary {
 	type place struct {
 		cluster, node string
 		job           uint64
@@ -91,7 +94,13 @@ func wholeJobs(list []*report.Summary) []*report.Summary {
 		}
 	}
 	return slices.DeleteFunc(list, func(step *report.Summary) bool {
-		includes := func(job *report.Summary) bool { return !endsBefore(job, step) && !endsBefore(step, job) }
+		includes := func(job *report.Summary) bool {
+			isIn := !endsBefore(job, step) && !endsBefore(step, job)
+			if isIn && job.Run.Meta.JobName == unnamed {
+				job.Run.Meta.JobName = step.Run.Meta.JobName
+			}
+			return isIn
+		}
 		return step.Run.Step != "" && slices.ContainsFunc(whole[of(step)], includes)
 	})
 }

@@ -48,7 +48,7 @@ func TestWholeJobsHideTheirSteps(t *testing.T) {
 		"a step of an earlier attempt":          {[]*report.Summary{run("", 1, 5, 10), run("0", 0, 1, 2)}, 2},
 		"steps of two attempts, one as a whole": {[]*report.Summary{run("0", 0, 1, 2), run("", 1, 5, 10), run("0", 0, 6, 7)}, 2},
 	} {
-		if left := wholeJobs(tt.list); len(left) != tt.left {
+		if left := WholeJobs(tt.list); len(left) != tt.left {
 			t.Errorf("%s: %d runs are left, want %d", name, len(left), tt.left)
 		}
 	}
@@ -76,7 +76,7 @@ func TestLinesOfAttempts(t *testing.T) {
 		{Filter{States: []string{"oom"}}, true, "oom 2"},
 	} {
 		var got []string
-		for _, l := range runs().Lines(tt.filter, tt.all) {
+		for _, l := range runs().Lines(tt.filter, tt.all, report.DefaultPrices) {
 			got = append(got, fmt.Sprintf("%s %d", l.State, l.Attempts))
 		}
 		if text := strings.Join(got, ", "); text != tt.want {
@@ -102,7 +102,7 @@ func TestJobsWithGPUsThatWereNotRead(t *testing.T) {
 		"read on one node": {[]*report.Summary{node("n1", "0,1", 2), node("n2", "0,1", 0)}, rt.None[uint64]()},
 		"no GPUs":          {[]*report.Summary{node("n1", "", 0)}, rt.Some[uint64](0)},
 	} {
-		if l := lineOf(report.Jobs(tt.nodes)[0]); l.GPUs != tt.want {
+		if l := LineOf(report.Jobs(tt.nodes)[0], report.DefaultPrices); l.GPUs != tt.want {
 			t.Errorf("%s: %v, want %v", name, l.GPUs, tt.want)
 		}
 	}
@@ -124,7 +124,7 @@ func TestLinesHaveMarks(t *testing.T) {
 	fromSite := &Collected{}
 	fromSite.Join([]Copy{copyOf("", atSite.RunFigures.Summary())})
 	for name, runs := range map[string]*Collected{"files": fromFiles, "index": fromIndex, "site": fromSite} {
-		lines := runs.Lines(Filter{}, false)
+		lines := runs.Lines(Filter{}, false, report.DefaultPrices)
 		if l := &lines[0]; l.CPUMark != report.AtLeast || l.MemoryMark != report.AtLeast || l.UnusedMark != report.AtMost {
 			t.Errorf("%s: %+v", name, l)
 		}

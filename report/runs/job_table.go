@@ -30,7 +30,8 @@ var jobColumns = []table.Column[Line]{
 	{Head: "CPU%", Cell: func(l *Line) string { return l.CPUMark.Sign(decimal(l.CPUPct)) }},
 	{Head: "MEM%", Cell: func(l *Line) string { return l.MemoryMark.Sign(decimal(l.MemoryPct)) }},
 	{Head: "GPU%", Drop: 1, Cell: func(l *Line) string { return decimal(l.GPUPct) }},
-	{Head: "UNUSED-CORE-H", Cell: func(l *Line) string { return l.UnusedMark.Sign(report.Number(l.UnusedHours, "%.2f")) }},
+	{Head: "UNUSED-CORE-H", Drop: 11, Cell: func(l *Line) string { return l.UnusedMark.Sign(report.Number(l.UnusedHours, "%.2f")) }},
+	{Head: "WASTE", Cell: func(l *Line) string { return l.WasteMark.Sign(report.Number(l.WasteHours, "%.2f")) }},
 }
 
 // nodesOf returns the number of nodes, "1/2" if one of two is missing.

@@ -99,9 +99,9 @@ func TestListHasTheFiguresOfReports(t *testing.T) {
 		}
 		reports.Summaries = append(reports.Summaries, s)
 	}
-	want := reports.Lines(Filter{}, false)
-	first := read(t, dir, cache, 5).Lines(Filter{}, false)
-	second := read(t, dir, cache, 0).Lines(Filter{}, false)
+	want := reports.Lines(Filter{}, false, report.DefaultPrices)
+	first := read(t, dir, cache, 5).Lines(Filter{}, false, report.DefaultPrices)
+	second := read(t, dir, cache, 0).Lines(Filter{}, false, report.DefaultPrices)
 	if first[0].GPUs != rt.Some[uint64](1) || first[0].GPUPct != rt.Some(50.0) || first[0].CPUPct != rt.Some(50.0) || first[0].MemoryPct != rt.Some(25.0) || first[0].State != "finished" {
 		t.Errorf("%+v", first[0])
 	}

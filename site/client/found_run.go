@@ -54,8 +54,8 @@ func runsOf(j *ListedJob) []FoundRun {
 	return out
 }
 
-// jobID returns the number by which a site finds the runs of a JOB argument.
-func jobID(job string) (id rt.Opt[uint64]) {
+// JobID returns the number by which a site finds the runs of a JOB argument.
+func JobID(job string) (id rt.Opt[uint64]) {
 	job = strings.TrimPrefix(job, "job-") // the name of a run
 	end := strings.IndexFunc(job, func(c rune) bool { return c < '0' || c > '9' })
 	if end < 0 {
@@ -70,7 +70,7 @@ func jobID(job string) (id rt.Opt[uint64]) {
 // Find returns the runs at the site that a JOB argument names, the oldest first. It returns none
 // for an argument that is no job of a scheduler. It returns ErrNotArrived if the site knows only the current figures.
 func (c *Client) Find(ctx context.Context, job string) ([]FoundRun, error) {
-	id := jobID(job)
+	id := JobID(job)
 	if !id.Valid() {
 		return nil, nil
 	}

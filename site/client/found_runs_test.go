@@ -338,7 +338,7 @@ func TestJobID(t *testing.T) {
 		"job-12.0-n1-1772367120000": rt.Some[uint64](12), "run-7-n1-1772367120000": rt.None[uint64](), "": rt.None[uint64](), "x": rt.None[uint64](),
 		"99999999999999999999": rt.None[uint64](), "-1": rt.None[uint64](),
 	} {
-		if got := jobID(job); got != want {
+		if got := JobID(job); got != want {
 			t.Errorf("%q: %v", job, got)
 		}
 	}

@@ -40,15 +40,15 @@ func TestRowsHaveWhatAccountingSays(t *testing.T) {
 
 // The marks of the figures of a job, and of the sums of jobs, are in the tables.
 func TestRowsHaveMarks(t *testing.T) {
-	f := site.Figures{
+	f := report.Balance{
 		CoreSecs: rt.Some(7200.0), CoreSecsUsed: rt.Some(3600.0), CoreMark: report.AtLeast,
 		MemorySecs: rt.Some(4.0 * 3600 * (1 << 30)), MemorySecsUsed: rt.Some(1.0 * 3600 * (1 << 30)), MemoryMark: report.AtLeast,
 	}
-	row := rowOf(site.JobRow{JobID: 7, Figures: f, Waste: rt.Some[int64](3600)})
+	row := rowOf(site.JobRow{JobID: 7, Balance: f, Waste: rt.Some[int64](3600)})
 	if row.CPU.Text() != ">=50 %" || row.Memory.Text() != ">=25 %" || row.Waste != "<=1.00" || row.GPU.Text() != dash {
 		t.Errorf("a job: CPU %s, memory %s, waste %s, GPU %s", row.CPU.Text(), row.Memory.Text(), row.Waste, row.GPU.Text())
 	}
-	total := totalRowOf(site.Total{Jobs: 1, Known: 1, WasteSecs: 3600, Figures: f})
+	total := totalRowOf(site.Total{Jobs: 1, Known: 1, WasteSecs: 3600, Balance: f}, report.DefaultPrices)
 	if total.CPU.Of != ">=1.00 of 2.00" || total.Memory.Of != ">=1.00 of 4.00" || total.Waste != "<=1.00" || total.CPU.Text() != ">=50 %" {
 		t.Errorf("a total: CPU %s (%s), memory %s, waste %s", total.CPU.Of, total.CPU.Text(), total.Memory.Of, total.Waste)
 	}

@@ -294,7 +294,7 @@ func (p *Pages) jobWithout(w http.ResponseWriter, r request, f *wanted, why erro
 	for _, run := range f.runs {
 		page.Runs = append(page.Runs, runRowOf(run))
 	}
-	return r.show(w, "job.html.tmpl", fmt.Sprintf("Job %d", f.id), page)
+	return p.show(r, w, "job.html.tmpl", fmt.Sprintf("Job %d", f.id), page)
 }
 
 // reasonOf is the text of an error that wraps site.ErrNoReport, as a sentence.

@@ -177,7 +177,7 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 	if cursor != "" {
 		page.First = link("jobs", values)
 	}
-	return r.show(w, "jobs.html.tmpl", "Jobs", page)
+	return p.show(r, w, "jobs.html.tmpl", "Jobs", page)
 }
 
 // search returns the jobs of one page. One call of the registry may find fewer, because it examines a part of

@@ -75,7 +75,7 @@ func (p *Pages) nodes(w http.ResponseWriter, r request) error {
 		page.Nodes = append(page.Nodes, row)
 	}
 	slices.SortStableFunc(page.Nodes, func(a, b nodeRow) int { return cmp.Compare(b.urgency, a.urgency) })
-	return r.show(w, "nodes.html.tmpl", "Nodes", page)
+	return p.show(r, w, "nodes.html.tmpl", "Nodes", page)
 }
 
 func nodeRowOf(n site.Node, now time.Time) nodeRow {

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
 )
@@ -115,7 +116,7 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, reader site.Reader,
 	default:
 		p.conf.Fault(fmt.Errorf("make the page %s: %w", r.URL.Path, err))
 	}
-	body := frame{Title: "No page", Reader: reader, Problem: text}
+	body := frame{Title: "No page", Reader: reader, Problem: text, Prices: p.conf.Registry.Prices()}
 	_ = body.write(w, status, "problem.html.tmpl", nil) // the client has closed the connection
 }
 
@@ -125,6 +126,7 @@ type frame struct {
 	Path    string // of the page, to mark it in the navigation
 	Reader  site.Reader
 	Problem string
+	Prices  report.Prices
 	Page    any // what the page shows
 }
 
@@ -153,8 +155,8 @@ func (f frame) write(w http.ResponseWriter, status int, name string, page any) e
 }
 
 // show answers with a page.
-func (r request) show(w http.ResponseWriter, name, title string, page any) error {
-	f := frame{Title: title, Path: strings.TrimPrefix(r.URL.Path, "/"), Reader: r.reader}
+func (p *Pages) show(r request, w http.ResponseWriter, name, title string, page any) error {
+	f := frame{Title: title, Path: strings.TrimPrefix(r.URL.Path, "/"), Reader: r.reader, Prices: p.conf.Registry.Prices()}
 	return f.write(w, http.StatusOK, name, page)
 }
 

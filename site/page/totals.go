@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -119,8 +118,8 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	page := totalsPage{
 		Query: values, What: what, Field: field, Jobs: rowsOf(found), IsByWaste: true, Chart: chartOf(weeks),
 		All:        link("jobs", values, "sort", string(site.ByWaste)),
-		Totals:     tableOf(totalTable{ID: "totals", Title: "What was reserved and used", Head: what[:len(what)-1]}, totals),
-		Partitions: tableOf(totalTable{ID: "partitions", Title: "By partition", Head: "Partition"}, partitions),
+		Totals:     p.tableOf(totalTable{ID: "totals", Title: "What was reserved and used", Head: what[:len(what)-1]}, totals),
+		Partitions: p.tableOf(totalTable{ID: "partitions", Title: "By partition", Head: "Partition"}, partitions),
 	}
 	for i := range totals {
 		if totals[i].Name != "" {
@@ -133,14 +132,14 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 		}
 	}
 	slices.Reverse(weeks)
-	page.Weeks = tableOf(totalTable{ID: "weeks", Title: "By week", Head: "Week from"}, weeks)
+	page.Weeks = p.tableOf(totalTable{ID: "weeks", Title: "By week", Head: "Week from"}, weeks)
 	for i := range weeks {
 		page.Weeks.Rows[i].Name = weeks[i].Week.Format(time.DateOnly)
 	}
 	if values[field] != "" {
 		page.Back = link(r.URL.Path[1:], values, field, "")
 	}
-	return r.show(w, "totals.html.tmpl", what, page)
+	return p.show(r, w, "totals.html.tmpl", what, page)
 }
 
 // wasteful returns the jobs of a filter that waste most.
@@ -150,19 +149,19 @@ func (p *Pages) wasteful(r request, f site.Filter) ([]site.JobRow, error) {
 }
 
 // tableOf adds the rows to a table.
-func tableOf(t totalTable, totals []site.Total) totalTable {
+func (p *Pages) tableOf(t totalTable, totals []site.Total) totalTable {
 	for i := range totals {
-		row := totalRowOf(totals[i])
+		row := totalRowOf(totals[i], p.conf.Registry.Prices())
 		t.HasNotes = t.HasNotes || row.Note != ""
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-func totalRowOf(t site.Total) totalRow {
+func totalRowOf(t site.Total, prices report.Prices) totalRow {
 	const gib = 1 << 30
 	row := totalRow{
-		Name: printable.Text(t.Name), Jobs: grouped(t.Jobs), Waste: dash, Parts: partsOf(&t.Figures),
+		Name: printable.Text(t.Name), Jobs: grouped(t.Jobs), Waste: dash, Parts: cmp.Or(t.WasteShares(prices), dash),
 		CPU: usageOf(t.CoreSecsUsed, t.CoreSecs, t.CoreMark), GPU: usageOf(t.GPUSecsUsed, t.GPUSecs, report.Exact),
 		Memory: usageOf(scaled(t.MemorySecsUsed, 1.0/gib), scaled(t.MemorySecs, 1.0/gib), t.MemoryMark),
 	}
@@ -173,22 +172,6 @@ func totalRowOf(t site.Total) totalRow {
 		row.Note = fmt.Sprintf("%s without figures", grouped(lacking))
 	}
 	return row
-}
-
-// partsOf names what was wasted, with the shares of the waste.
-func partsOf(f *site.Figures) string {
-	parts, sum := f.WasteParts(), 0.0
-	for _, part := range parts {
-		sum += part.Or(0)
-	}
-	var list []string
-	for i, name := range []string{"cores", "GPUs", "memory"} {
-		pct := parts[i].Or(0) / max(sum, 1) * 100
-		if pct >= 1 {
-			list = append(list, fmt.Sprintf("%s %.0f %%", name, pct))
-		}
-	}
-	return cmp.Or(strings.Join(list, ", "), dash)
 }
 
 // mostSaving is the number of jobs in the list of those that waste most.

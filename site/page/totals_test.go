@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
 // The parts of a waste are named with their shares. Small ones and those that are not known are left out.
 func TestPartsOfWaste(t *testing.T) {
 	const gib = 1 << 30
-	known := func(cores, gpus, memory float64) (f site.Figures) {
+	known := func(cores, gpus, memory float64) (f report.Balance) {
 		for i, secs := range []float64{cores, gpus, memory} {
 			if secs >= 0 {
 				f.Pairs()[i][0].Set(secs)
@@ -21,13 +22,13 @@ func TestPartsOfWaste(t *testing.T) {
 		}
 		return f
 	}
-	for want, f := range map[string]site.Figures{
+	for want, f := range map[string]report.Balance{
 		"cores 50 %, GPUs 50 %":   known(16, 1, -1),
 		"cores 75 %, memory 25 %": known(3, 0, 4*gib),
 		"GPUs 100 %":              known(0.001, 1, -1),
 		dash:                      known(-1, -1, -1),
 	} {
-		if got := partsOf(&f); got != want {
+		if got := totalRowOf(site.Total{Balance: f}, report.DefaultPrices).Parts; got != want {
 			t.Errorf("%q: want %q", got, want)
 		}
 	}

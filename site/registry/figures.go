@@ -4,14 +4,14 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
-	"math"
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
-// figureColumns are the columns of site.Figures: the pairs in their order, and the marks.
+// figureColumns are the columns of report.Balance: the pairs in their order, and the marks.
 const figureColumns = "core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used, core_mark, mem_mark"
 
 var figureNames = strings.Split(figureColumns, ", ")
@@ -37,7 +37,7 @@ func (o optional[T]) Value() (driver.Value, error) {
 }
 
 // columnsOf returns the columns of figures, for Scan and as the arguments of a query.
-func columnsOf(f *site.Figures) (columns []any) {
+func columnsOf(f *report.Balance) (columns []any) {
 	for _, pair := range f.Pairs() {
 		columns = append(columns, optional[float64]{pair[0]}, optional[float64]{pair[1]})
 	}
@@ -46,7 +46,7 @@ func columnsOf(f *site.Figures) (columns []any) {
 
 // summaryColumns are the columns of a run that the summary of its finish sets.
 type summaryColumns struct {
-	figures    site.Figures
+	figures    report.Balance
 	slurmState string
 	suspended  rt.Opt[float64]
 }
@@ -94,9 +94,9 @@ const partsOfJob = `SELECT attempt, state, outcome, accounted, started, ended, s
 	ORDER BY attempt DESC`
 
 // wasteOf is the column waste of a job with these sums.
-func wasteOf(sums *site.Figures) int64 {
-	if secs, ok := sums.WasteSecs().Get(); ok {
-		return int64(min(math.Round(secs), site.MaxID))
+func wasteOf(sums *report.Balance, p report.Prices) int64 {
+	if secs, ok := sums.Waste(p).Get(); ok {
+		return int64(min(secs, site.MaxID))
 	}
 	return -1
 }

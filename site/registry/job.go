@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
 // jobRows changes the rows of jobs, which are made from the records and finishes of their runs.
 type jobRows struct {
-	lock string // what follows a SELECT of a row that a change begins with
+	lock   string         // what follows a SELECT of a row that a change begins with
+	prices *report.Prices // of the waste; all jobs of the registry have the same
 }
 
 // jobKey is the primary key of a job. The zero value means no job.
@@ -250,7 +252,7 @@ func (j *jobRows) refreshJob(ctx context.Context, tx transaction, key jobKey) er
 	}
 	// The lock makes a second transaction for the same job wait, so that it sees the runs of the first.
 	var old part
-	var oldSums site.Figures
+	var oldSums report.Balance
 	var owner string
 	err := tx.QueryRowContext(ctx, "SELECT owner, state, outcome, started, ended, "+figureColumns+" FROM job WHERE cluster = $1 AND job_id = $2 AND generation = $3"+j.lock,
 		key.cluster, key.id, key.generation).Scan(append([]any{&owner, &old.state, &old.outcome, &old.started, &old.ended}, columnsOf(&oldSums)...)...)
@@ -260,7 +262,7 @@ func (j *jobRows) refreshJob(ctx context.Context, tx transaction, key jobKey) er
 	if err != nil {
 		return err
 	}
-	var sums site.Figures
+	var sums report.Balance
 	parts, err := collect(ctx, tx, func(scan scanFunc) (p part, err error) {
 		return p, scan(append([]any{&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended, &p.slurmState, optional[float64]{&p.suspended}}, columnsOf(&sums)...)...)
 	}, partsOfJob, key.cluster, key.id, key.generation, owner)
@@ -281,7 +283,7 @@ func (j *jobRows) refreshJob(ctx context.Context, tx transaction, key jobKey) er
 	}
 	set += ", slurm_state = " + c.value(job.slurmState) + ", suspended = " + c.value(optional[float64]{&job.suspended})
 	if sums != oldSums {
-		set += ", waste = " + c.value(wasteOf(&sums))
+		set += ", waste = " + c.value(wasteOf(&sums, *j.prices))
 		for i, value := range columnsOf(&sums) {
 			set += ", " + figureNames[i] + " = " + c.value(value)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -39,6 +40,7 @@ type Config struct {
 // Registry is the open database, in parts by subject. All of their methods may be called from several goroutines.
 type Registry struct {
 	db       *database
+	prices   *report.Prices
 	Settings *Settings
 	Runs     *Runs
 	Objects  *Objects
@@ -54,10 +56,10 @@ type Registry struct {
 func newRegistry(read *sql.DB, w writer, d dialect, c Config) *Registry {
 	db := &database{d, read, w, c.Failed}
 	objects := &Objects{db}
-	quotas, jobs := quotas{c.Quota, c.OwnerQuota, d.shards}, jobRows{d.lock}
+	quotas, jobs := quotas{c.Quota, c.OwnerQuota, d.shards}, jobRows{d.lock, &report.Prices{}}
 	runs := &Runs{db, quotas, jobs}
 	return &Registry{
-		db: db, Settings: &Settings{db}, Runs: runs, Objects: objects, Removals: &Removals{db, runs, quotas, jobs},
+		db: db, prices: jobs.prices, Settings: &Settings{db}, Runs: runs, Objects: objects, Removals: &Removals{db, runs, quotas, jobs},
 		Jobs: &Jobs{db, c.Pseudonym, defaultWindows}, Visible: &VisibleRuns{db, objects, c.Pseudonym}, Nodes: &Nodes{db}, Live: &Live{db, jobs}, Lake: &LakeRuns{db},
 	}
 }
@@ -113,6 +115,9 @@ func Open(ctx context.Context, dsn string, c Config) (*Registry, error) {
 	r, err := open(ctx, dsn, c)
 	if err != nil {
 		return nil, fmt.Errorf("open the registry: %w", fault(err))
+	}
+	if err := r.loadPrices(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the registry: %w", fault(err)), r.Close())
 	}
 	return r, nil
 }

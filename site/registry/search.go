@@ -126,7 +126,7 @@ func scanJob(scan scanFunc) (j site.JobRow, err error) {
 		&started, &j.JobID, &j.Cluster, &j.Generation, &j.Owner, &j.User, &j.Account, &j.Partition, &j.Name, &j.Label,
 		&j.State, &j.Outcome, &j.SlurmState, optional[float64]{&j.SuspendedSecs}, &ended, &waste,
 	}
-	err = scan(append(to, columnsOf(&j.Figures)...)...)
+	err = scan(append(to, columnsOf(&j.Balance)...)...)
 	j.Start = moment(started)
 	if ended.Valid {
 		j.End = moment(ended.Int64)

@@ -57,7 +57,7 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site
 		if by == site.ByWeek {
 			name = &number
 		}
-		err = scan(append(append([]any{name, &t.Jobs}, columnsOf(&t.Figures)...), &t.Known, &t.WasteSecs)...)
+		err = scan(append(append([]any{name, &t.Jobs}, columnsOf(&t.Balance)...), &t.Known, &t.WasteSecs)...)
 		if by == site.ByWeek {
 			t.Week = moment(firstMonday + number*week)
 		}

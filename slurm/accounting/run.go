@@ -6,16 +6,23 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
 
-// sacctPlaces are where FindSacct looks when PATH lacks sacct, as in cron.
-var sacctPlaces = []string{"/usr/local/bin/sacct", "/opt/slurm/bin/sacct", "/usr/local/slurm/bin/sacct"}
+// places are where the commands of Slurm can be when PATH lacks them, as in cron.
+var places = []string{"/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin"}
 
 // FindSacct returns the path of sacct; empty where it is not installed.
-func FindSacct() string {
-	for _, path := range append([]string{"sacct"}, sacctPlaces...) {
+func FindSacct() string { return find("sacct") }
+
+func find(program string) string {
+	paths := []string{program}
+	for _, dir := range places {
+		paths = append(paths, filepath.Join(dir, program))
+	}
+	for _, path := range paths {
 		if found, err := exec.LookPath(path); err == nil {
 			return found
 		}
@@ -23,7 +30,7 @@ func FindSacct() string {
 	return ""
 }
 
-// passed are the variables that sacct gets. The environment of a drain has tokens and keys, which
+// passed are the variables that sacct and squeue get. The environment of a drain has tokens and keys, which
 // no other program must get. SLURM_JWT is Slurm's own, for clusters with auth/jwt.
 var passed = [...]string{"PATH", "LANG", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT", "TZ"}
 
@@ -41,10 +48,10 @@ func environment(timeFormat string) []string {
 // ErrTooLong is wrapped by the error of Run when the output is larger than its limit.
 var ErrTooLong = errors.New("its output is too large")
 
-// Run runs sacct at the path program and returns at most maxBytes of output, with times in
-// seconds since the epoch. Of the environment sacct gets only PATH, LANG, LD_LIBRARY_PATH,
+// Run runs sacct or squeue at the path program and returns at most maxBytes of output, with times in
+// seconds since the epoch. Of the environment it gets only PATH, LANG, LD_LIBRARY_PATH,
 // SLURM_CONF, SLURM_JWT and TZ. The error wraps context.DeadlineExceeded when ctx ends first, and
-// ends with what sacct wrote to its standard error.
+// ends with what it wrote to its standard error.
 func Run(ctx context.Context, program string, args []string, maxBytes int) (string, error) {
 	return run(ctx, program, args, "%s", maxBytes)
 }

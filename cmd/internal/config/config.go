@@ -28,6 +28,7 @@ type Config struct {
 	Drain    Drain    `toml:"drain"`
 	Serve    Serve    `toml:"serve"`
 	Site     Site     `toml:"site"`
+	Waste    Waste    `toml:"waste"`
 	Energy   Energy   `toml:"energy"`
 	Perf     Perf     `toml:"perf"`
 	PowerAPI PowerAPI `toml:"powerapi"`
@@ -144,12 +145,23 @@ type Serve struct {
 
 // Site is the site service that rt-spool asks for runs of other machines.
 type Site struct {
-	URL         string   `toml:"url"`                                  // base URL of rt-site serve; empty: none is asked
-	TokenFile   string   `toml:"token_file" path:"optional"`           // file with a read token on its first line; empty: MUNGE
-	MungeSocket string   `toml:"munge_socket" path:"optional"`         // munged's socket; empty: the default of munge
-	AllowHTTP   bool     `toml:"allow_http"`                           // no warning when the read token is sent in clear text
-	CAFile      string   `toml:"ca_file" path:"optional"`              // PEM certificates trusted in addition to the system's
-	Timeout     Duration `toml:"timeout" default:"30s" in:"100ms 10m"` // limit of one request with its answer
+	URL         string   `toml:"url"`                                      // base URL of rt-site serve; empty: none is asked
+	TokenFile   string   `toml:"token_file" path:"optional"`               // file with a read token on its first line; empty: MUNGE
+	MungeSocket string   `toml:"munge_socket" path:"optional"`             // munged's socket; empty: the default of munge
+	AllowHTTP   bool     `toml:"allow_http"`                               // no warning when the read token is sent in clear text
+	CAFile      string   `toml:"ca_file" path:"optional"`                  // PEM certificates trusted in addition to the system's
+	Timeout     Duration `toml:"timeout" default:"30s" in:"100ms 10m"`     // limit of one request with its answer
+	Squeue      string   `toml:"squeue" default:"auto" words:"auto off /"` // "auto", "off" or the path of squeue, which knows jobs without a run
+}
+
+// Waste is what reserved resources cost, and from when on their use is shown as wasteful or harmful.
+type Waste struct {
+	GPU      float64 `toml:"gpu" default:"16" in:"0 1000000"`   // core-hours to which an hour of a GPU is equivalent
+	GiB      float64 `toml:"gib" default:"0.25" in:"0 1000000"` // core-hours to which an hour of a GiB of memory is equivalent
+	CoreHour float64 `toml:"core_hour" in:"0 1000000"`          // price of a core-hour; 0: no price is shown
+	Currency string  `toml:"currency"`                          // of the price
+	Wasteful float64 `toml:"wasteful" default:"50" in:"0 100"`  // percent of what was requested: less use is wasteful
+	Harmful  float64 `toml:"harmful" default:"95" in:"0 1000"`  // percent of a limit of memory or time: more use is harmful
 }
 
 // Energy is the energy that the node measures, and what is computed from it.

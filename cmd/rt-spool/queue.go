@@ -1,0 +1,78 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/slurm/accounting"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// queueTimeout limits the running time of squeue.
+const queueTimeout = 5 * time.Second
+
+// queueOf returns the jobs that squeue knows. It returns none if squeue is not there, is switched off, or fails: the
+// machine need not belong to a cluster.
+func queueOf(c *cli.Context, cfg config.Site, users, jobs []string) []accounting.Queued {
+	program := cfg.Squeue
+	switch program {
+	case "off":
+		return nil
+	case "auto":
+		program = accounting.FindSqueue()
+	}
+	if program == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.Context, queueTimeout)
+	defer cancel()
+	queue, err := accounting.Queue(ctx, program, users, jobs)
+	if err != nil {
+		return nil
+	}
+	return queue
+}
+
+// queuedError is the error of a job that was not found and that Slurm knows.
+type queuedError struct {
+	accounting.Queued
+	missing error // wraps spool.ErrNotFound
+}
+
+// Error says that the job runs or waits.
+func (e *queuedError) Error() string {
+	if !e.IsRunning() {
+		return fmt.Sprintf("job %s waits in the queue (%s) and has used nothing yet", e.Label, cmp.Or(e.Reason, strings.ToLower(e.State)))
+	}
+	since := ""
+	if !e.Start.IsZero() {
+		since = " since " + e.Start.Local().Format("2006-01-02 15:04:05")
+	}
+	return fmt.Sprintf("job %s is running on %s%s; nothing of it has arrived here yet: srun --jobid %d --overlap --pty rt-job watch shows it", e.Label, cmp.Or(e.NodeList, "a node"), since, e.JobID)
+}
+
+// Unwrap returns why the job was not found.
+func (e *queuedError) Unwrap() error { return e.missing }
+
+// askQueue returns the error of a job that was not found, or what squeue knows of it.
+func askQueue(c *cli.Context, cfg config.Site, job string, missing error) error {
+	id, _, _ := strings.Cut(job, ".")
+	isID := id != "" && strings.Trim(id, "0123456789_+") == ""
+	isNone := errors.Is(missing, spool.ErrNotFound) || errors.Is(missing, fs.ErrNotExist)
+	if !isID || !isNone {
+		return missing
+	}
+	queue := queueOf(c, cfg, nil, []string{id})
+	if len(queue) == 0 {
+		return missing
+	}
+	return &queuedError{queue[0], missing}
+}

@@ -1,0 +1,68 @@
+package accounting
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+)
+
+// squeue writes a program that prints a text.
+func squeue(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "squeue")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestQueue(t *testing.T) {
+	program := squeue(t, `echo "$@" >&2; cat <<END
+12|12|anna|chem|gpu|RUNNING|None|n[7-8]|2|16|1772366400|1-02:03:04|a|b
+15|13_2|anna||main|PENDING|Priority||1|1|N/A|UNLIMITED|sweep
+
+slurm_load_jobs: something else
+17|17+1|bert|chem|main|COMPLETING|None|n1|1|x|1772366400|30:00|x
+END
+`)
+	list, err := Queue(t.Context(), program, nil, nil)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%d jobs, %v", len(list), err)
+	}
+	first := list[0]
+	first.Start = first.Start.UTC()
+	want := Queued{
+		JobID: 12, Label: "12", Name: "a|b", User: "anna", Account: "chem", Partition: "gpu", State: "RUNNING", Reason: "None", NodeList: "n[7-8]",
+		Nodes: rt.Some[uint64](2), Cores: rt.Some[uint64](16), Start: first.Start, LimitSecs: rt.Some(93784.0),
+	}
+	if diff := cmp.Diff(want, first, cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b }), cmp.Comparer(func(a, b rt.Opt[float64]) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
+	waits := list[1]
+	if waits.IsRunning() || !waits.Start.IsZero() || waits.LimitSecs.Valid() || waits.Label != "13_2" {
+		t.Errorf("a job that waits: %+v", waits)
+	}
+	ends := list[2]
+	if !ends.IsRunning() || ends.Cores.Valid() || ends.LimitSecs != rt.Some(1800.0) {
+		t.Errorf("a job that ends: %+v", ends)
+	}
+}
+
+func TestQueueArguments(t *testing.T) {
+	program := squeue(t, `for a; do case $a in --user=a,b|--jobs=1,2_3) n=$((n + 1)) ;; esac; done; [ $n = 2 ] && echo "1|1|a||p|RUNNING|None|n1|1|1|1|1:00|x"`)
+	if list, err := Queue(t.Context(), program, []string{"a", "b"}, []string{"1", "2_3"}); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	program = squeue(t, `echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1`)
+	if list, err := Queue(t.Context(), program, nil, []string{"1"}); err != nil || len(list) != 0 {
+		t.Errorf("a job that Slurm does not know: %v, %v", list, err)
+	}
+	program = squeue(t, `echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1`)
+	if _, err := Queue(t.Context(), program, nil, nil); err == nil {
+		t.Error("no error without a controller")
+	}
+}
