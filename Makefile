@@ -61,6 +61,7 @@ programs:
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) $(GOBUILD) -v -ldflags '$(LDFLAGS)' -o $(BIN)/ $(HOOKS:%=./cmd/%)
 	CGO_ENABLED=1 $(GO) $(GOBUILD) -v -tags $(TAGS) -ldflags '$(LDFLAGS_CGO)' -o $(BIN)/ $(CGO:%=./cmd/%)
+	@ln -sf rt-spool $(BIN)/rt-job
 
 demo:
 	@contrib/demo/demo.sh '$(BIN)'

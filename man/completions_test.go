@@ -18,7 +18,7 @@ func TestCompletions(t *testing.T) {
 		t.Skip("in make check: the completions of three shells")
 	}
 	bin := build(t)
-	for _, name := range []string{"resource-tracker", "rt-spool", "rt-site"} {
+	for _, name := range []string{"resource-tracker", "rt-job", "rt-spool", "rt-site"} {
 		t.Run(name, func(t *testing.T) {
 			program, dir := filepath.Join(bin, name), filepath.Join(bin, "completions")
 			zsh, fish := read(t, filepath.Join(dir, "zsh", "_"+name)), read(t, filepath.Join(dir, "fish", name+".fish"))
@@ -81,6 +81,8 @@ func TestCompletionValues(t *testing.T) {
 	dir := filepath.Join(build(t), "completions")
 	tests := []struct{ name, words, last, want string }{
 		{"rt-spool", "", "dr", "drain"},
+		{"rt-job", "", "w", "watch web"},
+		{"rt-job", "compare", "man_te", ""},
 		{"rt-spool", "sonar", "s", "sysinfo slurm"},
 		{"rt-spool", "report --format", "", "text json markdown oneline"},
 		{"rt-spool", "export --format", "so", "sonar-csv sonar-json"},

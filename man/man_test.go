@@ -22,6 +22,7 @@ var programs = []struct {
 	std        bool
 }{
 	{"resource-tracker", "resource-tracker.1", false},
+	{"rt-job", "rt-job.1", false},
 	{"rt-spool", "rt-spool.8", false},
 	{"rt-prolog", "rt-prolog.8", true},
 	{"rt-epilog", "rt-epilog.8", true},

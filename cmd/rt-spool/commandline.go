@@ -16,8 +16,11 @@ import (
 // verb's own before its arguments. All words after -- are arguments.
 func inOrder(app *cli.App, args []string) []string {
 	verb, first, at := verbOf(app, args)
-	if verb == nil {
+	switch {
+	case verb == nil && app.ArgsUsage == "":
 		return args
+	case verb == nil: // the program itself takes arguments
+		verb, first, at = &cli.Command{Flags: app.Flags}, 1, 1
 	}
 	before, own, operands := slices.Clone(args[:first]), slices.Clone(args[first:at]), []string(nil)
 	for at < len(args) {

@@ -1,4 +1,5 @@
-// Rt-spool shows, exports, checks and delivers the runs that trackers have spooled.
+// Rt-spool shows, exports, checks and delivers the runs that trackers have spooled. Under its second name, rt-job, it is
+// what a user types to see jobs.
 package main
 
 import (
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -73,12 +75,15 @@ func main() {
 // run is the program without its process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
+	if filepath.Base(args[0]) == jobProgram {
+		app = newJobApp(stdout, stderr)
+	}
 	err := app.RunContext(ctx, inOrder(app, args))
 	if problems, ok := errors.AsType[foundProblems](err); ok {
 		return int(problems)
 	}
 	if err != nil {
-		rtcli.Message(stderr, "rt-spool", "%v", err)
+		rtcli.Message(stderr, app.Name, "%v", err)
 	}
 	return exitStatus(err)
 }

@@ -16,6 +16,9 @@ const bashHead = `# bash completion for %[1]s
     if [ "$cur" = = ]; then cur=; fi
 `
 
+// ownJobs prints the ids of the user's jobs of the last seven days.
+const ownJobs = "rt-job --csv 2>/dev/null | sed 1d | cut -d, -f1"
+
 // bash returns a script for bash, without the functions of bash-completion.
 func bash(root command) string {
 	function := "_" + strings.ReplaceAll(root.name, "-", "_")
@@ -44,7 +47,7 @@ func bash(root command) string {
 			fmt.Fprintf(&values, "    %s) %sreturn ;;\n", strings.Join(patterns, " | "), bashValues(f))
 		}
 		fmt.Fprintf(&words, "    %s) words='%s' ;;\n", bashWord(c.path), strings.Join(offered, " "))
-		if command := map[string]string{"FILE": "-f", "JOB": "-f -X '!*.db'", "command": "-c"}[c.args]; command != "" && len(c.verbs) == 0 {
+		if command := map[string]string{"FILE": "-f", "JOB": "-f -X '!*.db' -- \"$cur\") $(compgen -W \"$(" + ownJobs + ")\"", "command": "-c"}[c.args]; command != "" {
 			fmt.Fprintf(&arguments, "    %s:*) COMPREPLY+=($(compgen %s -- \"$cur\")) ;;\n", bashWord(c.path), command)
 		}
 	})

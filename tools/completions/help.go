@@ -102,7 +102,7 @@ func parse(text string) (c command) {
 			about = &c.verbs[len(c.verbs)-1].about
 		} else if m := otherLine.FindStringSubmatch(line); about != nil && m != nil {
 			*about = strings.TrimSpace(*about + " " + m[1])
-		} else if heading == "USAGE:" {
+		} else if heading == "USAGE:" && !strings.Contains(line, " VERB ") {
 			c.args = max(c.args, arguments(line))
 		}
 	}

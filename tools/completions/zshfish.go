@@ -14,6 +14,9 @@ func zsh(root command) string {
 	return b.String()
 }
 
+// zshJobs offers the ids of the user's jobs.
+const zshJobs = `compadd -- ${(f)"$(` + ownJobs + `)"}`
+
 func zshName(root, c command) string {
 	return strings.ReplaceAll(strings.TrimSpace("_"+root.name+" "+c.path), " ", "-")
 }
@@ -47,15 +50,22 @@ func zshFunction(b *strings.Builder, root, c command) {
 	switch {
 	case len(c.verbs) > 0:
 		fmt.Fprintf(b, " \\\n\t\t'1:verb:->verb' '*::argument:->arguments' && ret=0\n\tcase $state in\n")
-		fmt.Fprintf(b, "\tverb) _describe verb verbs && ret=0 ;;\n\targuments)\n\t\tcase $line[1] in\n")
+		jobs := ""
+		if c.args == "JOB" {
+			jobs = "; " + zshJobs + " && ret=0"
+		}
+		fmt.Fprintf(b, "\tverb) _describe verb verbs && ret=0%s ;;\n\targuments)\n\t\tcase $line[1] in\n", jobs)
 		for _, v := range c.verbs {
 			fmt.Fprintf(b, "\t\t%s) %s && ret=0 ;;\n", v.name, zshName(root, v))
+		}
+		if jobs != "" {
+			fmt.Fprintf(b, "\t\t*) %s && ret=0 ;;\n", zshJobs)
 		}
 		b.WriteString("\t\tesac ;;\n\tesac\n\treturn ret\n")
 	case c.args == "FILE":
 		b.WriteString(" \\\n\t\t'*:file:_files'\n")
 	case c.args == "JOB":
-		b.WriteString(" \\\n\t\t'*:job or file:_files -g \"*.db\"'\n")
+		b.WriteString(" \\\n\t\t'*:job or file:{ " + zshJobs + "; _files -g \"*.db\" }'\n")
 	case c.args == "command":
 		b.WriteString(" \\\n\t\t'(-)1:command:_command_names -e' '*::argument:_normal'\n")
 	default:
@@ -96,7 +106,10 @@ func fish(root command) string {
 		for _, f := range c.flags {
 			fmt.Fprintf(&b, "complete -c %s%s%s -d %s\n", root.name, condition, fishFlag(f), fishQuote(f.about))
 		}
-		if action := map[string]string{"FILE": "-F", "JOB": "-a '(__fish_complete_suffix .db)'", "command": "-x -a '(__fish_complete_subcommand)'"}[c.args]; action != "" && len(c.verbs) == 0 {
+		if action := map[string]string{"FILE": "-F", "JOB": "-a '(__fish_complete_suffix .db) (" + ownJobs + ")'", "command": "-x -a '(__fish_complete_subcommand)'"}[c.args]; action != "" {
+			if len(c.verbs) > 0 {
+				condition += fishNoVerb(c)
+			}
 			fmt.Fprintf(&b, "complete -c %s%s %s\n", root.name, condition, action)
 		}
 	})

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/report/runs"
+	"github.com/resource-tracker/rt/slurm/accounting"
+	"github.com/resource-tracker/rt/spool"
+)
+
+const (
+	defaultSince = "1w"
+	shownJobs    = 30 // on a terminal, without --all
+	shownChanges = 3
+	leastWaste   = 0.01 // core-hours, from which on a job is one that could save something
+)
+
+// listJobs lists the jobs of the user: those that run first, then the newest. Below it says what the most wasteful
+// ones could change.
+func listJobs(c *cli.Context) error {
+	lines, jobs, err := ownJobs(c, nil)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("by") {
+		return errors.Join(printSums(c, lines), jobs.problems(c))
+	}
+	slices.SortStableFunc(lines, func(a, b runs.Line) int {
+		if isRunning(&a) != isRunning(&b) {
+			return map[bool]int{true: -1, false: 1}[isRunning(&a)]
+		}
+		return b.Start.Compare(a.Start)
+	})
+	if c.Bool("json") || c.Bool("csv") {
+		return errors.Join(printJobLines(c, lines), jobs.problems(c))
+	}
+	if len(lines) == 0 {
+		where := ""
+		if jobs.cfg.Site.URL == "" || c.IsSet("spool") {
+			where = " on this machine" // the others are not asked
+		}
+		fmt.Fprintf(c.App.Writer, "no jobs%s since %s; --since 4w looks further back\n", where, cmp.Or(c.String("since"), defaultSince))
+		printWaiting(c, jobs.waiting)
+		return jobs.problems(c)
+	}
+	shown := lines
+	isLong := rtcli.IsTerminal(c.App.Writer) && !c.Bool("all") && len(lines) > shownJobs
+	if isLong {
+		shown = lines[:shownJobs]
+	}
+	if err := printUserLines(c, shown, jobs); err != nil {
+		return err
+	}
+	if isLong {
+		fmt.Fprintf(c.App.Writer, "and %d older ones (--all)\n", len(lines)-shownJobs)
+	}
+	printWaiting(c, jobs.waiting)
+	sum := runs.SumOf(lines)
+	sum.Print(c.App.Writer, &jobs.prices)
+	return errors.Join(printChanges(c, lines), jobs.problems(c))
+}
+
+// listNamed lists the jobs that were named.
+func listNamed(c *cli.Context, names []string) error {
+	for i := range names {
+		name, err := lastJob(c, names[i])
+		if err != nil {
+			return err
+		}
+		names[i] = name
+	}
+	lines, jobs, err := ownJobs(c, names)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") || c.Bool("csv") {
+		err = printJobLines(c, lines)
+	} else if len(lines) > 0 {
+		err = printUserLines(c, lines, jobs)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(missingOf(c, jobs.Summaries), jobs.problems(c))
+}
+
+// missingOf returns an error with the arguments that name none of the jobs. A range may have gaps.
+func missingOf(c *cli.Context, list []*report.Summary) error {
+	var missing []string
+	for _, arg := range c.Args().Slice() {
+		names, err := jobNames([]string{arg})
+		if err != nil {
+			return err
+		}
+		isThere := arg == "last" || slices.ContainsFunc(list, func(s *report.Summary) bool {
+			return slices.ContainsFunc(names, func(name string) bool { return spool.Matches(&s.Run, name) })
+		})
+		if !isThere {
+			missing = append(missing, arg)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", spool.ErrNotFound, strings.Join(missing, ", "))
+}
+
+// ownJobs returns the jobs that the flags select, of the user without --user and --account, and those that Slurm says
+// are running. With names it returns the jobs with these names.
+func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
+	now := time.Now()
+	selected := jobFilterOf
+	if len(names) == 0 {
+		selected = userFilter
+	}
+	filter, err := selected(c, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	filter.Jobs = names
+	if len(names) == 0 && filter.Since.IsZero() {
+		filter.Since, _ = runs.ParseTime(defaultSince, now)
+	}
+	users := filter.Users
+	jobs, err := collectOwn(c, &filter)
+	if err != nil {
+		return nil, nil, err
+	}
+	isQueued := len(users) > 0 || len(names) > 0 // not the queue of all users
+	if isQueued {
+		queue := queueOf(c, jobs.cfg.Site, users, queueNames(names))
+		jobs.JoinQueue(queue, now)
+		jobs.waiting = slices.DeleteFunc(queue, func(q accounting.Queued) bool { return q.IsRunning() })
+	}
+	return jobs.Lines(filter, false, jobs.prices), jobs, nil
+}
+
+// userFilter is the filter of the flags, with the user who calls if they name none.
+func userFilter(c *cli.Context, now time.Time) (runs.Filter, error) {
+	filter, err := jobFilterOf(c, now)
+	if !c.IsSet("user") && !c.IsSet("account") {
+		filter.Users = []string{self()}
+	}
+	return filter, err
+}
+
+// namedJobs returns all jobs of the user with names that match a pattern.
+func namedJobs(c *cli.Context, pattern string) ([]runs.Line, *collected, error) {
+	filter, err := userFilter(c, time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	filter.Name = pattern
+	if _, err := path.Match(pattern, ""); err != nil {
+		return nil, nil, rtcli.Usage("%q: the brackets of the pattern do not match", pattern)
+	}
+	jobs, err := collectOwn(c, &filter)
+	if err != nil {
+		return nil, nil, err
+	}
+	return jobs.Lines(filter, false, jobs.prices), jobs, nil
+}
+
+// collectOwn is collect with an error in a user's words.
+func collectOwn(c *cli.Context, filter *runs.Filter) (*collected, error) {
+	jobs, err := collect(c, filter)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no jobs are recorded on this machine, and no service of the site is configured (site.url in rt.toml): run rt-job on a node of the job (%w)", err)
+	}
+	return jobs, err
+}
+
+// queueNames are the names that squeue takes.
+func queueNames(names []string) (ids []string) {
+	for _, name := range names {
+		if strings.Trim(name, "0123456789_") == "" {
+			ids = append(ids, name)
+		}
+	}
+	return ids
+}
+
+func printUserLines(c *cli.Context, lines []runs.Line, jobs *collected) error {
+	width := rtcli.TerminalWidth(c.App.Writer)
+	if c.Bool("wide") {
+		width = 0
+	}
+	return runs.PrintUserJobs(c.App.Writer, lines, width, colorsOf(c, jobs.cfg.Waste))
+}
+
+// printSums prints the sums of --by.
+func printSums(c *cli.Context, lines []runs.Line) error {
+	sums := runs.SumsBy(lines, c.String("by"))
+	switch {
+	case c.Bool("json"):
+		return rtcli.PrintJSON(c.App.Writer, sums)
+	case len(sums) == 0:
+		_, err := fmt.Fprintln(c.App.Writer, "no jobs")
+		return err
+	}
+	return runs.PrintSums(c.App.Writer, sums, c.String("by"), rtcli.TerminalWidth(c.App.Writer))
+}
+
+// printWaiting names the jobs that wait, with Slurm's reasons.
+func printWaiting(c *cli.Context, waiting []accounting.Queued) {
+	const shown = 5
+	var list []string
+	for _, q := range waiting[:min(shown, len(waiting))] {
+		list = append(list, fmt.Sprintf("%s %s (%s)", q.Label, report.Plain(q.Name), report.Plain(q.Reason)))
+	}
+	if more := len(waiting) - shown; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	if len(list) > 0 {
+		fmt.Fprintln(c.App.Writer, "Waiting: "+strings.Join(list, ", "))
+	}
+}
+
+// printChanges says in a sentence each what the most wasteful jobs could change.
+func printChanges(c *cli.Context, lines []runs.Line) error {
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l runs.Line) bool { return isRunning(&l) || l.WasteHours.Or(0) < leastWaste })
+	runs.SortByWaste(lines)
+	seen := map[string]bool{} // jobs with one name have one script
+	lines = slices.DeleteFunc(lines, func(l runs.Line) bool {
+		name := l.User + "/" + cmp.Or(l.Name, l.Job)
+		isSeen := seen[name]
+		seen[name] = true
+		return isSeen
+	})
+	lines = lines[:min(shownChanges, len(lines))]
+	if len(lines) == 0 {
+		return nil
+	}
+	fmt.Fprintln(c.App.Writer, "\nMost to save:")
+	for i := range lines {
+		l := &lines[i]
+		jobs, _, err := loadJob(c, l.Job)
+		at := slices.IndexFunc(jobs, func(j *report.JobSummary) bool { return j.Cluster == l.Cluster && j.Start.Equal(l.Start) })
+		text := "its record cannot be read"
+		if err == nil && at >= 0 {
+			text = cmp.Or(jobs[at].Change(), "no advice: "+cmp.Or(jobs[at].AdviceReason, "what was requested fits"))
+		}
+		label := fmt.Sprintf("  %s %s, %s core-hours: ", l.Job, report.Plain(l.Name), report.Significant(l.WasteHours.Or(0)))
+		fmt.Fprintln(c.App.Writer, label+rtcli.Fold(text, len(label), 4))
+	}
+	return nil
+}

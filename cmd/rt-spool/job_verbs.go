@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/report/runs"
+)
+
+// watchCommand is rt-spool top under the name that users look for.
+func watchCommand() *cli.Command {
+	top := topCommand()
+	top.Name, top.Usage = "watch", "watch the jobs of this node, or one job, on a full screen"
+	return top
+}
+
+func compareCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "compare",
+		Usage:     "show two jobs next to each other",
+		ArgsUsage: "A B",
+		Action:    runCompare,
+	}
+}
+
+func runCompare(c *cli.Context) error {
+	names, err := jobNames(c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	if len(names) != 2 {
+		return rtcli.Usage("compare takes two jobs, such as rt-job compare 4711 4712")
+	}
+	o, err := userOptions(c)
+	if err != nil {
+		return err
+	}
+	var pair []runs.Line
+	for _, name := range names {
+		name, err := lastJob(c, name)
+		if err != nil {
+			return err
+		}
+		jobs, _, err := loadJob(c, name)
+		switch {
+		case err != nil:
+			return err
+		case len(jobs) > 1:
+			return rtcli.Usage("compare: %s has %d tasks or parts: give one of them, such as %s", name, len(jobs), jobs[0].Label)
+		}
+		pair = append(pair, runs.LineOf(jobs[0], o.Prices))
+	}
+	if c.Bool("json") {
+		return rtcli.PrintJSON(c.App.Writer, pair)
+	}
+	return runs.PrintComparison(c.App.Writer, &pair[0], &pair[1])
+}
+
+func historyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "history",
+		Usage:     "show all jobs of a name: what each used, as a table and a plot",
+		ArgsUsage: "NAME",
+		Action:    runHistory,
+	}
+}
+
+func runHistory(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return rtcli.Usage("history takes the NAME of jobs, or a pattern such as 'relax-*'")
+	}
+	lines, jobs, err := namedJobs(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(lines, func(a, b runs.Line) int { return a.Start.Compare(b.Start) })
+	switch {
+	case c.Bool("json") || c.Bool("csv"):
+		err = printJobLines(c, lines)
+	case len(lines) == 0:
+		return errors.Join(fmt.Errorf("no jobs have the name %s", c.Args().First()), jobs.problems(c))
+	default:
+		err = runs.PrintHistory(c.App.Writer, lines, rtcli.TerminalWidth(c.App.Writer), !utf8Locale(), colorsOf(c, jobs.cfg.Waste))
+	}
+	return errors.Join(err, jobs.problems(c))
+}
+
+func webCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "web",
+		Usage:     "open the page of a job, or of your jobs, in a browser",
+		ArgsUsage: "[JOB]",
+		Action:    runWeb,
+	}
+}
+
+func runWeb(c *cli.Context) error {
+	if c.NArg() > 1 {
+		return rtcli.Usage("web takes one JOB, or none for the page of your jobs")
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	if cfg.Site.URL == "" {
+		return errors.New("there is no page: no service of the site is configured (site.url in rt.toml); rt-job --html FILE JOB makes a page with plots")
+	}
+	address := strings.TrimSuffix(cfg.Site.URL, "/") + "/jobs?" + url.Values{"user": {self()}}.Encode()
+	if c.NArg() == 1 {
+		address, err = jobAddress(c, cfg.Site.URL)
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(c.App.Writer, address)
+	hasScreen := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+	program, err := exec.LookPath("xdg-open")
+	if !hasScreen || err != nil || !rtcli.IsTerminal(c.App.Writer) {
+		return nil
+	}
+	return exec.CommandContext(context.WithoutCancel(c.Context), program, address).Start()
+}
+
+// jobAddress returns the address of the page of the job that is the argument.
+func jobAddress(c *cli.Context, base string) (string, error) {
+	names, err := jobNames(c.Args().Slice())
+	if err != nil {
+		return "", err
+	}
+	if len(names) != 1 {
+		return "", rtcli.Usage("web takes one JOB")
+	}
+	name, err := lastJob(c, names[0])
+	if err != nil {
+		return "", err
+	}
+	found, err := findUserJob(c, name)
+	if err != nil {
+		return "", err
+	}
+	if len(found.Runs) > 0 {
+		r := &found.Runs[0]
+		q := url.Values{"id": {strconv.FormatUint(r.JobID.Or(0), 10)}, "cluster": {r.Cluster}}
+		return strings.TrimSuffix(base, "/") + "/job?" + q.Encode(), found.Close(nil)
+	}
+	return "", found.Close(fmt.Errorf("job %s has no page yet: it appears at the site when the job has ended", name))
+}
