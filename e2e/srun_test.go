@@ -46,6 +46,16 @@ func (c *cluster) step(t *testing.T, s *site, script string, args ...string) (id
 	return id, filepath.Join(home, ".local", "state", "rt")
 }
 
+// withoutSummaries removes the lines that resource-tracker prints at the end of a step.
+func withoutSummaries(output string) (rest string) {
+	for line := range strings.Lines(output) {
+		if !strings.HasPrefix(line, "resource-tracker: Job ") {
+			rest += line
+		}
+	}
+	return rest
+}
+
 // stepRuns returns the runs of a step by node.
 func stepRuns(t *testing.T, spool string, id int64, step string) map[string]spooled {
 	t.Helper()
@@ -66,7 +76,7 @@ func stepRuns(t *testing.T, spool string, id int64, step string) map[string]spoo
 // tasks.
 func runSixteen(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, "srun -O -n16 --ntasks-per-node=8 RT W --cpu 0.5 --touch 6", "-N2", "--ntasks-per-node=1", "--mem=300")
-	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" || s.output(t, id) != "" {
+	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" || withoutSummaries(s.output(t, id)) != "" {
 		t.Errorf("the job ended %s and printed %q", j["JobState"], s.output(t, id))
 	}
 	mine := stepRuns(t, spool, id, "0")
@@ -138,7 +148,7 @@ func runStreaming(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, `export SENTINEL_API_TOKEN=`+to.token+` SENTINEL_API_URL=`+to.url+` AWS_ENDPOINT_URL=`+to.url+` TRACKER_UPLOAD_INTERVAL=1
 for fact in VENDOR_ID ACCOUNT_ID REGION_ID ZONE_ID INSTANCE_TYPE; do export TRACKER_CLOUD_$fact=0; done
 srun -O -n4 --ntasks-per-node=2 RT sleep 5; echo srun said $?`, "-N2", "--ntasks-per-node=1", "--mem=300")
-	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" || s.output(t, id) != "srun said 0\n" {
+	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" || withoutSummaries(s.output(t, id)) != "srun said 0\n" {
 		t.Errorf("the job ended %s and printed %q", j["JobState"], s.output(t, id))
 	}
 	mine := stepRuns(t, spool, id, "0")

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ type tracking struct {
 	job     *cgroup.Job // the Slurm job that this process is in; nil if its cgroup is not read
 	sinks   []collect.Sink
 	writer  *spool.Writer         // nil without a spool
+	dir     string                // of the spool
 	stream  *streaming.Process    // nil if nothing is sent
 	live    *broadcast            // nil without --listen
 	frames  *live.Frames          // nil without gempba.connect
@@ -60,6 +62,9 @@ func newRun(s settings, pid int, started time.Time) rt.Run {
 	run.BootID, _ = host.BootID(s.procfs)
 	if pid != 0 && !insideSlurm() {
 		run.AllocCPUs, _ = cgroup.CPULimit(s.procfs) // absent after an error, which the source of the container reports
+	}
+	if isUnnamed := run.Meta.JobName == filepath.Base(os.Args[0]); isUnnamed && len(s.command) > 0 {
+		run.Meta.JobName = filepath.Base(s.command[0]) // srun names a job after its command, which is this program
 	}
 	run.Meta.Merge(s.meta)
 	run.Command = s.command
@@ -288,6 +293,7 @@ func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
 	if err != nil {
 		return err
 	}
+	t.dir = dir
 	if err := t.openSpool(s, dir, host.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv), warn); err != nil {
 		return fmt.Errorf("%w (--spool names another directory)", err)
 	}

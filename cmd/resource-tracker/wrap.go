@@ -81,6 +81,7 @@ func wrap(s settings) error {
 		t.noteRunning()
 		t.note(rusageEvent(&used, leader.ownPeak))
 		finish(t, exitOf(status, signalled, time.Now()))
+		t.printSummary(s)
 		t.deliver(shutdown)
 		t.print(soon)
 	} else if t := begun.Load(); t != nil {
