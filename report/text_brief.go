@@ -1,11 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -86,14 +86,10 @@ func (c *Colors) OfOutcome(o rt.Outcome) Level {
 func (j *JobSummary) StateText() string {
 	isRunning := j.Outcome == rt.OutcomeNone && j.State == rt.StateRunning
 	if isRunning {
-		return onlyIf(!j.Abandoned(), "running") + onlyIf(j.Abandoned(), "running when it was last seen")
+		state := cmp.Or(strings.ToLower(Plain(j.SlurmState)), "running")
+		return state + onlyIf(j.Abandoned(), " when it was last seen")
 	}
-	code, signal := j.ExitCode.Or(0), j.ExitSignal.Or(0)
-	isKill := j.Outcome == rt.OutcomeOOM || j.Nodes.OOMKills.Or(0) > 0
-	text := present(", ", StateWords(j.Outcome), onlyIf(code != 0, fmt.Sprintf("exit code %d", code)),
-		onlyIf(signal != 0 && !isKill, fmt.Sprintf("signal %d (%s)", signal, syscall.Signal(signal))),
-		onlyIf(isKill && j.Outcome != rt.OutcomeOOM, "processes were killed for memory"))
-	return text + onlyIf(j.SlurmState != "", " (Slurm: "+Plain(j.SlurmState)+")")
+	return present(", ", StateWords(j.Outcome), j.exitText()) + onlyIf(j.SlurmState != "", " (Slurm: "+Plain(j.SlurmState)+")")
 }
 
 // StateWords are a user's words for an outcome.
@@ -104,7 +100,7 @@ func StateWords(o rt.Outcome) string {
 	case rt.OutcomeTimeout:
 		return "killed: time limit"
 	case rt.OutcomeTerminated:
-		return "killed: cancelled, or time limit"
+		return "cancelled or timed out"
 	case rt.OutcomeLost:
 		return "lost: its end was not seen"
 	case rt.OutcomeUnknown, rt.OutcomeNone:
@@ -152,7 +148,7 @@ func (p *page) briefHead(j *JobSummary, o TextOptions) {
 		p.list("Missing", text+"; the figures are of the others")
 	}
 	if hasNothing := j.State == rt.StateRunning && j.LastReading.IsZero(); hasNothing && r.JobID.Valid() {
-		p.list("Missing", fmt.Sprintf("nothing of it has arrived here yet: srun --jobid %d --overlap --pty rt-job watch shows it", r.JobID.Or(0)))
+		p.list("Figures", fmt.Sprintf("not here yet; srun --jobid %d --overlap --pty rt-job watch", r.JobID.Or(0)))
 	}
 }
 

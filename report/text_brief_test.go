@@ -45,7 +45,7 @@ func TestBrief(t *testing.T) {
 		}},
 		{"GPUs", func(s *Summary) {
 			s.Run.GPUs = "0-1"
-			s.GPUs = []GPU{{InJob: rt.Some(true), BusyPct: rt.Some(20.0)}, {InJob: rt.Some(true), BusyPct: rt.Some(0.0)}}
+			s.GPUs = []GPU{{GPUPart: GPUPart{InJob: rt.Some(true), BusyPct: rt.Some(20.0)}}, {GPUPart: GPUPart{InJob: rt.Some(true), BusyPct: rt.Some(0.0)}}}
 		}},
 		{"a node is missing", func(s *Summary) { s.Run.NumNodes, s.Run.NodeList = rt.Some[uint64](2), "n[1-2]" }},
 	} {

@@ -221,15 +221,20 @@ func outcome(j *JobSummary, isVerbose bool) string {
 	case isRunning:
 		return "running"
 	}
+	out := present(", ", outcomeWord(j.Outcome), j.exitText())
+	out += onlyIf(j.SlurmState != "", " (Slurm: "+Plain(j.SlurmState)+")")
+	return out + onlyIf(isVerbose && j.OutcomeSource != "", " (source: "+Plain(j.OutcomeSource)+")")
+}
+
+// exitText has the exit code and the signal, if they say more than the outcome, and kills for memory in other processes.
+func (j *JobSummary) exitText() string {
 	code, signal, derived := j.ExitCode.Or(0), j.ExitSignal.Or(0), j.DerivedExit.Or(0)
 	isKill := j.Outcome == rt.OutcomeOOM || j.Nodes.OOMKills.Or(0) > 0
 	hasStep := derived != 0 && derived != code
-	out := present(", ", outcomeWord(j.Outcome), onlyIf(code != 0, fmt.Sprintf("exit code %d", code)),
+	return present(", ", onlyIf(code != 0, fmt.Sprintf("exit code %d", code)),
 		onlyIf(signal != 0 && !isKill, fmt.Sprintf("signal %d (%s)", signal, syscall.Signal(signal))),
 		onlyIf(hasStep && !isKill, fmt.Sprintf("a step ended with exit code %d", derived)),
 		onlyIf(isKill && j.Outcome != rt.OutcomeOOM, "processes were killed for memory (OOM)"))
-	out += onlyIf(j.SlurmState != "", " (Slurm: "+Plain(j.SlurmState)+")")
-	return out + onlyIf(isVerbose && j.OutcomeSource != "", " (source: "+Plain(j.OutcomeSource)+")")
 }
 
 // bars writes what was used of what was allocated, in percent. A command outside Slurm has the cores

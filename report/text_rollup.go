@@ -48,7 +48,7 @@ func (a *Array) outcomesText() string {
 
 // others says where other tasks of an array can be. Whether there are any is not known: Slurm gives a
 // node the ids of its own tasks only.
-const others = "other tasks can be in the spools of other nodes, or have only their own job ids until a drain calls sacct"
+const others = "others can be on other nodes, or appear in some minutes"
 
 // OnlyTask is a message if job is the id of an array with only one task here; otherwise it is empty.
 func OnlyTask(job string, jobs []*JobSummary) string {
@@ -91,7 +91,7 @@ func writeArrayText(w io.Writer, a *Array, o TextOptions) error {
 		p.line("", "and %d more", more)
 	}
 	if len(a.Tasks) > 0 {
-		p.WriteString("  report " + Plain(a.Tasks[0].Job) + " shows one of them\n")
+		p.WriteString("  rt-job " + Plain(a.Tasks[0].Job) + " shows one of them\n")
 	}
 	return p.write(w)
 }

@@ -8,7 +8,6 @@ import (
 	"os/user"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -145,21 +144,30 @@ func showJob(c *cli.Context, name string, isReport bool) error {
 	return err
 }
 
-// loadJob reads a job with its advice. A job that Slurm says is running has no figures if nothing has
-// arrived here yet. jobs is nil if there is none.
+// loadJob reads a job with its advice. A job that Slurm says is running has no figures if nothing of it is here yet. jobs
+// is nil if there is none.
 func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries []*report.Summary, err error) {
-	found, err := findUserJob(c, name)
-	if queued, ok := errors.AsType[*queuedError](err); ok && queued.IsRunning() {
-		summaries = []*report.Summary{runs.OfQueue(&queued.Queued, time.Now())}
-		return report.Jobs(summaries), summaries, nil
-	}
+	cfg, err := load(c)
 	if err != nil {
+		return nil, nil, err
+	}
+	found, err := findUserJob(c, name)
+	queued, isQueued := errors.AsType[*queuedError](err)
+	isRunning := isQueued && queued.IsRunning()
+	switch {
+	case isRunning:
+		found = &client.FoundJob{}
+	case err != nil:
 		return nil, nil, err
 	}
 	defer func() { err = found.Close(err) }()
 	summaries, damage, err := readSummaries(c, found)
 	if err != nil {
 		return nil, nil, err
+	}
+	isRunning = isRunning || slices.ContainsFunc(summaries, func(s *report.Summary) bool { return s.Run.State == rt.StateRunning })
+	if isRunning {
+		summaries = withQueue(c, cfg.Site, name, summaries)
 	}
 	if isJob := !strings.ContainsRune(name, '.'); isJob {
 		summaries = runs.WholeJobs(summaries)

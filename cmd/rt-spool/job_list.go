@@ -23,6 +23,7 @@ const (
 	defaultSince = "1w"
 	shownJobs    = 30 // on a terminal, without --all
 	shownChanges = 3
+	triedChanges = 10   // of these, the others have no advice
 	leastWaste   = 0.01 // core-hours, from which on a job is one that could save something
 )
 
@@ -47,7 +48,7 @@ func listJobs(c *cli.Context) error {
 	}
 	if len(lines) == 0 {
 		where := ""
-		if jobs.cfg.Site.URL == "" || c.IsSet("spool") {
+		if jobs.isLocal(c) || c.IsSet("spool") {
 			where = " on this machine" // the others are not asked
 		}
 		fmt.Fprintf(c.App.Writer, "no jobs%s since %s; --since 4w looks further back\n", where, cmp.Or(c.String("since"), defaultSince))
@@ -68,6 +69,9 @@ func listJobs(c *cli.Context) error {
 	printWaiting(c, jobs.waiting)
 	sum := runs.SumOf(lines)
 	sum.Print(c.App.Writer, &jobs.prices)
+	if jobs.isLocal(c) {
+		fmt.Fprintln(c.App.Writer, "These are the jobs of this machine: no service of the site is configured.")
+	}
 	return errors.Join(printChanges(c, lines), jobs.problems(c))
 }
 
@@ -88,25 +92,28 @@ func listNamed(c *cli.Context, names []string) error {
 		err = printJobLines(c, lines)
 	} else if len(lines) > 0 {
 		err = printUserLines(c, lines, jobs)
+		printWaiting(c, jobs.waiting)
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(missingOf(c, jobs.Summaries), jobs.problems(c))
+	return errors.Join(missingOf(c, jobs), jobs.problems(c))
 }
 
-// missingOf returns an error with the arguments that name none of the jobs. A range may have gaps.
-func missingOf(c *cli.Context, list []*report.Summary) error {
+// missingOf returns an error with the arguments that name none of the jobs, running or waiting. A range may have gaps.
+func missingOf(c *cli.Context, jobs *collected) error {
 	var missing []string
 	for _, arg := range c.Args().Slice() {
 		names, err := jobNames([]string{arg})
 		if err != nil {
 			return err
 		}
-		isThere := arg == "last" || slices.ContainsFunc(list, func(s *report.Summary) bool {
+		isThere := slices.ContainsFunc(jobs.Summaries, func(s *report.Summary) bool {
 			return slices.ContainsFunc(names, func(name string) bool { return spool.Matches(&s.Run, name) })
 		})
-		if !isThere {
+		isWaiting := slices.ContainsFunc(jobs.waiting, func(q accounting.Queued) bool { return slices.Contains(names, q.Label) })
+		isKnown := arg == "last" || isThere || isWaiting
+		if !isKnown {
 			missing = append(missing, arg)
 		}
 	}
@@ -140,7 +147,7 @@ func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
 	isQueued := len(users) > 0 || len(names) > 0 // not the queue of all users
 	if isQueued {
 		queue := queueOf(c, jobs.cfg.Site, users, queueNames(names))
-		jobs.JoinQueue(queue, now)
+		jobs.JoinQueue(queue)
 		jobs.waiting = slices.DeleteFunc(queue, func(q accounting.Queued) bool { return q.IsRunning() })
 	}
 	return jobs.Lines(filter, false, jobs.prices), jobs, nil
@@ -238,21 +245,29 @@ func printChanges(c *cli.Context, lines []runs.Line) error {
 		seen[name] = true
 		return isSeen
 	})
-	lines = lines[:min(shownChanges, len(lines))]
-	if len(lines) == 0 {
-		return nil
-	}
-	fmt.Fprintln(c.App.Writer, "\nMost to save:")
-	for i := range lines {
+	var changes []string
+	for i := range lines[:min(triedChanges, len(lines))] {
 		l := &lines[i]
-		jobs, _, err := loadJob(c, l.Job)
-		at := slices.IndexFunc(jobs, func(j *report.JobSummary) bool { return j.Cluster == l.Cluster && j.Start.Equal(l.Start) })
-		text := "its record cannot be read"
-		if err == nil && at >= 0 {
-			text = cmp.Or(jobs[at].Change(), "no advice: "+cmp.Or(jobs[at].AdviceReason, "what was requested fits"))
+		text := changeOf(c, l)
+		if text == "" || len(changes) == shownChanges {
+			continue
 		}
 		label := fmt.Sprintf("  %s %s, %s core-hours: ", l.Job, report.Plain(l.Name), report.Significant(l.WasteHours.Or(0)))
-		fmt.Fprintln(c.App.Writer, label+rtcli.Fold(text, len(label), 4))
+		changes = append(changes, label+rtcli.Fold(text, len(label), 4))
 	}
-	return nil
+	if len(changes) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(c.App.Writer, "\nWhat to change:\n"+strings.Join(changes, "\n"))
+	return err
+}
+
+// changeOf says what a job could change; empty if that is not known.
+func changeOf(c *cli.Context, l *runs.Line) string {
+	jobs, _, err := loadJob(c, l.Job)
+	at := slices.IndexFunc(jobs, func(j *report.JobSummary) bool { return j.Cluster == l.Cluster && j.Start.Equal(l.Start) })
+	if err != nil || at < 0 {
+		return ""
+	}
+	return jobs[at].Change()
 }

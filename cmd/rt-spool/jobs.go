@@ -113,6 +113,9 @@ func collect(c *cli.Context, filter *runs.Filter) (*collected, error) {
 	return &collected{Collected: jobs, cfg: cfg, prices: pricesOf(cfg.Waste), siteErr: siteErr}, nil
 }
 
+// isLocal reports whether other machines were not asked, because no site is configured.
+func (j *collected) isLocal(c *cli.Context) bool { return j.cfg.Site.URL == "" && !c.IsSet("spool") }
+
 // problems prints that the index was not written, and returns what could not be read.
 func (j *collected) problems(c *cli.Context) error {
 	if j.IndexErr != nil {

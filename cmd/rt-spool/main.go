@@ -82,7 +82,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if problems, ok := errors.AsType[foundProblems](err); ok {
 		return int(problems)
 	}
-	if err != nil {
+	isCut := errors.Is(err, syscall.EPIPE) // the reader of the output, such as head, has ended
+	if err != nil && !isCut {
 		rtcli.Message(stderr, app.Name, "%v", err)
 	}
 	return exitStatus(err)

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -23,13 +27,10 @@ const queueTimeout = 5 * time.Second
 // machine need not belong to a cluster.
 func queueOf(c *cli.Context, cfg config.Site, users, jobs []string) []accounting.Queued {
 	program := cfg.Squeue
-	switch program {
-	case "off":
-		return nil
-	case "auto":
+	if program == "auto" {
 		program = accounting.FindSqueue()
 	}
-	if program == "" {
+	if program == "" || program == "off" || c.IsSet("spool") { // --spool selects one directory and nothing else
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.Context, queueTimeout)
@@ -56,7 +57,7 @@ func (e *queuedError) Error() string {
 	if !e.Start.IsZero() {
 		since = " since " + e.Start.Local().Format("2006-01-02 15:04:05")
 	}
-	return fmt.Sprintf("job %s is running on %s%s; nothing of it has arrived here yet: srun --jobid %d --overlap --pty rt-job watch shows it", e.Label, cmp.Or(e.NodeList, "a node"), since, e.JobID)
+	return fmt.Sprintf("job %s is running on %s%s; its figures are not here yet: srun --jobid %d --overlap --pty rt-job watch shows them", e.Label, cmp.Or(e.NodeList, "a node"), since, e.JobID)
 }
 
 // Unwrap returns why the job was not found.
@@ -75,4 +76,38 @@ func askQueue(c *cli.Context, cfg config.Site, job string, missing error) error 
 		return missing
 	}
 	return &queuedError{queue[0], missing}
+}
+
+// withQueue completes the runs of a job that is running with what squeue knows, and adds the other running tasks of its
+// array. A node may know only the own id of a task.
+func withQueue(c *cli.Context, cfg config.Site, job string, list []*report.Summary) []*report.Summary {
+	queue := queueOf(c, cfg, nil, queueNames([]string{job}))
+	for i := range queue {
+		q := &queue[i]
+		isRead := slices.ContainsFunc(list, func(s *report.Summary) bool { return s.Run.JobID.Or(0) == q.JobID })
+		if isRead || !q.IsRunning() {
+			continue
+		}
+		list = append(list, readTask(c, strconv.FormatUint(q.JobID, 10))...)
+	}
+	all := runs.Collected{Summaries: list}
+	all.JoinQueue(queue)
+	return all.Summaries
+}
+
+// readTask returns the runs of a task by its own id; none if nothing of it can be read here.
+func readTask(c *cli.Context, id string) []*report.Summary {
+	found, err := findJob(c, id)
+	if err != nil {
+		return nil
+	}
+	err = fetch(c, found)
+	if err != nil {
+		return nil
+	}
+	list, _, err := readSummaries(c, found)
+	if found.Close(err) != nil {
+		return nil
+	}
+	return list
 }

@@ -46,7 +46,7 @@ func percent(v rt.Opt[float64]) string { return report.Number(v, "%.0f") }
 func userState(l *Line) string {
 	switch {
 	case l.State == string(rt.StateRunning):
-		return l.State
+		return cmp.Or(strings.ToLower(l.SlurmState), l.State)
 	case l.State == abandoned:
 		return "running?"
 	}

@@ -24,6 +24,8 @@ type Queued struct {
 	Nodes     rt.Opt[uint64]
 	Cores     rt.Opt[uint64]
 	Start     time.Time // of a waiting job the expected one; zero if it is not known
+	// RanSecs is without the time in which the job was suspended.
+	RanSecs rt.Opt[float64]
 	// LimitSecs is the time limit; absent without one.
 	LimitSecs rt.Opt[float64]
 }
@@ -34,7 +36,7 @@ func (q *Queued) IsRunning() bool {
 }
 
 // queueFields are the fields of a line of squeue. The name is last, because it may have a bar.
-const queueFields = "%A|%i|%u|%a|%P|%T|%r|%N|%D|%C|%S|%l|%j"
+const queueFields = "%A|%i|%u|%a|%P|%T|%r|%N|%D|%C|%S|%M|%l|%j"
 
 // maxQueue limits the output of squeue.
 const maxQueue = 64 << 20
@@ -77,7 +79,7 @@ func parseQueued(line string) (q Queued, ok bool) {
 	if err != nil {
 		return q, false
 	}
-	q = Queued{JobID: id, Label: f[1], User: f[2], Account: f[3], Partition: f[4], State: f[5], Reason: f[6], NodeList: f[7], Name: f[12]}
+	q = Queued{JobID: id, Label: f[1], User: f[2], Account: f[3], Partition: f[4], State: f[5], Reason: f[6], NodeList: f[7], Name: f[13]}
 	for i, to := range []*rt.Opt[uint64]{&q.Nodes, &q.Cores} {
 		if n, err := strconv.ParseUint(f[8+i], 10, 64); err == nil {
 			to.Set(n)
@@ -86,29 +88,27 @@ func parseQueued(line string) (q Queued, ok bool) {
 	if secs, err := strconv.ParseInt(f[10], 10, 64); err == nil {
 		q.Start = time.Unix(secs, 0).UTC()
 	}
-	if d, ok := parseLimit(f[11]); ok {
-		q.LimitSecs.Set(d.Seconds())
-	}
+	q.RanSecs, q.LimitSecs = parseSecs(f[11]), parseSecs(f[12])
 	return q, true
 }
 
-// parseLimit parses D-HH:MM:SS, HH:MM:SS or MM:SS.
-func parseLimit(text string) (d time.Duration, ok bool) {
+// parseSecs parses D-HH:MM:SS, HH:MM:SS or MM:SS. It returns none for another text, such as UNLIMITED.
+func parseSecs(text string) (secs rt.Opt[float64]) {
 	days, clock, hasDays := strings.Cut(text, "-")
 	if !hasDays {
 		days, clock = "0", text
 	}
 	n, err := strconv.ParseUint(days, 10, 16)
 	if err != nil {
-		return 0, false
+		return rt.None[float64]()
 	}
-	secs := uint64(0)
+	sum := uint64(0)
 	for part := range strings.SplitSeq(clock, ":") {
 		v, err := strconv.ParseUint(part, 10, 16)
 		if err != nil {
-			return 0, false
+			return rt.None[float64]()
 		}
-		secs = secs*60 + v
+		sum = sum*60 + v
 	}
-	return time.Duration(n)*24*time.Hour + time.Duration(secs)*time.Second, true
+	return rt.Some(float64(n*24*3600 + sum))
 }

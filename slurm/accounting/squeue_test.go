@@ -22,11 +22,11 @@ func squeue(t *testing.T, script string) string {
 
 func TestQueue(t *testing.T) {
 	program := squeue(t, `echo "$@" >&2; cat <<END
-12|12|anna|chem|gpu|RUNNING|None|n[7-8]|2|16|1772366400|1-02:03:04|a|b
-15|13_2|anna||main|PENDING|Priority||1|1|N/A|UNLIMITED|sweep
+12|12|anna|chem|gpu|RUNNING|None|n[7-8]|2|16|1772366400|5:00|1-02:03:04|a|b
+15|13_2|anna||main|PENDING|Priority||1|1|N/A|0:00|UNLIMITED|sweep
 
 slurm_load_jobs: something else
-17|17+1|bert|chem|main|COMPLETING|None|n1|1|x|1772366400|30:00|x
+17|17+1|bert|chem|main|COMPLETING|None|n1|1|x|1772366400|INVALID|30:00|x
 END
 `)
 	list, err := Queue(t.Context(), program, nil, nil)
@@ -37,7 +37,7 @@ END
 	first.Start = first.Start.UTC()
 	want := Queued{
 		JobID: 12, Label: "12", Name: "a|b", User: "anna", Account: "chem", Partition: "gpu", State: "RUNNING", Reason: "None", NodeList: "n[7-8]",
-		Nodes: rt.Some[uint64](2), Cores: rt.Some[uint64](16), Start: first.Start, LimitSecs: rt.Some(93784.0),
+		Nodes: rt.Some[uint64](2), Cores: rt.Some[uint64](16), Start: first.Start, RanSecs: rt.Some(300.0), LimitSecs: rt.Some(93784.0),
 	}
 	if diff := cmp.Diff(want, first, cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b }), cmp.Comparer(func(a, b rt.Opt[float64]) bool { return a == b })); diff != "" {
 		t.Error(diff)
@@ -47,13 +47,13 @@ END
 		t.Errorf("a job that waits: %+v", waits)
 	}
 	ends := list[2]
-	if !ends.IsRunning() || ends.Cores.Valid() || ends.LimitSecs != rt.Some(1800.0) {
+	if !ends.IsRunning() || ends.Cores.Valid() || ends.RanSecs.Valid() || ends.LimitSecs != rt.Some(1800.0) {
 		t.Errorf("a job that ends: %+v", ends)
 	}
 }
 
 func TestQueueArguments(t *testing.T) {
-	program := squeue(t, `for a; do case $a in --user=a,b|--jobs=1,2_3) n=$((n + 1)) ;; esac; done; [ $n = 2 ] && echo "1|1|a||p|RUNNING|None|n1|1|1|1|1:00|x"`)
+	program := squeue(t, `for a; do case $a in --user=a,b|--jobs=1,2_3) n=$((n + 1)) ;; esac; done; [ $n = 2 ] && echo "1|1|a||p|RUNNING|None|n1|1|1|1|0:01|1:00|x"`)
 	if list, err := Queue(t.Context(), program, []string{"a", "b"}, []string{"1", "2_3"}); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
