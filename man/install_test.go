@@ -25,6 +25,7 @@ func TestInstall(t *testing.T) {
 			".I /usr/share/doc/rt/rt.toml\n":      "/usr/share/man/man5/rt.toml.5",
 			"    make install PREFIX=/usr\n":      "/usr/share/doc/rt/slurm/INSTALL.md",
 			"Epilog=/usr/libexec/rt/epilog\n":     "/usr/share/man/man8/rt-epilog.8",
+			"\"openapi\": ":                       "/usr/share/doc/rt/openapi.json",
 			"](slurm/INSTALL.md)":                 "/usr/share/doc/rt/README.md",
 			"](../slurm/INSTALL.md#":              "/usr/share/doc/rt/docs/README.md",
 			"complete -o filenames -F _rt_spool":  "/usr/share/bash-completion/completions/rt-spool",

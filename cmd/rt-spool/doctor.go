@@ -79,6 +79,7 @@ func runDoctor(c *cli.Context) error {
 	}
 	checks := d.Run(c.Context, roles...)
 	if c.Bool("try") {
+		say(c, "--try runs a job of one second; if this node has no free CPU in %.0f s, the job is removed from the queue", doctor.TryStart.Seconds())
 		checks = append(checks, d.Try(c.Context)...)
 	}
 	var err error

@@ -106,6 +106,10 @@ func runExport(c *cli.Context) error {
 	if at < 0 {
 		return rtcli.Usage("--format %q: it is one of %s", c.String("format"), exportFormats())
 	}
+	isScreen := slices.Contains([]string{"record", "ftdc"}, exporters[at].format) && c.String("output") == "" && rtcli.IsTerminal(c.App.Writer)
+	if isScreen {
+		return rtcli.Usage("--format %s is no text: give --output FILE", exporters[at].format)
+	}
 	scope, err := scopeOf(c)
 	if err != nil {
 		return err

@@ -84,8 +84,8 @@ func leaveOutDenied(c *cli.Context, entries []spool.Entry) []spool.Entry {
 func noteDenied(c *cli.Context, n int) {
 	switch {
 	case n == 1:
-		rtcli.Message(c.App.ErrWriter, "rt-spool", "1 file that this user may not read is left out")
+		say(c, "1 file that this user may not read is left out")
 	case n > 1:
-		rtcli.Message(c.App.ErrWriter, "rt-spool", "%d files that this user may not read are left out", n)
+		say(c, "%d files that this user may not read are left out", n)
 	}
 }

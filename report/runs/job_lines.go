@@ -94,14 +94,18 @@ func WholeJobs(list []*report.Summary) []*report.Summary {
 		}
 	}
 	return slices.DeleteFunc(list, func(step *report.Summary) bool {
-		includes := func(job *report.Summary) bool {
-			isIn := !endsBefore(job, step) && !endsBefore(step, job)
-			if isIn && job.Run.Meta.JobName == unnamed {
-				job.Run.Meta.JobName = step.Run.Meta.JobName
-			}
-			return isIn
+		if step.Run.Step == "" {
+			return false
 		}
-		return step.Run.Step != "" && slices.ContainsFunc(whole[of(step)], includes)
+		jobs := whole[of(step)]
+		at := slices.IndexFunc(jobs, func(job *report.Summary) bool { return !endsBefore(job, step) && !endsBefore(step, job) })
+		if at < 0 {
+			return false
+		}
+		if name := &jobs[at].Run.Meta.JobName; *name == unnamed {
+			*name = step.Run.Meta.JobName
+		}
+		return true
 	})
 }
 

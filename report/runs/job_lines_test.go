@@ -54,6 +54,16 @@ func TestWholeJobsHideTheirSteps(t *testing.T) {
 	}
 }
 
+// A job that srun made for resource-tracker is one line, with the name of the command.
+func TestJobOfSrun(t *testing.T) {
+	job := &report.Summary{Run: rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1"}, Meta: rt.Metadata{JobName: "resource-tracker"}}}
+	step := &report.Summary{Run: rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Step: "0"}, Meta: rt.Metadata{JobName: "relax"}}}
+	all := Collected{Summaries: []*report.Summary{job, step}}
+	if lines := all.Lines(Filter{}, false, report.DefaultPrices); len(lines) != 1 || lines[0].Job != "12" || lines[0].Name != "relax" {
+		t.Errorf("%+v", lines)
+	}
+}
+
 // A job that was requeued is a line, or a line for each attempt; the filter selects lines.
 func TestLinesOfAttempts(t *testing.T) {
 	runs := func() *Collected {

@@ -16,6 +16,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
+// TryStart limits the time until the job of Try begins. Then srun removes it from the queue.
+const TryStart = 90 * time.Second
+
 const (
 	tryLimit  = 2 * time.Minute  // until the job has ended
 	tryWait   = 30 * time.Second // until the run has ended
@@ -51,7 +54,7 @@ func (d *Doctor) tryJob(ctx context.Context) (job uint64, ok bool) {
 	limited, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
 	node := d.nodes[0]
-	out, err := d.Command(limited, "srun", "--nodelist="+node, "--nodes=1", "--ntasks=1", "--time=1", "--job-name=rt-doctor", "--chdir=/", "--quiet", "sh", "-c", tryScript)
+	out, err := d.Command(limited, "srun", "--nodelist="+node, "--nodes=1", "--ntasks=1", "--time=1", fmt.Sprintf("--immediate=%.0f", TryStart.Seconds()), "--job-name=rt-doctor", "--chdir=/", "--quiet", "sh", "-c", tryScript)
 	if err == nil {
 		line, _, _ := bytes.Cut(out, []byte("\n"))
 		job, err = strconv.ParseUint(string(line), 10, 64)

@@ -114,7 +114,7 @@ func TestTryEnds(t *testing.T) {
 	}
 }
 
-// TestTrySrun: the job goes to this node, and to no other.
+// TestTrySrun: the job goes to this node, and to no other. It does not stay in the queue.
 func TestTrySrun(t *testing.T) {
 	m := newTried(t)
 	var argv []string
@@ -125,7 +125,7 @@ func TestTrySrun(t *testing.T) {
 		return m.command(ctx, name, args...)
 	}
 	m.Try(t.Context())
-	if !slices.Contains(argv, "--nodelist=n1") || !strings.Contains(strings.Join(argv, " "), "SLURM_JOB_ID") {
+	if !slices.Contains(argv, "--nodelist=n1") || !slices.Contains(argv, "--immediate=90") || !strings.Contains(strings.Join(argv, " "), "SLURM_JOB_ID") {
 		t.Errorf("srun %q", argv)
 	}
 }
