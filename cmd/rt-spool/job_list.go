@@ -123,7 +123,7 @@ func missingOf(c *cli.Context, jobs *collected) error {
 	return fmt.Errorf("%w: %s", spool.ErrNotFound, strings.Join(missing, ", "))
 }
 
-// ownJobs returns the jobs that the flags select, of the user without --user and --account, and those that Slurm says
+// ownJobs returns the jobs that the flags select, by default of the user, and those that Slurm says
 // are running. With names it returns the jobs with these names.
 func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
 	now := time.Now()
@@ -153,10 +153,11 @@ func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
 	return jobs.Lines(filter, false, jobs.prices), jobs, nil
 }
 
-// userFilter is the filter of the flags, with the user who calls if they name none.
+// userFilter is the filter of the flags, of the user who calls if they name no others.
 func userFilter(c *cli.Context, now time.Time) (runs.Filter, error) {
 	filter, err := jobFilterOf(c, now)
-	if !c.IsSet("user") && !c.IsSet("account") {
+	isOwn := !c.IsSet("user") && !c.IsSet("account") && !c.Bool("allusers")
+	if isOwn {
 		filter.Users = []string{self()}
 	}
 	return filter, err

@@ -59,7 +59,7 @@ func TestJobOfSrun(t *testing.T) {
 	job := &report.Summary{Run: rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1"}, Meta: rt.Metadata{JobName: "resource-tracker"}}}
 	step := &report.Summary{Run: rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Step: "0"}, Meta: rt.Metadata{JobName: "relax"}}}
 	all := Collected{Summaries: []*report.Summary{job, step}}
-	if lines := all.Lines(Filter{}, false, report.DefaultPrices); len(lines) != 1 || lines[0].Job != "12" || lines[0].Name != "relax" {
+	if lines := all.Lines(Filter{}, false, report.DefaultPrices); len(lines) != 1 || lines[0].Name != "relax" {
 		t.Errorf("%+v", lines)
 	}
 }
