@@ -109,8 +109,8 @@ func StateWords(o rt.Outcome) string {
 	return string(o)
 }
 
-// WriteBrief writes a job in eight lines: its name and state, where it ran, what it used of what it requested, the
-// waste, and what to request next time.
+// WriteBrief writes a job in eight lines: its name, state and place, and what it used of its request. The last ones have
+// the waste and what to request next time.
 func WriteBrief(w io.Writer, j *JobSummary, o TextOptions) error {
 	if o.Zone == nil {
 		o.Zone = time.UTC

@@ -79,7 +79,7 @@ type collected struct {
 	cfg     config.Config
 	prices  report.Prices
 	waiting []accounting.Queued // jobs of the user in the queue of Slurm
-	siteErr error               // why those of the site are missing
+	siteErr error               // why the runs of the site are missing
 }
 
 // collect reads the runs of the local spool and of the site that a filter selects. It adds the names that the users
