@@ -189,7 +189,7 @@ func checkOwner(path string, info fs.FileInfo, uid int) error {
 	if u, err := user.LookupId(name); err == nil {
 		name = u.Username
 	}
-	return errkind.With(errOtherUser, fmt.Errorf("%s belongs to the user %[2]s: run this as that user, as root with runuser -u %[2]s -- rt-site ...", path, name))
+	return errkind.With(errOtherUser, fmt.Errorf("%s belongs to the user %[2]s: run this as that user, which root does with runuser -u %[2]s", path, name))
 }
 
 // openS3 opens the bucket and checks that it can be read.
