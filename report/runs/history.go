@@ -57,8 +57,5 @@ func PrintHistory(w io.Writer, lines []Line, width int, isASCII bool, colors rep
 const plotJobs = 60
 
 func float(v rt.Opt[uint64]) rt.Opt[float64] {
-	if n, ok := v.Get(); ok {
-		return rt.Some(float64(n))
-	}
-	return rt.None[float64]()
+	return rt.Map(v, func(n uint64) float64 { return float64(n) })
 }
