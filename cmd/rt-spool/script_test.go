@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 }
 
 func writeConfig(dir, endpoint string) error {
-	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n[sentinel]\nendpoint = %q\ns3_endpoint = %q\ntoken_file = %q\n[drain]\nsacct = \"off\"\n[site]\nsqueue = \"off\"\n",
+	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n[sentinel]\nendpoint = %q\ns3_endpoint = %q\ntoken_file = %q\n[site]\nsqueue = \"off\"\n[drain]\nsacct = \"off\"\n",
 		filepath.Join(dir, "spool"), filepath.Join(dir, "state"), endpoint, endpoint, filepath.Join(dir, "token"))
 	return os.WriteFile(filepath.Join(dir, "rt.toml"), []byte(text), 0o644)
 }
