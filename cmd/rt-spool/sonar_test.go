@@ -94,7 +94,7 @@ func compareWithProc(t *testing.T, pid int, s *sonar.Sample, job, memory uint64)
 	if s.User != self.Username || s.PPID != uint64(os.Getpid()) || s.Cmd != strings.TrimSpace(string(comm)) || s.Job != job {
 		t.Errorf("%+v; want user %s, parent %d, command %q, job %d", s, self.Username, os.Getpid(), comm, job)
 	}
-	near(t, "cputime_sec and /proc", float64(s.CPUTimeSec), math.Floor(float64(ticksOf(t, pid))/100), 0)
+	near(t, "cputime_sec and /proc", float64(s.CPUTimeSec), math.Round(float64(ticksOf(t, pid))/100), 0)
 	near(t, "cpukib", float64(s.CPUKiB), statusOf(t, pid, "VmData")+statusOf(t, pid, "VmStk"), 0)
 	near(t, "rssanonkib", float64(s.RSSAnonKiB), statusOf(t, pid, "RssAnon"), 0)
 	if s.RSSAnonKiB < memory>>10 {
@@ -127,7 +127,7 @@ func compareWithPs(t *testing.T, pid int, s *sonar.Sample) {
 	}
 	// ps divides by whole seconds, but the first and the last are not whole.
 	near(t, "cpu% and ps", s.CPUPct, number(words[2]), number(words[2])*(0.02+1/number(words[4])))
-	near(t, "cputime_sec and ps", float64(s.CPUTimeSec), number(words[3]), 0)
+	near(t, "cputime_sec and ps", float64(s.CPUTimeSec), number(words[3]), 1) // ps cuts the second, sonar rounds it
 }
 
 // loadVariable makes the test binary a load, see init.
