@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,9 +16,9 @@ import (
 var places = []string{"/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin"}
 
 // FindSacct returns the path of sacct; empty where it is not installed.
-func FindSacct() string { return find("sacct") }
+func FindSacct() string { return findProgram("sacct") }
 
-func find(program string) string {
+func findProgram(program string) string {
 	paths := []string{program}
 	for _, dir := range places {
 		paths = append(paths, filepath.Join(dir, program))
@@ -35,8 +36,8 @@ func find(program string) string {
 var passed = [...]string{"PATH", "LANG", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT", "TZ"}
 
 // environment returns the passed variables that are set, and the format of times.
-func environment(timeFormat string) []string {
-	env := []string{"SLURM_TIME_FORMAT=" + timeFormat}
+func environment(settings ...string) []string {
+	env := slices.Clone(settings)
 	for _, name := range passed {
 		if value, isSet := os.LookupEnv(name); isSet {
 			env = append(env, name+"="+value)
@@ -53,13 +54,13 @@ var ErrTooLong = errors.New("its output is too large")
 // SLURM_CONF, SLURM_JWT and TZ. The error wraps context.DeadlineExceeded when ctx ends first, and
 // ends with what it wrote to its standard error.
 func Run(ctx context.Context, program string, args []string, maxBytes int) (string, error) {
-	return run(ctx, program, args, "%s", maxBytes)
+	return run(ctx, program, args, maxBytes, "SLURM_TIME_FORMAT=%s")
 }
 
-// run is Run with another format of times.
-func run(ctx context.Context, program string, args []string, timeFormat string, maxBytes int) (string, error) {
+// run is Run with these settings in the environment, where other users cannot read them.
+func run(ctx context.Context, program string, args []string, maxBytes int, settings ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = environment(timeFormat)
+	cmd.Env = environment(settings...)
 	cmd.WaitDelay = time.Second // for a child that keeps its output open
 	output, messages := prefix{limit: maxBytes}, prefix{limit: 4 << 10}
 	cmd.Stdout, cmd.Stderr = &output, &messages

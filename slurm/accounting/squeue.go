@@ -35,43 +35,60 @@ func (q *Queued) IsRunning() bool {
 	return q.State == "RUNNING" || q.State == "COMPLETING" || q.State == "SUSPENDED"
 }
 
-// queueFields are the fields of a line of squeue. The name is last, because it may have a bar.
-const queueFields = "%A|%i|%u|%a|%P|%T|%r|%N|%D|%C|%S|%M|%l|%j"
+// queueFields are numbers, times and words of Slurm, and names that only administrators give.
+const queueFields = "%A|%i|%u|%P|%T|%r|%N|%D|%C|%S|%M|%l"
+
+// queueFormat is the format of a record. A user can put line feeds and bars into the account and the name of a job, and
+// squeue prints them as they are. So the mark, a random word as in ReadTexts, stands before the fields, the account and
+// the name.
+func queueFormat(mark string) string { return mark + queueFields + mark + "%a" + mark + "%j" }
 
 // maxQueue limits the output of squeue.
 const maxQueue = 64 << 20
 
 // FindSqueue returns the path of squeue; empty where it is not installed.
-func FindSqueue() string { return find("squeue") }
+func FindSqueue() string { return findProgram("squeue") }
 
 // Queue returns the jobs of users, or of all users for none, that run or wait. program is the path of squeue. jobs
 // are ids; with some, only their jobs are returned. A job that Slurm does not know any more is no error.
 func Queue(ctx context.Context, program string, users, jobs []string) ([]Queued, error) {
-	args := []string{"--noheader", "--format=" + queueFields}
+	args := []string{"--noheader"}
 	if len(users) > 0 {
 		args = append(args, "--user="+strings.Join(users, ","))
 	}
 	if len(jobs) > 0 {
 		args = append(args, "--jobs="+strings.Join(jobs, ","))
 	}
-	output, err := Run(ctx, program, args, maxQueue)
+	mark := newMark()
+	output, err := run(ctx, program, args, maxQueue, "SLURM_TIME_FORMAT=%s", "SQUEUE_FORMAT="+queueFormat(mark))
 	if err != nil && strings.Contains(err.Error(), "Invalid job id") {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var list []Queued
-	for line := range strings.Lines(output) {
-		if q, ok := parseQueued(strings.TrimSpace(line)); ok {
+	return parseQueue(output, mark), nil
+}
+
+// parseQueue parses records of queueFormat. It leaves out those that it does not understand.
+func parseQueue(output, mark string) (list []Queued) {
+	parts := strings.Split(output, mark)[1:] // what is before the first mark is no record
+	for record := range slices.Chunk(parts, 3) {
+		if len(record) < 3 { // the output is cut
+			continue
+		}
+		q, ok := parseQueued(record[0])
+		if ok {
+			q.Account, q.Name = record[1], strings.TrimSuffix(record[2], "\n")
 			list = append(list, q)
 		}
 	}
-	return slices.Clip(list), nil
+	return list
 }
 
-func parseQueued(line string) (q Queued, ok bool) {
-	f := strings.SplitN(line, "|", strings.Count(queueFields, "|")+1)
+// parseQueued parses queueFields.
+func parseQueued(text string) (q Queued, ok bool) {
+	f := strings.Split(text, "|")
 	if len(f) != strings.Count(queueFields, "|")+1 {
 		return q, false
 	}
@@ -79,16 +96,16 @@ func parseQueued(line string) (q Queued, ok bool) {
 	if err != nil {
 		return q, false
 	}
-	q = Queued{JobID: id, Label: f[1], User: f[2], Account: f[3], Partition: f[4], State: f[5], Reason: f[6], NodeList: f[7], Name: f[13]}
+	q = Queued{JobID: id, Label: f[1], User: f[2], Partition: f[3], State: f[4], Reason: f[5], NodeList: f[6]}
 	for i, to := range []*rt.Opt[uint64]{&q.Nodes, &q.Cores} {
-		if n, err := strconv.ParseUint(f[8+i], 10, 64); err == nil {
+		if n, err := strconv.ParseUint(f[7+i], 10, 64); err == nil {
 			to.Set(n)
 		}
 	}
-	if secs, err := strconv.ParseInt(f[10], 10, 64); err == nil {
+	if secs, err := strconv.ParseInt(f[9], 10, 64); err == nil {
 		q.Start = time.Unix(secs, 0).UTC()
 	}
-	q.RanSecs, q.LimitSecs = parseSecs(f[11]), parseSecs(f[12])
+	q.RanSecs, q.LimitSecs = parseSecs(f[10]), parseSecs(f[11])
 	return q, true
 }
 

@@ -21,12 +21,14 @@ func squeue(t *testing.T, script string) string {
 }
 
 func TestQueue(t *testing.T) {
-	program := squeue(t, `echo "$@" >&2; cat <<END
-12|12|anna|chem|gpu|RUNNING|None|n[7-8]|2|16|1772366400|5:00|1-02:03:04|a|b
-15|13_2|anna||main|PENDING|Priority||1|1|N/A|0:00|UNLIMITED|sweep
-
-slurm_load_jobs: something else
-17|17+1|bert|chem|main|COMPLETING|None|n1|1|x|1772366400|INVALID|30:00|x
+	program := squeue(t, `m=${SQUEUE_FORMAT%%%*}
+echo "slurm_load_jobs: something else"; cat <<END
+${m}12|12|anna|gpu|RUNNING|None|n[7-8]|2|16|1772366400|5:00|1-02:03:04${m}chem${m}a|b
+${m}15|13_2|anna|main|PENDING|Priority||1|1|N/A|0:00|UNLIMITED${m}${m}x
+12|12|bert|main|RUNNING|None|n9|1|1|1772366400|5:00|1:00
+99|99|bert|main|RUNNING|None|n9|1|1|1772366400|5:00|1:00
+${m}17|17+1|bert|main|COMPLETING|None|n1|1|x|1772366400|INVALID|30:00${m}chem${m}x
+${m}18|18|bert|main|RUNNING
 END
 `)
 	list, err := Queue(t.Context(), program, nil, nil)
@@ -43,6 +45,9 @@ END
 		t.Error(diff)
 	}
 	waits := list[1]
+	if want := "x\n12|12|bert|main|RUNNING|None|n9|1|1|1772366400|5:00|1:00\n99|99|bert|main|RUNNING|None|n9|1|1|1772366400|5:00|1:00"; waits.Name != want {
+		t.Errorf("a name that looks like two records: %q", waits.Name)
+	}
 	if waits.IsRunning() || !waits.Start.IsZero() || waits.LimitSecs.Valid() || waits.Label != "13_2" {
 		t.Errorf("a job that waits: %+v", waits)
 	}
@@ -53,7 +58,7 @@ END
 }
 
 func TestQueueArguments(t *testing.T) {
-	program := squeue(t, `for a; do case $a in --user=a,b|--jobs=1,2_3) n=$((n + 1)) ;; esac; done; [ $n = 2 ] && echo "1|1|a||p|RUNNING|None|n1|1|1|1|0:01|1:00|x"`)
+	program := squeue(t, `for a; do case $a in --user=a,b|--jobs=1,2_3) n=$((n + 1)) ;; esac; done; m=${SQUEUE_FORMAT%%%*}; [ $n = 2 ] && echo "${m}1|1|a|p|RUNNING|None|n1|1|1|1|0:01|1:00${m}${m}x"`)
 	if list, err := Queue(t.Context(), program, []string{"a", "b"}, []string{"1", "2_3"}); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}

@@ -40,7 +40,7 @@ var ErrNoMark = errors.New("its output does not have the format of times that it
 // has that word, and no user can read it in the environment of sacct.
 func ReadTexts(ctx context.Context, program string, args, fields []string, maxBytes int) (map[Record][]string, error) {
 	mark := newMark()
-	output, err := run(ctx, program, textArgs(args, fields), mark+"%%", maxBytes)
+	output, err := run(ctx, program, textArgs(args, fields), maxBytes, "SLURM_TIME_FORMAT="+mark+"%%")
 	if err != nil {
 		return nil, err
 	}
