@@ -14,19 +14,19 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Sum is the sum of lines. What is not known adds nothing.
+// Sum is the sum of lines. What is not known adds nothing; a figure that no line has is absent.
 type Sum struct {
-	Name           string  `json:"name"` // of the group
-	Jobs           int     `json:"jobs"`
-	CoreHours      float64 `json:"core_hours"`
-	UnusedHours    float64 `json:"core_hours_unused"`
-	GPUHours       float64 `json:"gpu_hours"`
-	UnusedGPUHours float64 `json:"gpu_hours_unused"`
-	GiBHours       float64 `json:"gib_hours"`
-	UnusedGiBHours float64 `json:"gib_hours_unused"`
-	Waste          float64 `json:"waste_core_hours"`
+	Name           string          `json:"name"` // of the group
+	Jobs           int             `json:"jobs"`
+	CoreHours      rt.Opt[float64] `json:"core_hours"`
+	UnusedHours    rt.Opt[float64] `json:"core_hours_unused"`
+	GPUHours       rt.Opt[float64] `json:"gpu_hours"`
+	UnusedGPUHours rt.Opt[float64] `json:"gpu_hours_unused"`
+	GiBHours       rt.Opt[float64] `json:"gib_hours"`
+	UnusedGiBHours rt.Opt[float64] `json:"gib_hours_unused"`
+	Waste          rt.Opt[float64] `json:"waste_core_hours"`
 
-	wasteSecs float64 // whole seconds, so that sums in another order are equal
+	wasteSecs rt.Opt[float64] // whole seconds, so that sums in another order are equal
 }
 
 // Groups are what SumsBy adds up by.
@@ -46,7 +46,7 @@ func SumsBy(lines []Line, group string) []Sum {
 		}
 		sums[k].addLine(&lines[i])
 	}
-	slices.SortStableFunc(sums, func(a, b Sum) int { return -cmp.Compare(a.Waste, b.Waste) })
+	slices.SortStableFunc(sums, func(a, b Sum) int { return -cmp.Compare(a.Waste.Or(0), b.Waste.Or(0)) })
 	return sums
 }
 
@@ -76,49 +76,64 @@ func SumOf(lines []Line) (s Sum) {
 
 func (s *Sum) addLine(l *Line) {
 	s.Jobs++
-	s.CoreHours += l.CoreHours.Or(0)
-	s.UnusedHours += l.UnusedHours.Or(0)
-	s.GPUHours += l.GPUHours.Or(0)
-	s.UnusedGPUHours += l.UnusedGPUHours.Or(0)
-	s.GiBHours += l.GiBHours.Or(0)
-	s.UnusedGiBHours += l.UnusedGiBHours.Or(0)
-	s.wasteSecs += math.Round(l.WasteHours.Or(0) * 3600)
-	s.Waste = s.wasteSecs / 3600
+	addKnown(&s.CoreHours, l.CoreHours)
+	addKnown(&s.UnusedHours, l.UnusedHours)
+	addKnown(&s.GPUHours, l.GPUHours)
+	addKnown(&s.UnusedGPUHours, l.UnusedGPUHours)
+	addKnown(&s.GiBHours, l.GiBHours)
+	addKnown(&s.UnusedGiBHours, l.UnusedGiBHours)
+	addKnown(&s.wasteSecs, rt.Map(l.WasteHours, func(hours float64) float64 { return math.Round(hours * 3600) }))
+	s.Waste = rt.Map(s.wasteSecs, func(secs float64) float64 { return secs / 3600 })
+}
+
+// addKnown adds a figure to a sum if it is known.
+func addKnown(sum *rt.Opt[float64], figure rt.Opt[float64]) {
+	if v, isKnown := figure.Get(); isKnown {
+		sum.Set(sum.Or(0) + v)
+	}
 }
 
 // Print prints what was requested and not used together.
 func (s *Sum) Print(w io.Writer, prices *report.Prices) {
 	var parts []string
 	for _, one := range []struct {
-		all, unused float64
+		all, unused rt.Opt[float64]
 		unit        string
 	}{{s.CoreHours, s.UnusedHours, "core-hours"}, {s.GPUHours, s.UnusedGPUHours, "GPU-hours"}, {s.GiBHours, s.UnusedGiBHours, "GiB-hours of memory"}} {
-		if one.all > 0 {
-			parts = append(parts, fmt.Sprintf("%s of %s %s not used", report.Significant(one.unused), report.Significant(one.all), one.unit))
+		if one.all.Or(0) > 0 {
+			parts = append(parts, fmt.Sprintf("%s of %s %s not used", hoursText(one.unused), hoursText(one.all), one.unit))
 		}
 	}
 	if len(parts) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "Together: %s; waste %s\n", strings.Join(parts, ", "), prices.WasteText(rt.Some(s.Waste*3600), report.Exact))
+	fmt.Fprintf(w, "Together: %s; waste %s\n", strings.Join(parts, ", "), prices.WasteText(s.wasteSecs, report.Exact))
 }
 
 // PrintSums prints sums as a table that fits into width characters, all columns if width is 0.
 func PrintSums(w io.Writer, sums []Sum, group string, width int) error {
-	hours := func(of func(s *Sum) float64) func(*Sum) string {
-		return func(s *Sum) string { return report.Significant(of(s)) }
+	hours := func(of func(s *Sum) rt.Opt[float64]) func(*Sum) string {
+		return func(s *Sum) string { return hoursText(of(s)) }
 	}
 	columns := []table.Column[Sum]{
 		{Head: strings.ToUpper(group), IsName: true, Cell: func(s *Sum) string { return cmp.Or(s.Name, "-") }},
 		{Head: "JOBS", Cell: func(s *Sum) string { return fmt.Sprint(s.Jobs) }},
-		{Head: "CORE-H", Cell: hours(func(s *Sum) float64 { return s.CoreHours })},
-		{Head: "NOT-USED", Drop: 3, Cell: hours(func(s *Sum) float64 { return s.UnusedHours })},
-		{Head: "GPU-H", Drop: 1, Cell: hours(func(s *Sum) float64 { return s.GPUHours })},
-		{Head: "NOT-USED", Drop: 4, Cell: hours(func(s *Sum) float64 { return s.UnusedGPUHours })},
-		{Head: "GIB-H", Drop: 2, Cell: hours(func(s *Sum) float64 { return s.GiBHours })},
-		{Head: "NOT-USED", Drop: 5, Cell: hours(func(s *Sum) float64 { return s.UnusedGiBHours })},
-		{Head: "WASTE", Cell: hours(func(s *Sum) float64 { return s.Waste })},
+		{Head: "CORE-H", Cell: hours(func(s *Sum) rt.Opt[float64] { return s.CoreHours })},
+		{Head: "NOT-USED", Drop: 3, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedHours })},
+		{Head: "GPU-H", Drop: 1, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.GPUHours })},
+		{Head: "NOT-USED", Drop: 4, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedGPUHours })},
+		{Head: "GIB-H", Drop: 2, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.GiBHours })},
+		{Head: "NOT-USED", Drop: 5, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedGiBHours })},
+		{Head: "WASTE", Cell: hours(func(s *Sum) rt.Opt[float64] { return s.Waste })},
 	}
 	_, err := table.Write(w, columns, sums, width)
 	return err
+}
+
+// hoursText is a figure of a sum; "-" if no line has it.
+func hoursText(hours rt.Opt[float64]) string {
+	if v, isKnown := hours.Get(); isKnown {
+		return report.Significant(v)
+	}
+	return "-"
 }
