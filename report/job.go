@@ -97,7 +97,7 @@ func Jobs(list []*Summary) []*JobSummary {
 	at := map[string]int{}
 	for _, j := range Attempts(list) {
 		if len(j.Earlier) > 0 {
-			j.Balance.add(&jobs[at[j.key()]].Balance)
+			j.Balance.Add(&jobs[at[j.key()]].Balance)
 			jobs[at[j.key()]] = j
 			continue
 		}
@@ -145,7 +145,7 @@ func jobOf(runs []*Summary) *JobSummary {
 		}
 		j.times(s)
 		balance := s.Balance()
-		j.Balance.add(&balance)
+		j.Balance.Add(&balance)
 	}
 	j.decide()
 	if limit := j.LimitSecs.Or(0); limit > 0 && j.ElapsedSecs.Valid() {

@@ -85,8 +85,8 @@ func (b *Balance) Waste(p Prices) (waste rt.Opt[float64]) {
 // WasteMark is the mark of the waste.
 func (b *Balance) WasteMark() Mark { return cmp.Or(b.CoreMark.Rest(), b.MemoryMark.Rest()) }
 
-// add adds the balance of other runs.
-func (b *Balance) add(other *Balance) {
+// Add adds the balance of other runs.
+func (b *Balance) Add(other *Balance) {
 	from := other.Pairs()
 	for i, pair := range b.Pairs() {
 		for k := range pair {

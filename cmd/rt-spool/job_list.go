@@ -38,10 +38,13 @@ func listJobs(c *cli.Context) error {
 		return errors.Join(printSums(c, lines), jobs.problems(c))
 	}
 	slices.SortStableFunc(lines, func(a, b runs.Line) int {
-		if isRunning(&a) != isRunning(&b) {
-			return map[bool]int{true: -1, false: 1}[isRunning(&a)]
+		switch {
+		case isRunning(&a) == isRunning(&b):
+			return b.Start.Compare(a.Start)
+		case isRunning(&a):
+			return -1
 		}
-		return b.Start.Compare(a.Start)
+		return 1
 	})
 	if c.Bool("json") || c.Bool("csv") {
 		return errors.Join(printJobLines(c, lines), jobs.problems(c))
@@ -248,9 +251,12 @@ func printChanges(c *cli.Context, lines []runs.Line) error {
 	})
 	var changes []string
 	for i := range lines[:min(triedChanges, len(lines))] {
+		if len(changes) == shownChanges {
+			break
+		}
 		l := &lines[i]
 		text := changeOf(c, l)
-		if text == "" || len(changes) == shownChanges {
+		if text == "" {
 			continue
 		}
 		label := fmt.Sprintf("  %s %s, %s core-hours: ", l.Job, report.Plain(l.Name), report.Significant(l.WasteHours.Or(0)))

@@ -130,9 +130,10 @@ func joinSite(c *cli.Context, site *client.Client, runs *runs.Collected, f *runs
 	if len(f.Jobs) > 0 {
 		queries = nil
 	}
-	for _, job := range f.Jobs {
+	for _, job := range f.Jobs { // the tasks of an array have one number
 		q.JobID = client.JobID(job)
-		if q.JobID.Valid() {
+		isAsked := slices.ContainsFunc(queries, func(other client.Query) bool { return other.JobID == q.JobID })
+		if q.JobID.Valid() && !isAsked {
 			queries = append(queries, q)
 		}
 	}

@@ -19,12 +19,12 @@ func ofQueue(q *accounting.Queued) *report.Summary {
 	r.Node, r.NodeList, r.User, r.Account, r.Partition, r.Meta.JobName = q.NodeList, q.NodeList, q.User, q.Account, q.Partition, q.Name
 	r.Start, r.State = q.Start, rt.StateRunning
 	s.ElapsedSecs, s.CPU.Cores, s.CPU.CoresOf = q.RanSecs, q.Cores, "allocation"
-	complete(s, q)
+	completeRun(s, q)
 	return s
 }
 
-// complete adds what a node may not know of a run: its place in an array, the time limit, and that it is suspended.
-func complete(s *report.Summary, q *accounting.Queued) {
+// completeRun adds what a node may not know of a run: its place in an array, the time limit, and that it is suspended.
+func completeRun(s *report.Summary, q *accounting.Queued) {
 	r := &s.Run
 	array, task, isTask := strings.Cut(q.Label, "_")
 	id, err1 := strconv.ParseUint(array, 10, 64)
@@ -67,7 +67,7 @@ func (l *Collected) JoinQueue(queue []accounting.Queued) {
 			hasEnded := other.Run.End.After(q.Start)
 			isKnown = isKnown || isRunning || hasEnded
 			if isRunning {
-				complete(other, q)
+				completeRun(other, q)
 			}
 			s.Run.Cluster = cmp.Or(s.Run.Cluster, other.Run.Cluster)
 			s.Run.Attempt = max(s.Run.Attempt, other.Run.Attempt+1)

@@ -34,7 +34,9 @@ func PrintUserJobs(w io.Writer, lines []Line, width int, colors report.Colors) e
 	isOne := !slices.ContainsFunc(lines, func(l Line) bool { return l.User != lines[0].User })
 	hasGPUs := slices.ContainsFunc(lines, func(l Line) bool { return l.GPUs.Or(1) > 0 || l.GPUPct.Valid() })
 	columns = slices.DeleteFunc(columns, func(c table.Column[Line]) bool {
-		return isOne && c.Head == "USER" || !hasGPUs && c.Head == "GPU%"
+		isSame := isOne && c.Head == "USER"
+		isEmpty := !hasGPUs && c.Head == "GPU%"
+		return isSame || isEmpty
 	})
 	dropped, err := table.Write(w, columns, lines, width)
 	return errors.Join(err, table.WriteDropped(w, dropped))

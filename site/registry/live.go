@@ -290,15 +290,7 @@ func (l *liveRow) addTo(j *site.JobRow, access *site.Access) error {
 		return nil
 	}
 	figures := site.FiguresOf(&run)
-	sums := j.Pairs()
-	for i, pair := range figures.Pairs() {
-		for k, value := range pair {
-			if v, isKnown := value.Get(); isKnown {
-				sums[i][k].Set(sums[i][k].Or(0) + v)
-			}
-		}
-	}
-	j.CoreMark, j.MemoryMark = cmp.Or(j.CoreMark, figures.CoreMark), cmp.Or(j.MemoryMark, figures.MemoryMark)
+	j.Balance.Add(&figures)
 	j.Live = append(j.Live, run)
 	return nil
 }
