@@ -131,7 +131,9 @@ func (s *processSet) readIO(p *member) {
 		return
 	}
 	b, err := s.text(p, "/io")
-	p.isDenied = errors.Is(err, fs.ErrPermission)
+	if errors.Is(err, fs.ErrPermission) {
+		p.isDenied = !s.hasExited(p)
+	}
 	if err != nil {
 		return
 	}
@@ -139,6 +141,16 @@ func (s *processSet) readIO(p *member) {
 		p.io.update(now)
 		p.ioRead, s.ioSeen = true, true
 	}
+}
+
+// hasExited reports whether a process has exited: it has no memory any more. Until its parent waits for it,
+// root owns its file io.
+func (s *processSet) hasExited(p *member) bool {
+	now, err := s.peek.stat(s.fs.Proc, p.pid)
+	if err != nil {
+		return true
+	}
+	return now.RSS == 0 && now.Threads <= 1
 }
 
 // countEnded gives the last values of the ended processes to those that wait for them. dropEnded follows.
