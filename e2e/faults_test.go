@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,6 +77,9 @@ func runFaults(t *testing.T, c *cluster, s *site, faults []fault) {
 	}
 }
 
+// slurmstepdWaits is what slurmstepd prints in a step's output when a busy machine lets it wait for its own children.
+var slurmstepdWaits = regexp.MustCompile(`(?m)^slurmstepd-\S+: error: Timeout waiting for \S+ to become empty\.\n`)
+
 // plainJob runs a small job on the first node and checks that nothing disturbed it.
 func plainJob(t *testing.T, c *cluster, s *site) int64 {
 	t.Helper()
@@ -84,7 +88,7 @@ func plainJob(t *testing.T, c *cluster, s *site) int64 {
 	if j["JobState"] != "COMPLETED" || j["ExitCode"] != "0:0" || j["Restarts"] != "0" {
 		t.Errorf("the job ended %s with %s after %s restarts", j["JobState"], j["ExitCode"], j["Restarts"])
 	}
-	if out := s.output(t, id); out != "all is well\n" {
+	if out := slurmstepdWaits.ReplaceAllString(s.output(t, id), ""); out != "all is well\n" {
 		t.Errorf("the job printed %q", out)
 	}
 	c.healthy(t)
