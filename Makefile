@@ -29,7 +29,7 @@ LDFLAGS_CGO := $(LDFLAGS) -extldflags=-Wl,-z,lazy
 BIN   ?= build/bin
 TOOLS := build/tools
 HOOKS := rt-prolog rt-epilog
-CGO   := rt-tracker rt-spool resource-tracker rt-site
+CGO   := rt-tracker rt-spool resource-tracker rt-site rt-lake
 
 .PHONY: all build programs demo test check fresh lint bench gpu install packages release clean help print-version
 

@@ -17,15 +17,15 @@ func TestLinks(t *testing.T) {
 	)
 	server := []string{ // only rt-site stores the runs of a site
 		"github.com/resource-tracker/rt/site/api", "github.com/resource-tracker/rt/site/registry", "github.com/resource-tracker/rt/site/objects",
-		"github.com/resource-tracker/rt/site/auth", "github.com/resource-tracker/rt/site/upkeep", "github.com/resource-tracker/rt/site/page", "github.com/resource-tracker/rt/site/lake",
-		"github.com/parquet-go/parquet-go",
+		"github.com/resource-tracker/rt/site/auth", "github.com/resource-tracker/rt/site/upkeep", "github.com/resource-tracker/rt/site/page",
 		"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/minio/minio-go/v7",
 	}
 	collectors := []string{ // a service reads nothing of its machine
 		"github.com/resource-tracker/rt/collect", "github.com/resource-tracker/rt/collect/cgroup", "github.com/resource-tracker/rt/collect/proc",
 		"github.com/resource-tracker/rt/collect/gpu", "github.com/resource-tracker/rt/collect/perf", "github.com/resource-tracker/rt/tracker",
 	}
-	screens := []string{"charm.land/bubbletea/v2", "charm.land/bubbles/v2/key", "github.com/guptarohit/asciigraph"} // only rt-spool draws
+	lake := []string{"github.com/resource-tracker/rt/site/lake", "github.com/apache/iceberg-go", "github.com/apache/arrow-go/v18/arrow"} // 55 MB
+	screens := []string{"charm.land/bubbletea/v2", "charm.land/bubbles/v2/key", "github.com/guptarohit/asciigraph"}                      // only rt-spool draws
 	hook := []string{"net", "net/http", "crypto/tls", "log/syslog", sqlite, cgo, "github.com/urfave/cli/v2"}
 	for program, c := range map[string]struct {
 		cgo       string
@@ -37,7 +37,8 @@ func TestLinks(t *testing.T) {
 		"rt-tracker":       {"1", []string{"github.com/prometheus/client_golang/prometheus", "github.com/klauspost/compress/zstd", "net", "net/http", "crypto/tls", "log/syslog", "github.com/urfave/cli/v2"}, sqlite},
 		"resource-tracker": {"1", []string{"net/http", "crypto/tls", "github.com/prometheus/client_golang/prometheus", "log/syslog", "testing", "text/template", "github.com/urfave/cli/v2"}, sqlite}, // the linker keeps every method if text/template is linked
 		"rt-spool":         {"1", []string{"log/syslog", "testing"}, "github.com/resource-tracker/rt/site/client"},
-		"rt-site":          {"1", append(collectors, "log/syslog", "testing", "github.com/urfave/cli/v2"), "github.com/resource-tracker/rt/site/api"},
+		"rt-lake":          {"1", append(slices.Clone(collectors), "log/syslog", "github.com/urfave/cli/v2"), "github.com/resource-tracker/rt/site/lake"},
+		"rt-site":          {"1", append(slices.Clone(collectors), "log/syslog", "testing", "github.com/urfave/cli/v2"), "github.com/resource-tracker/rt/site/api"},
 	} {
 		t.Run(program, func(t *testing.T) {
 			cmd := exec.Command("go", "list", "-deps", "-tags", "urfave_cli_no_docs,sqlite_omit_load_extension", "../cmd/"+program)
@@ -54,7 +55,10 @@ func TestLinks(t *testing.T) {
 			if program != "rt-spool" {
 				forbidden = append(slices.Clone(forbidden), screens...)
 			}
-			if program != "rt-site" {
+			if program != "rt-lake" {
+				forbidden = append(slices.Clone(forbidden), lake...)
+			}
+			if program != "rt-site" && program != "rt-lake" {
 				forbidden = append(slices.Clone(forbidden), server...)
 			}
 			for _, f := range forbidden {

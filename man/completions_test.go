@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var usageVerb = regexp.MustCompile(`(?m)^(?:usage:)? +rt-site \[--config FILE\] ([a-z]+)`)
+var usageVerb = regexp.MustCompile(`(?m)^(?:usage:)? +rt-(?:site|lake) \[--config FILE\] ([a-z]+)`)
 
 // TestCompletions: bash offers each long flag of a verb and nothing else, and the scripts of zsh
 // and fish have them too.
@@ -18,7 +18,7 @@ func TestCompletions(t *testing.T) {
 		t.Skip("in make check: the completions of three shells")
 	}
 	bin := build(t)
-	for _, name := range []string{"resource-tracker", "rt-job", "rt-spool", "rt-site"} {
+	for _, name := range []string{"resource-tracker", "rt-job", "rt-spool", "rt-site", "rt-lake"} {
 		t.Run(name, func(t *testing.T) {
 			program, dir := filepath.Join(bin, name), filepath.Join(bin, "completions")
 			zsh, fish := read(t, filepath.Join(dir, "zsh", "_"+name)), read(t, filepath.Join(dir, "fish", name+".fish"))
@@ -51,7 +51,7 @@ func flagsOfVerbs(t *testing.T, program string) map[string][]string {
 	if len(usage) == 0 {
 		return flags
 	}
-	// rt-site has one list of flags; the usage says to which verb each belongs.
+	// rt-site and rt-lake have one list of flags; the usage says to which verb each belongs.
 	head, _, _ := strings.Cut(help, "\n\n")
 	flags[""] = append(slices.DeleteFunc(flags[""], func(f string) bool {
 		return f != "config" && strings.Contains(head, "--"+f)

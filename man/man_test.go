@@ -28,6 +28,7 @@ var programs = []struct {
 	{"rt-epilog", "rt-epilog.8", true},
 	{"rt-tracker", "rt-tracker.8", true},
 	{"rt-site", "rt-site.8", true},
+	{"rt-lake", "rt-lake.8", true},
 }
 
 func TestPages(t *testing.T) {

@@ -10,14 +10,13 @@ const MaxReportRuns = 300
 
 // The forms of a report.
 const (
-	FormHTML    = "html"
-	FormJSON    = "json"    // an array with a summary of each run
-	FormParquet = "parquet" // a ZIP file with the Parquet files of the runs
+	FormHTML = "html"
+	FormJSON = "json" // an array with a summary of each run
 )
 
 // Report is a request for the report of a job.
 type Report struct {
-	Form    string      // FormHTML, FormJSON or FormParquet
+	Form    string      // FormHTML or FormJSON
 	Name    string      // of the job, as the reader wrote it
 	Reader  string      // Reader.Name
 	Runs    []StoredRun // with their records

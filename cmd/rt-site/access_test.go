@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
@@ -54,12 +55,12 @@ func newReadSite(t *testing.T, conf config.Serve, users [3]string) *readSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := openStores(t.Context(), conf, nil)
+	st, err := sitestores.Open(t.Context(), conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server, err := api.New(t.Context(), api.Config{
-		Registry: st.registry, Objects: st.objects, Temp: st.temp, Tokens: []api.Token{{Hash: site.HashToken(testToken)}}, Readers: a.readers,
+		Registry: st.Registry, Objects: st.Objects, Temp: st.Temp, Tokens: []api.Token{{Hash: site.HashToken(testToken)}}, Readers: a.readers,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func newReadSite(t *testing.T, conf config.Serve, users [3]string) *readSite {
 	s.url = web.URL
 	t.Cleanup(func() {
 		web.Close()
-		if err := errors.Join(server.Close(), st.close()); err != nil {
+		if err := errors.Join(server.Close(), st.Close()); err != nil {
 			t.Error(err)
 		}
 	})

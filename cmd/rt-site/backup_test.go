@@ -16,6 +16,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
@@ -59,7 +60,7 @@ func shell(t *testing.T, lines []string, between func()) {
 
 // loaded is a site on which runs are delivered, as a receiver stores them.
 type loaded struct {
-	st      *stores
+	st      *sitestores.Stores
 	objects heldObjects
 	run     rt.Run
 	record  []byte
@@ -79,7 +80,7 @@ func (l *loaded) put(ctx context.Context, id, name string, class site.Class, con
 	if err := l.objects.Put(ctx, o.Stored, o.Bytes, bytes.NewReader(content)); err != nil {
 		return err
 	}
-	replaced, err := l.st.registry.Runs.PutObject(ctx, o, nil, record)
+	replaced, err := l.st.Registry.Runs.PutObject(ctx, o, nil, record)
 	if err == nil && replaced != "" {
 		err = l.objects.Delete(ctx, replaced)
 	}
@@ -89,12 +90,12 @@ func (l *loaded) put(ctx context.Context, id, name string, class site.Class, con
 // step delivers a run, and replaces the records of the runs before it.
 func (l *loaded) step(ctx context.Context) error {
 	id := l.id()
-	err := l.st.registry.Runs.Create(ctx, site.StoredRun{ID: id, Owner: "o", Created: time.Now(), Metadata: []byte("{}")})
+	err := l.st.Registry.Runs.Create(ctx, site.StoredRun{ID: id, Owner: "o", Created: time.Now(), Metadata: []byte("{}")})
 	if err == nil {
 		err = l.put(ctx, id, site.RecordName, site.ClassRecord, l.record, &l.run)
 	}
 	if err == nil {
-		_, err = l.st.registry.Runs.Finish(ctx, id, site.Finish{RunStatus: "finished", DataSource: "s3"}, nil, nil)
+		_, err = l.st.Registry.Runs.Finish(ctx, id, site.Finish{RunStatus: "finished", DataSource: "s3"}, nil, nil)
 	}
 	now := l.next
 	defer func() { l.next = now + 1 }()
@@ -108,17 +109,17 @@ func (l *loaded) step(ctx context.Context) error {
 // newLoaded opens a site and delivers some runs.
 func newLoaded(t *testing.T, conf config.Serve) *loaded {
 	t.Helper()
-	st, err := openStores(t.Context(), conf, nil)
+	st, err := sitestores.Open(t.Context(), conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := st.close(); err != nil {
+		if err := st.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	started(t, st)
-	l := &loaded{st: st, objects: heldObjects{st.objects, st.registry.Settings}}
+	l := &loaded{st: st, objects: heldObjects{st.Objects, st.Registry.Settings}}
 	l.run, _, l.record = recordOf(t, "alice")
 	for range 10 {
 		l.must(t)
@@ -127,9 +128,9 @@ func newLoaded(t *testing.T, conf config.Serve) *loaded {
 }
 
 // started marks the object store as a service does when it starts.
-func started(t *testing.T, st *stores) {
+func started(t *testing.T, st *sitestores.Stores) {
 	t.Helper()
-	s, err := api.New(t.Context(), api.Config{Registry: st.registry, Objects: st.objects, Tokens: []api.Token{{}}})
+	s, err := api.New(t.Context(), api.Config{Registry: st.Registry, Objects: st.Objects, Tokens: []api.Token{{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,9 +180,9 @@ func confOf(t *testing.T, s config.Serve) string {
 }
 
 // runs returns the ids of all runs of a site.
-func runs(t *testing.T, st *stores) []string {
+func runs(t *testing.T, st *sitestores.Stores) []string {
 	t.Helper()
-	ids, err := st.registry.Runs.IDs(t.Context(), "", 1_000_000)
+	ids, err := st.Registry.Runs.IDs(t.Context(), "", 1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,12 +192,12 @@ func runs(t *testing.T, st *stores) []string {
 // restored checks that a restored site has no damage, has the first runs of the original.
 func restored(t *testing.T, conf config.Serve, first []string) {
 	t.Helper()
-	st, err := openStores(t.Context(), conf, nil)
+	st, err := sitestores.Open(t.Context(), conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := st.close(); err != nil {
+		if err := st.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -205,7 +206,7 @@ func restored(t *testing.T, conf config.Serve, first []string) {
 		t.Errorf("the backup has %d runs, and %d were there before", len(got), len(first))
 	}
 	for _, id := range got {
-		objects, err := st.registry.Objects.OfRun(t.Context(), id)
+		objects, err := st.Registry.Objects.OfRun(t.Context(), id)
 		if err != nil || len(objects) > 1 {
 			t.Errorf("run %s has %d objects, %v", id, len(objects), err)
 		}

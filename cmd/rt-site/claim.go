@@ -7,27 +7,26 @@ import (
 	"io"
 	"time"
 
-	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/site/api"
-	"github.com/resource-tracker/rt/site/registry"
 )
 
 // claim gives the object store to this copy of the database, such as after a restore. Objects that
 // it does not name stay for the longest hold: perhaps the backup was the wrong one.
 func claim(ctx context.Context, o *options, stdout, _ io.Writer) (err error) {
-	st, err := o.openChecked(ctx, func(context.Context, *registry.Registry, site.ObjectStore) error { return nil })
+	st, err := o.open(ctx, sitestores.OpenAny)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.close()) }()
+	defer func() { err = errors.Join(err, st.Close()) }()
 	until := time.Now().Add(maxHold)
-	if err := st.registry.Settings.Hold(ctx, until); err != nil {
+	if err := st.Registry.Settings.Hold(ctx, until); err != nil {
 		return err
 	}
-	if err := api.Claim(ctx, st.registry, st.objects); err != nil {
-		return notOwner(err)
+	if err := api.Claim(ctx, st.Registry, st.Objects); err != nil {
+		return sitestores.NotOwner(err)
 	}
-	if err := st.registry.Settings.Audit(ctx, operator(), "has claimed the object store"); err != nil {
+	if err := st.Registry.Settings.Audit(ctx, operator(), "has claimed the object store"); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "the object store is that of this database; objects that it does not name stay until %s (rt-site hold)\n", until.Format(time.RFC3339))

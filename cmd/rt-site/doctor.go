@@ -13,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/doctor"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/registry"
@@ -28,7 +29,7 @@ const examineLimit = 30 * time.Second
 func examine(ctx context.Context, o *options, stdout, _ io.Writer) error {
 	cfg, err := config.Load(o.config)
 	if err != nil {
-		return misconfigured(err)
+		return sitestores.Misconfigured(err)
 	}
 	s := cfg.Serve
 	if o.isSet("dir") {
@@ -56,14 +57,14 @@ const (
 // examineStores opens the database and the object store as serve does, but creates and migrates nothing.
 func examineStores(ctx context.Context, s config.Serve) []doctor.Check {
 	const meaning = "the service does not start, or refuses runs"
-	err := checkDir(s)
-	if errors.Is(err, errOtherUser) {
+	err := sitestores.CheckDir(s)
+	if errors.Is(err, sitestores.ErrOtherUser) {
 		return []doctor.Check{{Name: databaseCheck, Status: doctor.Unknown, Finding: "not checked: " + err.Error(), Fix: "rt-site doctor as that user, or rt-spool doctor as root"}}
 	}
 	if err != nil {
 		return []doctor.Check{{Name: databaseCheck, Status: doctor.Failure, Finding: err.Error(), Meaning: meaning, Fix: "serve.dir in rt.toml, then systemctl start rt-site, which creates the database"}}
 	}
-	r, err := openRegistry(ctx, s, registry.Config{Existing: true})
+	r, err := sitestores.OpenRegistry(ctx, s, registry.Config{Existing: true})
 	if err == nil {
 		_, _, err = r.Runs.Usage(ctx, "")
 	}
@@ -77,9 +78,9 @@ func examineStores(ctx context.Context, s config.Serve) []doctor.Check {
 	}
 	checks := []doctor.Check{{Name: databaseCheck, Status: doctor.OK, Finding: kind + " answers, with the tables of this version; " + r.WrittenBy(ctx) + " has opened it last"}}
 
-	st := &stores{}
-	defer st.close() // nothing was written
-	objects, err := st.openObjects(ctx, s)
+	st := &sitestores.Stores{}
+	defer st.Close() // nothing was written
+	objects, err := st.OpenObjects(ctx, s)
 	if err == nil {
 		err = api.CheckObjects(ctx, r, objects)
 	}

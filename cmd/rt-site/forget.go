@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,9 +15,9 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/progress"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
-	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/upkeep"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
@@ -32,11 +31,14 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	}
 	cfg, err := config.Load(o.config)
 	if err != nil {
-		return misconfigured(err)
+		return sitestores.Misconfigured(err)
 	}
 	if cfg.Serve.Lake != "" {
-		if err := checkLake(cfg.Serve); err != nil {
-			return misconfigured(err)
+		if err := sitestores.CheckLake(cfg.Serve); err != nil {
+			return sitestores.Misconfigured(err)
+		}
+		if _, err := lakeProgram(); err != nil {
+			return err
 		}
 	}
 	bar := progress.New(stderr, false)
@@ -51,7 +53,7 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	if isHidden {
 		key, err := drain.ReadKey(cfg.Serve.PrivacyKeyFile)
 		if err != nil {
-			return misconfigured(fmt.Errorf("serve.privacy_key_file: %w", err))
+			return sitestores.Misconfigured(fmt.Errorf("serve.privacy_key_file: %w", err))
 		}
 		f.Users = append(f.Users, drain.UserPseudonym(key, o.user))
 	}
@@ -64,74 +66,38 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 		defer os.RemoveAll(temp) // of temporary files
 		key, err := drain.ReadKey(cfg.Privacy.KeyFile)
 		if err != nil {
-			return misconfigured(err)
+			return sitestores.Misconfigured(err)
 		}
 		f.Rewrite = pseudonyms{ctx, temp, key, f.Problem}.rewrite
 	}
-	st, err := o.openOwned(ctx)
+	st, err := o.open(ctx, sitestores.OpenOwned)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.close()) }()
-	f.Registry, f.Objects = st.registry, st.objects
+	defer func() { err = errors.Join(err, st.Close()) }()
+	f.Registry, f.Objects = st.Registry, st.Objects
 	if o.dryRun {
 		done, err := f.Forget(ctx)
 		bar.Clear()
 		report(stdout, "dry run: "+what, o.user, done)
-		return errors.Join(err, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
+		return errors.Join(err, undone(done), o.forgetInLake(ctx, cfg, f.Users, stdout, stderr))
 	}
 	who := operator()
-	if err := st.registry.Settings.Audit(ctx, who, fmt.Sprintf("begins to %s %s", what, o.user)); err != nil {
+	if err := st.Registry.Settings.Audit(ctx, who, fmt.Sprintf("begins to %s %s", what, o.user)); err != nil {
 		return err
 	}
 	done, failed := f.Forget(ctx)
 	bar.Clear()
 	report(stdout, what, o.user, done)
-	err = errors.Join(failed, undone(done), o.forgetInLake(ctx, cfg, st, f.Users, stdout, stderr))
-	if wiped := st.registry.Wipe(ctx); wiped != nil {
+	err = errors.Join(failed, undone(done), o.forgetInLake(ctx, cfg, f.Users, stdout, stderr))
+	if wiped := st.Registry.Wipe(ctx); wiped != nil {
 		err = errors.Join(err, fmt.Errorf("the names may still be in the file of the database and in its log: start this again: %w", wiped))
 	}
 	end := fmt.Sprintf("ended to %s %s: %d runs, %d objects", what, o.user, done.Runs, done.Objects)
 	if err != nil {
 		end = fmt.Sprintf("failed to %s %s after %d runs, %d objects", what, o.user, done.Runs, done.Objects)
 	}
-	return errors.Join(err, st.registry.Settings.Audit(context.WithoutCancel(ctx), who, end))
-}
-
-// forgetInLake does in the lake what was done at the site: runs leave it or get the new names. Then it removes what
-// is left of the user, which are runs that the site has no more.
-func (o *options) forgetInLake(ctx context.Context, cfg config.Config, st *stores, users []string, stdout, stderr io.Writer) (err error) {
-	if cfg.Serve.Lake == "" {
-		return nil
-	}
-	if o.isCopy(cfg) {
-		fmt.Fprintf(stdout, "the lake is not changed: it belongs to serve.dir, %s\n", cfg.Serve.Dir)
-		return nil
-	}
-	l, release, err := openLake(ctx, cfg, st, stderr)
-	if err != nil {
-		return fmt.Errorf("the runs are still in the lake: %w", err)
-	}
-	defer func() { err = errors.Join(err, release()) }()
-	var done lake.Totals
-	var failed error
-	if !o.dryRun {
-		done, failed = l.Write(ctx)
-	}
-	isFatal := failed != nil && !errors.Is(failed, site.ErrDamaged)
-	if isFatal {
-		return fmt.Errorf("the runs may still be in the lake: start this again: %w", failed)
-	}
-	left, unread := l.Forget(ctx, users, o.dryRun)
-	err = cmp.Or(unread, failed)
-	if err != nil {
-		err = fmt.Errorf("the runs may still be in the lake: %w; then start this again", err)
-	}
-	fmt.Fprintf(stdout, "in the lake: %d runs written again, %d removed\n", done.Runs, done.Removed+left.Removed)
-	if done.Failed > 0 {
-		err = errors.Join(err, fmt.Errorf("%w: %w: %d", site.ErrDamaged, errUnwritten, done.Failed))
-	}
-	return err
+	return errors.Join(err, st.Registry.Settings.Audit(context.WithoutCancel(ctx), who, end))
 }
 
 // undone is the error of what could not be done; each has been reported.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/slurm"
@@ -73,15 +74,15 @@ func recordOf(t *testing.T, user string, lines ...rt.ForeignReport) (run rt.Run,
 }
 
 // putRun stores a finished run with its record.
-func putRun(t *testing.T, st *stores, id, user string, lines ...rt.ForeignReport) {
+func putRun(t *testing.T, st *sitestores.Stores, id, user string, lines ...rt.ForeignReport) {
 	t.Helper()
 	run, registration, record := recordOf(t, user, lines...)
-	if err := st.registry.Runs.Create(t.Context(), site.StoredRun{ID: id, Owner: "o", Created: time.Now(), Metadata: registration}); err != nil {
+	if err := st.Registry.Runs.Create(t.Context(), site.StoredRun{ID: id, Owner: "o", Created: time.Now(), Metadata: registration}); err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(record)
 	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(len(record)), SHA256: hex.EncodeToString(sum[:]), Created: time.Now()}
-	if _, err := st.registry.Runs.PutObject(t.Context(), o, record, &run); err != nil {
+	if _, err := st.Registry.Runs.PutObject(t.Context(), o, record, &run); err != nil {
 		t.Fatal(err)
 	}
 	summary, err := json.Marshal(map[string]any{"run": map[string]any{"user": user, "meta": map[string]string{"job_name": "deep_fold"}}})
@@ -89,13 +90,13 @@ func putRun(t *testing.T, st *stores, id, user string, lines ...rt.ForeignReport
 		t.Fatal(err)
 	}
 	f := site.Finish{RunStatus: "finished", DataSource: "s3", RecordSum: o.SHA256, Summary: summary}
-	if _, err := st.registry.Runs.Finish(t.Context(), id, f, nil, nil); err != nil {
+	if _, err := st.Registry.Runs.Finish(t.Context(), id, f, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // text is everything in the files of a site, records decompressed.
-func textOf(t *testing.T, dir string, st *stores, ids ...string) string {
+func textOf(t *testing.T, dir string, st *sitestores.Stores, ids ...string) string {
 	t.Helper()
 	var all strings.Builder
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -115,7 +116,7 @@ func textOf(t *testing.T, dir string, st *stores, ids ...string) string {
 	}
 	defer z.Close()
 	for _, id := range ids {
-		body, err := st.registry.Objects.Body(t.Context(), id, site.RecordName)
+		body, err := st.Registry.Objects.Body(t.Context(), id, site.RecordName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,14 +145,14 @@ func newSite(t *testing.T) (dir, conf string) {
 			t.Fatal(err)
 		}
 	}
-	st, err := openStores(t.Context(), config.Serve{Dir: dir}, nil)
+	st, err := sitestores.Open(t.Context(), config.Serve{Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	started(t, st)
 	putRun(t, st, runOfAlice, "alice")
 	putRun(t, st, runOfBob, "bob")
-	if err := st.close(); err != nil {
+	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return dir, conf
@@ -177,12 +178,12 @@ func TestForget(t *testing.T) {
 			if status, out, messages := rtSite(t, dir, "verify"); status != 0 {
 				t.Errorf("%d %q %q", status, out, messages)
 			}
-			st, err := openStores(t.Context(), config.Serve{Dir: dir}, nil)
+			st, err := sitestores.Open(t.Context(), config.Serve{Dir: dir}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() {
-				if err := st.close(); err != nil {
+				if err := st.Close(); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -201,7 +202,7 @@ func TestForget(t *testing.T) {
 			if (n > 3) != (how == "pseudonym") || len(slices.Compact(names)) > 1 {
 				t.Errorf("the pseudonyms are %q", names)
 			}
-			lines, err := st.registry.Settings.Audits(t.Context())
+			lines, err := st.Registry.Settings.Audits(t.Context())
 			audit := strings.Join(lines, "\n")
 			if err != nil || len(lines) != 2 || strings.Count(audit, " root-of-site as ") != 2 || !strings.HasSuffix(audit, " alice: 1 runs, 1 objects") {
 				t.Errorf("%q %v", lines, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
 )
@@ -22,13 +23,13 @@ func hold(ctx context.Context, o *options, stdout, _ io.Writer) (err error) {
 	if isWrong {
 		return cli.Usage("hold needs --for and a duration from 0s to 168h; see rt-site --help")
 	}
-	st, err := o.openOwned(ctx)
+	st, err := o.open(ctx, sitestores.OpenOwned)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.close()) }()
+	defer func() { err = errors.Join(err, st.Close()) }()
 	until := time.Now().Add(o.hold)
-	if err := st.registry.Settings.Hold(ctx, until); err != nil {
+	if err := st.Registry.Settings.Hold(ctx, until); err != nil {
 		return err
 	}
 	if o.hold == 0 {

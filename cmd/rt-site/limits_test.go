@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 )
@@ -19,19 +20,19 @@ import (
 // open opens a service with its stores, as serve does. closeAll ends it.
 func open(t *testing.T, conf config.Serve) (s *api.Server, closeAll func()) {
 	t.Helper()
-	st, err := openStores(t.Context(), conf, nil)
+	st, err := sitestores.Open(t.Context(), conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err = api.New(t.Context(), api.Config{
-		Registry: st.registry, Objects: heldObjects{st.objects, st.registry.Settings}, Temp: st.temp, Tokens: []api.Token{{Hash: site.HashToken(testToken)}, {Hash: site.HashToken("another")}},
+		Registry: st.Registry, Objects: heldObjects{st.Objects, st.Registry.Settings}, Temp: st.Temp, Tokens: []api.Token{{Hash: site.HashToken(testToken)}, {Hash: site.HashToken("another")}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s, func() {
 		t.Helper()
-		if err := errors.Join(s.Close(), st.close()); err != nil {
+		if err := errors.Join(s.Close(), st.Close()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/internal/errkind"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -29,8 +29,6 @@ const (
 const about = `usage: rt-site [--config FILE] serve [--listen HOST:PORT] [--dir DIR] [--token-file FILE]
        rt-site [--config FILE] verify [--dir DIR] [--json]
        rt-site [--config FILE] forget --user NAME [--pseudonym] [--dry-run] [--dir DIR]
-       rt-site [--config FILE] lake [--rebuild] [--json] [--dir DIR]
-       rt-site [--config FILE] export --job ID [--cluster NAME] [--format parquet] --out DIR [--json] [--dir DIR]
        rt-site [--config FILE] hold --for DURATION [--dir DIR]
        rt-site [--config FILE] claim [--dir DIR]
        rt-site [--config FILE] doctor [--dir DIR] [--json]
@@ -39,8 +37,6 @@ rt-site serve receives runs: the Sentinel API and an S3-compatible store. The
 runs are in a database and an object store, by default in files of one directory.
 rt-site verify checks everything that is stored, also while serve is running.
 rt-site forget deletes the runs of a user, or puts pseudonyms into them.
-rt-site lake writes what was delivered since the last time as Parquet, to serve.lake.
-rt-site export writes the runs of one job as Parquet.
 rt-site hold keeps objects that are replaced or removed for a time, for a backup.
 rt-site claim makes the objects those of this copy of the database, after a restore.
 rt-site doctor checks that the database and the object store can be used; rt-spool doctor
@@ -58,11 +54,6 @@ EXIT STATUS:
    78  the configuration must be changed first
 `
 
-var errConfig = errors.New("configuration")
-
-// misconfigured marks an error that is fixed in the configuration.
-func misconfigured(err error) error { return errkind.With(errConfig, err) }
-
 // exitStatus maps errors to exit statuses.
 func exitStatus(err error) int {
 	switch {
@@ -70,7 +61,7 @@ func exitStatus(err error) int {
 		return cli.ExitOK
 	case errors.Is(err, cli.ErrUsage), errors.Is(err, errUnusable):
 		return cli.ExitUsage
-	case errors.Is(err, errConfig):
+	case errors.Is(err, sitestores.ErrConfig):
 		return exitConfig
 	case errors.Is(err, site.ErrDamaged):
 		return exitData
@@ -106,8 +97,6 @@ type options struct {
 	user                           string
 	pseudonym, dryRun              bool
 	hold                           time.Duration
-	rebuild                        bool
-	job, cluster, format, out      string
 	flags                          *flag.FlagSet
 }
 
@@ -126,13 +115,8 @@ func parse(args []string, stdout io.Writer) (verb string, o *options, err error)
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	flags.StringVar(&o.listen, "listen", "", "serve: listen on `HOST:PORT` instead of serve.listen; port 0 selects a free one")
 	flags.StringVar(&o.dir, "dir", "", "the directory of the site is `DIR` instead of serve.dir")
-	flags.BoolVar(&o.json, "json", false, "verify, lake, export: print one JSON object; doctor: one JSON array")
+	flags.BoolVar(&o.json, "json", false, "verify: print one JSON object; doctor: one JSON array")
 	flags.StringVar(&o.user, "user", "", "forget: the runs of the user `NAME`")
-	flags.BoolVar(&o.rebuild, "rebuild", false, "lake: write all runs again, for a lake that has lost files")
-	flags.StringVar(&o.job, "job", "", "export: the job with this `ID`, or all tasks of the array or components of the heterogeneous job")
-	flags.StringVar(&o.cluster, "cluster", "", "export: only the job of the cluster `NAME`")
-	flags.StringVar(&o.format, "format", "parquet", "export: the `FORM` of the files: parquet")
-	flags.StringVar(&o.out, "out", "", "export: write the files to `DIR`")
 	flags.DurationVar(&o.hold, "for", 0, "hold: for this `DURATION`; 0s ends it")
 	flags.BoolVar(&o.pseudonym, "pseudonym", false, "forget: put pseudonyms in the place of names instead of deleting; needs privacy.key_file")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "forget: change nothing, and print what would be changed")
@@ -186,6 +170,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	case isHelp:
 		o.flags.Usage()
 		return nil
+	case verb == "lake", verb == "export":
+		return cli.Usage("rt-lake does this; see rt-lake --help")
 	case !isVerb:
 		return cli.Usage("%q is not a verb; see rt-site --help", verb)
 	}
@@ -194,5 +180,5 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
 // verbs are what rt-site can do, by the name on the command line.
 var verbs = map[string]func(ctx context.Context, o *options, stdout, stderr io.Writer) error{
-	"serve": serve, "verify": verify, "hold": hold, "claim": claim, "doctor": examine, "lake": writeLake, "export": export, "forget": forget,
+	"serve": serve, "verify": verify, "hold": hold, "claim": claim, "doctor": examine, "forget": forget,
 }

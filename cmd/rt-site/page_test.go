@@ -1,7 +1,6 @@
 package main
 
 import (
-	"archive/zip"
 	"bufio"
 	"bytes"
 	"context"
@@ -19,8 +18,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/parquet-go/parquet-go"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/random"
@@ -209,7 +206,6 @@ func TestPages(t *testing.T) {
 		{"page-alice", "/job?cluster=c&id=1", 200, []string{"train-alice", "report.json?cluster=c", "CSV of n7", "Advice"}, []string{"bob"}},
 		{"page-alice", "/job?cluster=c&id=2", 404, nil, []string{"train-bob"}},
 		{"page-alice", "/report.html?cluster=c&id=2", 404, nil, []string{"train-bob"}},
-		{"page-alice", "/parquet.zip?cluster=c&id=2", 404, nil, []string{"PAR1"}},
 		{"page-alice", "/report.html?cluster=c&id=1", 200, []string{"train-alice"}, nil},
 		{"page-alice", "/report.json?cluster=c&id=1", 200, []string{`"job_name": "train-alice"`}, nil},
 		{"page-alice", "/job?cluster=c&id=x", 400, nil, nil},
@@ -267,7 +263,7 @@ func TestPageOfALargeArray(t *testing.T) {
 	base := servePages(t, dir)
 	for path, has := range map[string][]string{
 		"/job": {"Array 900_[0-65] sweep", "66 finished", "Advice", "report.json?cluster=c", "too many runs for plots"}, "/report.html": {"Array 900_[0-65] sweep"},
-		"/report.json": {`"job": "900_65"`}, "/parquet.zip": {"part-00001.parquet"},
+		"/report.json": {`"job": "900_65"`},
 	} {
 		status, _, body := getPage(t, base+path+"?cluster=c&id=900", "page-alice")
 		if status != 200 {
@@ -280,49 +276,6 @@ func TestPageOfALargeArray(t *testing.T) {
 		}
 		if path == "/job" && strings.Contains(body, "<script") {
 			t.Error("the page has a script, and no plots")
-		}
-	}
-}
-
-// The Parquet files of a job have its run and its samples.
-func TestPageParquet(t *testing.T) {
-	base := newPageSite(t)
-	status, header, body := getPage(t, base+"/parquet.zip?cluster=c&id=1", "page-alice")
-	if status != 200 || header.Get("Content-Disposition") != `attachment; filename="job-1-parquet.zip"` {
-		t.Fatalf("%d %q %.300s", status, header, body)
-	}
-	z, err := zip.NewReader(strings.NewReader(body), int64(len(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := map[string]int64{}
-	for _, file := range z.File {
-		from, err := file.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		table, err := parquet.OpenFile(bytes.NewReader(text), int64(len(text)))
-		if err != nil {
-			t.Fatalf("%s: %v", file.Name, err)
-		}
-		name, _, _ := strings.Cut(file.Name, "/")
-		rows[name] += table.NumRows()
-	}
-	if len(rows) != 2 || rows["runs"] != 1 || rows["samples"] < 100 {
-		t.Errorf("the rows by table are %v", rows)
-	}
-	_, _, body = getPage(t, base+"/parquet.zip?cluster="+url.QueryEscape(payloads[0])+"&id=100", "page-all")
-	z, err = zip.NewReader(strings.NewReader(body), int64(len(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range z.File {
-		if !filepath.IsLocal(file.Name) || strings.ContainsAny(file.Name, "<>\"") {
-			t.Errorf("a file has the name %q", file.Name)
 		}
 	}
 }

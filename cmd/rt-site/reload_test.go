@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/site/api"
 )
 
@@ -66,12 +67,12 @@ func TestServeReloadsItsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.conf.Dir = filepath.Join(dir, "data")
-	st, err := openStores(t.Context(), s.conf, nil)
+	st, err := sitestores.Open(t.Context(), s.conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer st.close()
-	s.server, err = api.New(t.Context(), api.Config{Registry: st.registry, Objects: st.objects, Tokens: s.tokens})
+	defer st.Close()
+	s.server, err = api.New(t.Context(), api.Config{Registry: st.Registry, Objects: st.Objects, Tokens: s.tokens})
 	if err != nil {
 		t.Fatal(err)
 	}

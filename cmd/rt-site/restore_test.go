@@ -12,6 +12,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
@@ -48,12 +49,12 @@ func newRestorable(t *testing.T) *restorable {
 // serve starts a service that takes complete records.
 func (r *restorable) serve(t *testing.T, dir string) {
 	t.Helper()
-	st, err := openStores(t.Context(), config.Serve{Dir: dir}, nil)
+	st, err := sitestores.Open(t.Context(), config.Serve{Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := api.New(t.Context(), api.Config{
-		Registry: st.registry, Objects: heldObjects{st.objects, st.registry.Settings}, Temp: st.temp, Tokens: []api.Token{{Hash: site.HashToken(testToken)}}, RunOf: runOf,
+		Registry: st.Registry, Objects: heldObjects{st.Objects, st.Registry.Settings}, Temp: st.Temp, Tokens: []api.Token{{Hash: site.HashToken(testToken)}}, RunOf: runOf,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +62,7 @@ func (r *restorable) serve(t *testing.T, dir string) {
 	r.site.Store(s)
 	r.end = func() {
 		t.Helper()
-		if err := errors.Join(s.Close(), st.close()); err != nil {
+		if err := errors.Join(s.Close(), st.Close()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
@@ -145,14 +146,14 @@ func TestKeys(t *testing.T) {
 	}
 	environment := map[string]string{"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
 	getenv := func(name string) string { return environment[name] }
-	if k, err := keysOf(file, getenv); err != nil || k != (keys{"a=", "b", "c"}) {
+	if k, err := sitestores.KeysOf(file, getenv); err != nil || k != (sitestores.Keys{Access: "a=", Secret: "b", Session: "c"}) {
 		t.Errorf("%+v, %v", k, err)
 	}
-	if k, err := keysOf("", getenv); err != nil || k != (keys{"x", "y", ""}) {
+	if k, err := sitestores.KeysOf("", getenv); err != nil || k != (sitestores.Keys{Access: "x", Secret: "y", Session: ""}) {
 		t.Errorf("%+v, %v", k, err)
 	}
 	delete(environment, "AWS_SECRET_ACCESS_KEY")
-	if _, err := keysOf("", getenv); err == nil || strings.Contains(err.Error(), "\"x\"") {
+	if _, err := sitestores.KeysOf("", getenv); err == nil || strings.Contains(err.Error(), "\"x\"") {
 		t.Error(err)
 	}
 }

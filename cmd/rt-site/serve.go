@@ -16,6 +16,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/internal/hostport"
 	"github.com/resource-tracker/rt/internal/recovery"
 	rtreport "github.com/resource-tracker/rt/report"
@@ -44,7 +45,7 @@ const garbage = 200
 func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
 	cfg, err := config.Load(o.config)
 	if err != nil {
-		return misconfigured(err)
+		return sitestores.Misconfigured(err)
 	}
 	s := cfg.Serve
 	for flag, set := range map[string]struct{ to, value *string }{"listen": {&s.Listen, &o.listen}, "dir": {&s.Dir, &o.dir}, "token-file": {&s.TokenFile, &o.tokenFile}} {
@@ -56,7 +57,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		if o.isSet("listen") {
 			return cli.Usage("--listen %w", err)
 		}
-		return misconfigured(fmt.Errorf("serve.listen %w", err))
+		return sitestores.Misconfigured(fmt.Errorf("serve.listen %w", err))
 	}
 	logger := log.New(stderr, "rt-site: ", log.LstdFlags)
 	files := &secrets{conf: s}
@@ -65,36 +66,36 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		err = files.read()
 	}
 	if err != nil {
-		return misconfigured(err)
+		return sitestores.Misconfigured(err)
 	}
 	debug.SetMemoryLimit(memoryLimit)
 	debug.SetGCPercent(garbage)
 	counts := api.NewMetrics()
-	st, err := openStores(ctx, s, counts.DatabaseFailed)
+	st, err := sitestores.Open(ctx, s, counts.DatabaseFailed)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.close()) }()
-	if err := st.registry.SetPrices(ctx, rtreport.Prices{GPU: cfg.Waste.GPU, GiB: cfg.Waste.GiB}); err != nil {
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := st.Registry.SetPrices(ctx, rtreport.Prices{GPU: cfg.Waste.GPU, GiB: cfg.Waste.GiB}); err != nil {
 		return err
 	}
 	reports := sitereport.New(sitereport.Maker{
 		Open: func(ctx context.Context, runID string) (io.ReadCloser, error) {
 			return files.server.OpenRecord(ctx, runID)
 		},
-		Command: renderCommand(o.config), Temp: st.temp,
+		Command: renderCommand(o.config), Temp: st.Temp,
 	})
 	files.server, err = api.New(ctx, api.Config{
-		Pages:    page.New(page.Config{Registry: st.registry, Report: reports.Write, ReportPolicy: html.Policy, Fault: func(err error) { logger.Print(err) }}),
-		Registry: st.registry, Objects: heldObjects{counts.CountingStore(st.objects), st.registry.Settings}, Temp: st.temp,
-		Metrics: counts.Answering(st.registry, s.Lake != ""), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
+		Pages:    page.New(page.Config{Registry: st.Registry, Report: reports.Write, ReportPolicy: html.Policy, Fault: func(err error) { logger.Print(err) }}),
+		Registry: st.Registry, Objects: heldObjects{counts.CountingStore(st.Objects), st.Registry.Settings}, Temp: st.Temp,
+		Metrics: counts.Answering(st.Registry, s.Lake != ""), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, CredentialLife: s.CredentialLife.Duration,
 		RunOf: runOf, Readers: files.access.readers,
 		Fault: func(err error) { logger.Print(err) },
 	})
 	if err != nil {
-		return notOwner(err)
+		return sitestores.NotOwner(err)
 	}
 	ln, scheme, err := files.listen()
 	if err != nil {
@@ -111,7 +112,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	go func() {
 		defer stop()
 		defer recovery.Handle(func(err error) { broken <- err })
-		broken <- st.registry.Wait(ctx)
+		broken <- st.Registry.Wait(ctx)
 	}()
 	err = files.serve(ctx, ln, counts.Counting(files.server, files.server.Route), logger)
 	stop()
@@ -165,5 +166,5 @@ func (s *secrets) serve(ctx context.Context, ln net.Listener, handler http.Handl
 	err := api.Serve(ctx, ln, handler, shutdown, logger)
 	cancel()
 	background.Wait()
-	return errors.Join(notOwner(lost), err)
+	return errors.Join(sitestores.NotOwner(lost), err)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -58,19 +59,19 @@ func TestObjectsOfAnotherSite(t *testing.T) {
 // Pseudonyms are put in the place of names also if the quota is full.
 func TestForgetWithAFullQuota(t *testing.T) {
 	dir, conf := newSite(t)
-	st, err := openStores(t.Context(), config.Serve{Dir: dir}, nil)
+	st, err := sitestores.Open(t.Context(), config.Serve{Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const id = "20261101t120000-cccccccccccccccccccccccccc"
-	if err := st.registry.Runs.Create(t.Context(), site.StoredRun{ID: id, Owner: "o", Created: time.Now()}); err != nil {
+	if err := st.Registry.Runs.Create(t.Context(), site.StoredRun{ID: id, Owner: "o", Created: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	large := site.Object{RunID: id, Name: "1", Class: site.ClassCSV, Bytes: 2 << 20, SHA256: "1", Stored: id + "/1", Created: time.Now()}
-	if _, err := st.registry.Runs.PutObject(t.Context(), large, nil, nil); err != nil {
+	if _, err := st.Registry.Runs.PutObject(t.Context(), large, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.close(); err != nil {
+	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(conf)

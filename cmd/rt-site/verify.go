@@ -8,6 +8,7 @@ import (
 
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/progress"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/upkeep"
@@ -28,16 +29,16 @@ type verified struct {
 
 // verify checks what the site has stored.
 func verify(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
-	st, err := o.openExisting(ctx)
+	st, err := o.open(ctx, sitestores.OpenExisting)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.close()) }()
+	defer func() { err = errors.Join(err, st.Close()) }()
 	out := verified{Damage: []upkeep.Damage{}}
 	bar := progress.New(stderr, o.json)
 	bar.Begin(-1)
 	v := upkeep.Verifier{
-		Registry: st.registry, Objects: st.objects, RunOf: archive.Check,
+		Registry: st.Registry, Objects: st.Objects, RunOf: archive.Check,
 		Damaged: func(d upkeep.Damage) {
 			if !o.json {
 				bar.Clear()

@@ -1,2 +1,2 @@
-// Package lake tests the Parquet files of rt-site lake with DuckDB and Spark, and with a writer that is killed.
+// Package lake tests the Iceberg tables of rt-lake with DuckDB, PyIceberg and Spark, and with a writer that is killed.
 package lake

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// DuckDB and Spark read all figures of 1,000 runs as rt-spool report --json has them.
+// DuckDB, PyIceberg and Spark read all figures of 1,000 runs as rt-spool report --json has them.
 func TestEnginesAgreeWithReports(t *testing.T) {
 	const runs = 1000
 	dir := filepath.Join(t.TempDir(), "lake")
@@ -21,13 +21,13 @@ func TestEnginesAgreeWithReports(t *testing.T) {
 	for n := range runs {
 		s.put(t, n, 21+n%100, true)
 	}
-	t.Logf("%s", output(t, s.program(t.Context(), "rt-site", "lake")))
+	t.Logf("%s", output(t, s.program(t.Context(), "rt-lake")))
 	report := filepath.Join(t.TempDir(), "report.json")
-	out := output(t, s.program(t.Context(), "rt-spool", "report", "--json", strconv.Itoa(array)))
+	out := output(t, s.program(t.Context(), "rt-spool", "report", "--json", strconv.Itoa(arrayJob)))
 	if err := os.WriteFile(report, out, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, engine := range []string{"duckdb", "spark"} {
+	for _, engine := range []string{"duckdb", "pyiceberg", "spark"} {
 		t.Run(engine, func(t *testing.T) {
 			python := os.Getenv("RT_LAKE_PYTHON")
 			t.Logf("%s", output(t, exec.CommandContext(t.Context(), python, "testdata/compare.py", engine, dir, report, strconv.Itoa(runs))))

@@ -5,12 +5,12 @@ package lake
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -119,7 +119,7 @@ func TestFigures(t *testing.T) {
 // measureWriter writes runs that are decoded already: the same readings, with other jobs and times.
 func measureWriter(t *testing.T, dir string, runs int, hasLists bool) {
 	t.Helper()
-	const different = 200 // a page has the samples of 160 runs: it has none twice
+	const different = 1000 // a row group has the samples of 655 runs: it has none twice
 	var pool [different][]rt.Snapshot
 	var summaries [different]*report.Summary
 	var of [different]rt.Run
@@ -139,39 +139,81 @@ func measureWriter(t *testing.T, dir string, runs int, hasLists bool) {
 		run.JobID, run.Start = rt.Some(uint64(1_000_000+n)), of[0].Start.Add(time.Duration(n)*7*time.Second/8)
 		list[n] = site.Changed{ID: strconv.Itoa(n), Cluster: run.Cluster, Start: run.Start, Name: run.FileStem(), JobID: run.JobID, State: run.State}
 	}
-	store, err := objects.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
 	began, cpu := time.Now(), cpuTime(t)
-	done, err := lake.Export(t.Context(), lake.Config{
-		Store: store, Report: reflect.TypeFor[report.Summary](), Temp: t.TempDir(),
-		Check: func(context.Context) error { return nil }, Problem: func(run string, err error) { t.Errorf("%s: %v", run, err) },
-		Decode: func(_ context.Context, id string) (*lake.DecodedRun, error) {
-			n, err := strconv.Atoi(id)
-			run := of[n%different]
-			shift := list[n].Start.Sub(run.Start)
-			run.JobID, run.Start, run.End = list[n].JobID, list[n].Start, run.End.Add(shift)
-			readings := pool[n%different]
-			for i := range readings {
-				readings[i].Wall += shift.Nanoseconds()
-			}
-			return &lake.DecodedRun{Run: run, Report: summaries[n%different], Snapshots: all(readings), Close: func() error {
-				for i := range readings {
-					readings[i].Wall -= shift.Nanoseconds()
+	l := openLake(t, dir, &fixed{list: list}, func(_ context.Context, id string) (*lake.DecodedRun, error) {
+		n, err := strconv.Atoi(id)
+		run := of[n%different]
+		shift := list[n].Start.Sub(run.Start)
+		run.JobID, run.Start, run.End = list[n].JobID, list[n].Start, run.End.Add(shift)
+		return &lake.DecodedRun{
+			Run: run, Report: summaries[n%different], Close: func() error { return nil },
+			Snapshots: func(yield func(*rt.Snapshot, error) bool) {
+				for _, s := range pool[n%different] {
+					s.Wall += shift.Nanoseconds()
+					if !yield(&s, nil) {
+						return
+					}
 				}
-				return nil
-			}}, err
-		},
-	}, list)
+			},
+		}, err
+	})
+	done, err := l.Write(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	merged, err := l.Compact(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("merged files: %+v", merged)
 	took, used := time.Since(began), cpuTime(t)-cpu
 	t.Logf("writer, with lists %v: %d samples of %d runs in %.1f s, %.1f s of CPU: %.0f samples per second of CPU; %d bytes in %d files, %.1f bytes per sample",
 		hasLists, done.Samples, done.Runs, took.Seconds(), used.Seconds(), float64(done.Samples)/used.Seconds(), done.Bytes, done.Files, float64(done.Bytes)/float64(done.Samples))
 }
+
+// openLake opens a lake in a directory, with its catalog next to it.
+func openLake(t *testing.T, dir string, r lake.Registry, decode lake.Decoder) *lake.Lake {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+dir+".db?_busy_timeout=10000&_journal_mode=WAL&_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	c, err := lake.SQLCatalog(db, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lake.Open(t.Context(), lake.Config{
+		Catalog: c, Warehouse: "file://" + dir, Registry: r, Decode: decode,
+		Check: func(context.Context) error { return nil }, Problem: func(run string, err error) { t.Errorf("%s: %v", run, err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// fixed is a registry of runs that the lake lacks.
+type fixed struct {
+	list []site.Changed
+	next int
+}
+
+func (f *fixed) ChangedRuns(_ context.Context, _ site.Changed, limit int) ([]site.Changed, error) {
+	page := f.list[f.next:min(f.next+limit, len(f.list))]
+	f.next += len(page)
+	return page, nil
+}
+
+func (*fixed) Registrations(_ context.Context, c site.Changed) ([]site.Changed, error) {
+	return []site.Changed{c}, nil
+}
+
+func (*fixed) GoneRuns(context.Context, site.Changed, int) ([]site.Changed, error) { return nil, nil }
+
+func (*fixed) MarkWritten(context.Context, []site.Changed) error { return nil }
+
+func (*fixed) ForgetGone(context.Context, []site.Changed) error { return nil }
 
 func all(list []rt.Snapshot) func(yield func(*rt.Snapshot, error) bool) {
 	return func(yield func(*rt.Snapshot, error) bool) {
@@ -183,7 +225,7 @@ func all(list []rt.Snapshot) func(yield func(*rt.Snapshot, error) bool) {
 	}
 }
 
-// measureDecoding reads records as rt-site lake does: the summary of each, and its readings.
+// measureDecoding reads records as rt-lake does: the summary of each, and its readings.
 func measureDecoding(t *testing.T) {
 	t.Helper()
 	const runs = 200
@@ -217,7 +259,7 @@ func measureDecoding(t *testing.T) {
 	t.Logf("decoding: %d records with %d samples each in %.1f s, %.1f s of CPU: %.0f samples per second of CPU", runs, perRun, took.Seconds(), used.Seconds(), runs*perRun/used.Seconds())
 }
 
-// measurePass measures rt-site lake, from the registry and the objects in a directory to the files in another one. Of each
+// measurePass measures rt-lake, from the registry and the objects in a directory to the files in another one. Of each
 // different run there are records with other jobs and times.
 func measurePass(t *testing.T, runs int) {
 	t.Helper()
@@ -246,7 +288,7 @@ func measurePass(t *testing.T, runs int) {
 		}
 		s.deliver(t, n, run, b.Bytes(), store)
 	}
-	cmd := s.program(t.Context(), "rt-site", "lake", "--json")
+	cmd := s.program(t.Context(), "rt-lake", "--json")
 	began := time.Now()
 	var done lake.Totals
 	if err := json.Unmarshal(output(t, cmd), &done); err != nil {
@@ -256,7 +298,7 @@ func measurePass(t *testing.T, runs int) {
 		t.Fatalf("a pass wrote %+v", done)
 	}
 	took, used := time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
-	t.Logf("pass of rt-site lake on %d processors, with lists: %d samples of %d runs in %.1f s, %.1f s of CPU: %.0f samples per second, %.0f per second of CPU",
+	t.Logf("pass of rt-lake on %d processors, with lists: %d samples of %d runs in %.1f s, %.1f s of CPU: %.0f samples per second, %.0f per second of CPU",
 		runtime.NumCPU(), done.Samples, done.Runs, took.Seconds(), used.Seconds(), float64(done.Samples)/took.Seconds(), float64(done.Samples)/used.Seconds())
 }
 

@@ -4,9 +4,8 @@ package lake
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"io"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,11 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parquet-go/parquet-go"
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/iceberg-go/catalog"
+	"github.com/apache/iceberg-go/table"
 
 	"github.com/resource-tracker/rt/e2e/minio"
 	"github.com/resource-tracker/rt/e2e/postgres"
-	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/lake"
 	"github.com/resource-tracker/rt/site/objects"
 )
 
@@ -35,26 +37,19 @@ func kills() int {
 
 // A writer that is killed at random leaves each run once, in a directory.
 func TestKilledWriter(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "lake")
-	s := newTestSite(t, dir, "")
-	store, err := objects.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	s.killAtRandom(t, store)
+	newTestSite(t, filepath.Join(t.TempDir(), "lake"), "").killAtRandom(t)
 }
 
 // The same in a real MinIO.
 func TestKilledWriterS3(t *testing.T) {
-	open, endpoint := newBucket(t)
-	newTestSite(t, bucket, endpoint).killAtRandom(t, open(bucket))
+	_, endpoint := newBucket(t)
+	newTestSite(t, bucket, endpoint).killAtRandom(t)
 }
 
 // The same with the registry in a real PostgreSQL, and the objects in the same MinIO.
 func TestKilledWriterPostgresS3(t *testing.T) {
 	open, endpoint := newBucket(t)
-	newTestSiteIn(t, newDatabase(t).URL("postgres"), open(siteObjects), bucket, endpoint).killAtRandom(t, open(bucket))
+	newTestSiteIn(t, newDatabase(t).URL("postgres"), open(siteObjects), bucket, endpoint).killAtRandom(t)
 }
 
 // The places of the lake and of the objects of a site in a bucket.
@@ -115,13 +110,13 @@ const endOfLock = `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 // written.
 func TestWriterLosesItsLock(t *testing.T) {
 	open, endpoint := newBucket(t)
-	store, database := open(bucket), newDatabase(t)
+	database := newDatabase(t)
 	s := newTestSiteIn(t, database.URL("postgres"), open(siteObjects), bucket, endpoint)
 	expected := map[string]int64{}
 	lost, rounds := 0, max(kills()/4, 1)
 	for n := range rounds {
 		s.putSome(t, n*3, 3, expected)
-		first := s.program(t.Context(), "rt-site", "lake")
+		first := s.program(t.Context(), "rt-lake")
 		var message bytes.Buffer
 		first.Stderr = &message
 		if err := first.Start(); err != nil {
@@ -138,16 +133,16 @@ func TestWriterLosesItsLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.putSome(t, n*3, 1, expected)
-		output(t, s.program(t.Context(), "rt-site", "lake"))
+		output(t, s.program(t.Context(), "rt-lake"))
 		signal(syscall.SIGCONT)
 		if err := first.Wait(); err != nil {
 			lost++
 		}
-		readOnce(t, store)
+		s.readOnce(t)
 	}
 	t.Logf("%d of %d writers were stopped while they wrote", lost, rounds)
-	output(t, s.program(t.Context(), "rt-site", "lake"))
-	compare(t, readOnce(t, store), expected)
+	output(t, s.program(t.Context(), "rt-lake"))
+	compare(t, s.readOnce(t), expected)
 }
 
 // putSome delivers runs, with a new number of readings each.
@@ -155,9 +150,9 @@ func (s *testSite) putSome(t *testing.T, from, runs int, expected map[string]int
 	t.Helper()
 	for n := from; n < from+runs; n++ {
 		readings := 5 + rand.IntN(60)
-		_, isAgain := expected[strconv.Itoa(array+1+n)]
+		_, isAgain := expected[strconv.Itoa(arrayJob+1+n)]
 		s.put(t, n, readings, isAgain)
-		expected[strconv.Itoa(array+1+n)] = int64(readings)
+		expected[strconv.Itoa(arrayJob+1+n)] = int64(readings)
 	}
 }
 
@@ -175,7 +170,8 @@ func compare(t *testing.T, found, expected map[string]int64) {
 }
 
 // killAtRandom delivers runs, and new versions of them, while writers are killed.
-func (s *testSite) killAtRandom(t *testing.T, store site.ObjectStore) {
+func (s *testSite) killAtRandom(t *testing.T) {
+	t.Helper()
 	const runs = 200
 	expected := map[string]int64{} // samples by job
 	next, killed := 0, 0
@@ -184,7 +180,7 @@ func (s *testSite) killAtRandom(t *testing.T, store site.ObjectStore) {
 			s.putSome(t, next%runs, 1, expected)
 			next++
 		}
-		cmd := s.program(t.Context(), "rt-site", "lake")
+		cmd := s.program(t.Context(), "rt-lake")
 		var message bytes.Buffer
 		cmd.Stderr = &message
 		if err := cmd.Start(); err != nil {
@@ -202,89 +198,84 @@ func (s *testSite) killAtRandom(t *testing.T, store site.ObjectStore) {
 		case err != nil && !isLocked(message.String()):
 			t.Fatalf("%v: %s", err, message.String())
 		}
-		readOnce(t, store)
+		s.readOnce(t)
 	}
 	t.Logf("%d kills, %d deliveries", killed, next)
 	for isDone := false; !isDone; {
-		out, err := s.program(t.Context(), "rt-site", "lake").CombinedOutput()
+		out, err := s.program(t.Context(), "rt-lake").CombinedOutput()
 		isDone = err == nil
 		if err != nil && !isLocked(string(out)) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	compare(t, readOnce(t, store), expected)
+	compare(t, s.readOnce(t), expected)
 }
 
 // isLocked reports whether a writer did not start because PostgreSQL still has the connection of one that was killed.
 func isLocked(message string) bool { return strings.Contains(message, "another process has the lock") }
 
-type runRow struct {
-	Name    string `parquet:"run_name"`
-	JobID   int64  `parquet:"job_id"`
-	Samples int64  `parquet:"samples"`
-}
-
-type sampleRow struct {
-	Name  string `parquet:"run_name"`
-	JobID int64  `parquet:"job_id"`
-	Seq   int64  `parquet:"seq"`
-}
-
-// readOnce reads all files by their names, and checks that no run and no sample is there twice. It returns the number of
-// samples by job.
-func readOnce(t *testing.T, store site.ObjectStore) map[string]int64 {
+// readOnce reads the tables as an engine does, and checks that no run and no sample is there twice. It returns the number
+// of samples by job.
+func (s *testSite) readOnce(t *testing.T) map[string]int64 {
 	t.Helper()
-	runs, samples, counts := map[string]int64{}, map[sampleRow]bool{}, map[string]int64{}
-	for o, err := range store.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasSuffix(o.Name, ".parquet") {
-			continue
-		}
-		content := read(t, store, o.Name)
-		if strings.HasPrefix(o.Name, "runs/") {
-			for _, r := range rows[runRow](t, o.Name, content) {
-				if _, isTwice := runs[r.Name]; isTwice {
-					t.Fatalf("run %s is there twice", r.Name)
-				}
-				runs[r.Name] = r.JobID
-			}
-			continue
-		}
-		for _, r := range rows[sampleRow](t, o.Name, content) {
-			if samples[r] {
-				t.Fatalf("sample %+v is there twice", r)
-			}
-			samples[r] = true
-			counts[r.Name]++
-		}
+	db, isPostgres, err := s.registry.OpenDatabase()
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer db.Close()
+	c, err := lake.SQLCatalog(db, isPostgres, s.files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, counts, seen := map[string]int64{}, map[string]int64{}, map[string]bool{}
+	s.each(t, c, "runs", func(b arrow.RecordBatch, i int, name string) {
+		if _, isTwice := jobs[name]; isTwice {
+			t.Fatalf("run %s is there twice", name)
+		}
+		jobs[name] = b.Column(b.Schema().FieldIndices("job_id")[0]).(*array.Int64).Value(i)
+	})
+	s.each(t, c, "samples", func(b arrow.RecordBatch, i int, name string) {
+		k := fmt.Sprint(name, b.Column(b.Schema().FieldIndices("seq")[0]).(*array.Int64).Value(i))
+		if seen[k] {
+			t.Fatalf("sample %s is there twice", k)
+		}
+		seen[k] = true
+		counts[name]++
+	})
 	byJob := map[string]int64{}
-	for name, job := range runs {
+	for name, job := range jobs {
 		byJob[strconv.FormatInt(job, 10)] = counts[name]
 	}
 	return byJob
 }
 
-func read(t *testing.T, store site.ObjectStore, name string) []byte {
+// each passes the rows of a table, if it is there.
+func (s *testSite) each(t *testing.T, c catalog.Catalog, name string, use func(b arrow.RecordBatch, i int, name string)) {
 	t.Helper()
-	body, err := store.Get(context.WithoutCancel(t.Context()), name)
+	loaded, err := c.LoadTable(t.Context(), table.Identifier{"rt", name})
+	isNone := errors.Is(err, catalog.ErrNoSuchTable) || errors.Is(err, catalog.ErrNoSuchNamespace)
+	if err != nil && !isNone {
+		t.Fatal(err)
+	}
+	if isNone || loaded.CurrentSnapshot() == nil {
+		return
+	}
+	fields := []string{"run_name", "job_id"}
+	if name == "samples" {
+		fields = append(fields, "seq")
+	}
+	_, batches, err := loaded.Scan(table.WithSelectedFields(fields...)).ToArrowRecords(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := io.ReadAll(body)
-	if err := errors.Join(err, body.Close()); err != nil {
-		t.Fatal(err)
+	for b, err := range batches {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := b.Column(b.Schema().FieldIndices("run_name")[0]).(*array.String)
+		for i := range int(b.NumRows()) {
+			use(b, i, names.Value(i))
+		}
+		b.Release()
 	}
-	return content
-}
-
-func rows[T any](t *testing.T, name string, content []byte) []T {
-	t.Helper()
-	list, err := parquet.Read[T](bytes.NewReader(content), int64(len(content)))
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return list
 }

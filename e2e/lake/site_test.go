@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,13 +28,14 @@ import (
 	"github.com/resource-tracker/rt/spool/archive"
 )
 
-// array is the id of the array whose tasks are the runs of the tests: rt-spool report shows all of them at once.
-const array = 500_000
+// arrayJob is the id of the array whose tasks are the runs of the tests: rt-spool report shows all of them at once.
+const arrayJob = 500_000
 
 // testSite is a site with a lake.
 type testSite struct {
 	dir, config, lake, spool string
 	registry                 *registry.Registry
+	files                    map[string]string // properties of iceberg-go for the files of the lake
 }
 
 // newTestSite makes a site in a directory, with its lake in a directory or a bucket.
@@ -55,6 +57,10 @@ func newTestSiteIn(t *testing.T, database string, store site.ObjectStore, lake, 
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	s.files = map[string]string{
+		"s3.access-key-id": os.Getenv("AWS_ACCESS_KEY_ID"), "s3.secret-access-key": os.Getenv("AWS_SECRET_ACCESS_KEY"), "s3.region": os.Getenv("AWS_REGION"),
+		"s3.endpoint": strings.Trim(strings.TrimPrefix(more, "objects_endpoint = "), "\"\n"),
 	}
 	var err error
 	s.registry, err = registry.Open(t.Context(), cmp.Or(database, filepath.Join(s.dir, "registry.db")), registry.Config{})
@@ -90,7 +96,7 @@ func sampleRun(n, readings int) (rt.Run, []rt.Snapshot) {
 	u := rt.Some[uint64]
 	started := run.Start.Add(time.Duration(n) * 7 * time.Minute)
 	shift := started.Sub(run.Start).Nanoseconds()
-	run.JobID, run.ArrayJobID, run.ArrayTaskID = u(uint64(array+1+n)), u(array), u(uint64(n))
+	run.JobID, run.ArrayJobID, run.ArrayTaskID = u(uint64(arrayJob+1+n)), u(arrayJob), u(uint64(n))
 	run.Start, run.JobStart, run.JobEndLimit = started, started, started.Add(4*time.Hour)
 	run.Cluster, run.Scheduler, run.Node = "c1", "slurm", fmt.Sprintf("n%d", n%16)
 	run.User, run.Account, run.Partition = fmt.Sprintf("user%d", n%7), fmt.Sprintf("project%d", n%3), []string{"short", "long", "gpu"}[n%3]

@@ -10,7 +10,7 @@ import (
 
 var (
 	lakeTimeDesc = prometheus.NewDesc("rt_site_lake_last_success_timestamp_seconds",
-		"When rt-site lake has last written all runs that can be read, in seconds since 1970; absent before the first time.", nil, nil)
+		"When rt-lake has last written all runs that can be read, in seconds since 1970; absent before the first time.", nil, nil)
 	lakeRunsDesc = prometheus.NewDesc("rt_site_lake_unwritten_runs", "Runs that the lake does not have in their last version.", nil, nil)
 )
 

@@ -1,80 +1,105 @@
 package lake
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"os"
+	"io"
+	"iter"
 	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/resource-tracker/rt/site"
 )
 
-// Export writes runs to a store of its own. Config.Registry and Config.Retain are not used.
-func Export(ctx context.Context, o Config, runs []site.Changed) (Totals, error) {
-	runs = slices.Clone(runs)
-	slices.SortFunc(runs, func(a, b site.Changed) int {
-		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.Start.Compare(b.Start), cmp.Compare(a.ID, b.ID))
-	})
-	for i := range runs {
-		runs[i].Partition = ""
-	}
-	o.Registry, o.Retain = &fixed{runs: runs}, 0
-	l, err := New(o)
-	if err != nil {
-		return Totals{}, err
-	}
-	return l.Write(ctx)
-}
-
-// fixed lists runs once.
-type fixed struct{ runs []site.Changed }
-
-// ChangedRuns implements Registry.
-func (f *fixed) ChangedRuns(context.Context, site.Changed, int) (list []site.Changed, err error) {
-	list, f.runs = f.runs, nil
-	return list, nil
-}
-
-// ClaimPartition implements Registry.
-func (*fixed) ClaimPartition(context.Context, string, []site.Changed) error { return nil }
-
-// MarkChanged implements Registry.
-func (*fixed) MarkChanged(context.Context, string, []site.Changed) error { return nil }
-
-// MarkWritten implements Registry.
-func (*fixed) MarkWritten(context.Context, []site.Changed) error { return nil }
-
-// GoneRuns implements Registry.
-func (*fixed) GoneRuns(context.Context, string, int) ([]site.Changed, error) { return nil, nil }
-
-// ForgetRun implements Registry.
-func (*fixed) ForgetRun(context.Context, string) error { return nil }
-
-// Forget removes the runs of users, also those that the registry has no more, and returns their number. With isDry it
-// only counts them. The next Write may write those again that the registry still has. After a partition that cannot be
-// read it goes on; the error is then site.ErrDamaged.
-func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Totals, err error) {
-	if err := l.prepare(); err != nil {
-		return done, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(l.temp)) }()
-	partitions, err := l.partitions(ctx)
+// Export writes runs to two Parquet files of their own, in the columns of the tables. create creates a file. Several
+// registrations of a run are one run.
+func Export(ctx context.Context, decode Decoder, problem func(string, error), runs []site.Changed, create func(table string) (io.WriteCloser, error)) (done Totals, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l := &Lake{Config: Config{Decode: decode, Problem: problem}, runs: &lakeTable{}, samples: &lakeTable{}}
+	own, err := new(run).columns()
 	if err != nil {
 		return done, err
 	}
-	var bad unreadable
-	for _, p := range partitions {
-		u := &update{partition: p, users: users}
-		if isDry {
-			err = l.plan(ctx, u, &done)
-			done.Removed += len(u.drop)
-		} else {
-			err = l.update(ctx, u, &done)
+	l.runs.schema, err = schemaOf(own.schema())
+	if err != nil {
+		return done, err
+	}
+	l.samples.schema, err = schemaOf(new(sample).columns().schema())
+	if err != nil {
+		return done, err
+	}
+	r := newReader(l, &done)
+	defer r.rows.Release()
+	to := &parquetFiles{create, &done}
+	err = to.write("samples", l.samples.schema, r.samples(ctx, byName(runs)))
+	if err != nil {
+		return done, err
+	}
+	return done, to.write("runs", l.runs.schema, r.runs)
+}
+
+// parquetFiles writes files and counts their bytes.
+type parquetFiles struct {
+	create func(table string) (io.WriteCloser, error)
+	done   *Totals
+}
+
+func (f *parquetFiles) write(name string, schema *arrow.Schema, all iter.Seq2[arrow.RecordBatch, error]) error {
+	to, err := f.create(name)
+	if err != nil {
+		return err
+	}
+	defer to.Close() // after an error
+	w, err := pqarrow.NewFileWriter(schema, counting{to, f.done}, parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd)), pqarrow.DefaultWriterProps())
+	if err != nil {
+		return err
+	}
+	for rows, err := range all {
+		if err != nil {
+			return err
 		}
-		if err := bad.leave(err); err != nil {
-			return done, errors.Join(err, bad.err())
+		err = w.WriteBuffered(rows)
+		rows.Release()
+		if err != nil {
+			return err
 		}
 	}
-	return done, bad.err()
+	f.done.Files++
+	return errors.Join(w.Close(), to.Close())
+}
+
+// counting counts what is written.
+type counting struct {
+	io.Writer
+	done *Totals
+}
+
+func (c counting) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	c.done.Bytes += int64(n)
+	return n, err
+}
+
+// byName returns the registrations of each run.
+func byName(runs []site.Changed) (list []*wanted) {
+	known := map[key]*wanted{}
+	for _, c := range runs {
+		w := known[key{c.Cluster, c.Name}]
+		if w == nil {
+			w = &wanted{Changed: c}
+			known[w.key()] = w
+			list = append(list, w)
+		}
+		w.registrations = append(w.registrations, c)
+	}
+	for _, w := range list {
+		w.sort()
+	}
+	slices.SortFunc(list, (*wanted).compare)
+	return list
 }

@@ -1,66 +1,67 @@
-// Package lake writes the runs of a site as Parquet files, for engines such as DuckDB and Spark.
-// The tables are runs and samples, in partitions by cluster and date. site/DESIGN.md describes how
-// each run is there once.
+// Package lake writes the runs of a site as tables of Apache Iceberg, for engines such as DuckDB and Spark.
+// The tables are runs and samples. site/DESIGN.md describes how each run is there once.
 package lake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"os"
-	"path/filepath"
-	"reflect"
 	"time"
 
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/catalog"
+	"github.com/google/uuid"
+
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
-// Registry knows which runs the lake lacks and which it has. A run may be registered several times; the lake has one
-// of its registrations.
+// Registry knows which runs the lake lacks. A run may be registered several times; the lake has the best of its
+// registrations whose record can be read.
 type Registry interface {
 	// ChangedRuns returns at most limit runs, after the given one, whose last version is not in the lake.
 	ChangedRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error)
-	// ClaimPartition stores that the runs may be in this partition of the lake, and in no other.
-	// The lake calls it before it writes the runs.
-	ClaimPartition(ctx context.Context, partition string, runs []site.Changed) error
+	// Registrations returns all registrations of a run that the lake may have.
+	Registrations(ctx context.Context, run site.Changed) ([]site.Changed, error)
 	// MarkWritten stores that the lake has these versions of the runs.
 	MarkWritten(ctx context.Context, runs []site.Changed) error
-	// MarkChanged lets ChangedRuns return other registrations of the runs. A run with an ID leaves the partition:
-	// another registration takes its place. Without an ID, the partition has lost samples of the run: all its
-	// registrations are read again.
-	MarkChanged(ctx context.Context, partition string, runs []site.Changed) error
-	// GoneRuns returns at most limit runs, after an id, that the site has removed and the lake may have.
-	GoneRuns(ctx context.Context, after string, limit int) ([]site.Changed, error)
-	// ForgetRun stores that the lake does not have a run of GoneRuns.
-	ForgetRun(ctx context.Context, id string) error
+	// GoneRuns returns at most limit runs, after the given one, that the site has no more, or not under this name.
+	GoneRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error)
+	// ForgetGone stores that the lake does not have runs of GoneRuns.
+	ForgetGone(ctx context.Context, runs []site.Changed) error
 }
 
 // DecodedRun is a run that was read from its record.
 type DecodedRun struct {
 	Run    rt.Run
-	Report any // of the type of Config.Report, or a pointer to it
+	Report *report.Summary
+	Waste  rt.Opt[float64] // in equivalent core-seconds
 	// Snapshots are all readings, in their order. A snapshot is valid until the next one.
 	Snapshots iter.Seq2[*rt.Snapshot, error]
 	Close     func() error
 }
 
+// Decoder reads the record of a run. The error is site.ErrNotFound if the site has no record of the run, and
+// site.ErrDamaged if the record cannot be decoded. It is ErrAbsent if the object is not there, perhaps for a moment.
+// Several goroutines call it at the same time.
+type Decoder func(ctx context.Context, id string) (*DecodedRun, error)
+
 // Config is what a Lake works with.
 type Config struct {
-	Store    site.ObjectStore // a directory or an S3 store
-	Registry Registry
-	// Decode reads the record of a run. The error is site.ErrNotFound if the site has no record of
-	// the run, and site.ErrDamaged if the record cannot be decoded. It is ErrAbsent if the object
-	// is not there, perhaps for a moment. Several goroutines call Decode at the same time.
-	Decode func(ctx context.Context, id string) (*DecodedRun, error)
-	Report reflect.Type // a struct: the report of a run, as columns of runs
-	Temp   string       // directory of temporary files; empty: the system's
-	// FileBytes is the size of samples at which a file is full, at least 1 KiB; 0: 256 MiB.
+	Catalog   catalog.Catalog
+	Warehouse string // address of the directory of the tables; the catalog knows it once they exist
+	Registry  Registry
+	Decode    Decoder
+	// FileBytes is the size at which a file is full, at least 1 MiB; 0: 256 MiB.
 	FileBytes int64
-	// Retain is how long the partition of a date stays; 0: forever.
+	// BatchRuns is how many runs a snapshot adds at most; 0: 5,000.
+	BatchRuns int
+	// Retain is how long a date stays; 0: forever.
 	Retain time.Duration
-	// Check is called before each change of the store: it returns an error if another process may write the lake.
+	// Check is called before each snapshot: it returns an error if another process may write the lake.
 	Check func(context.Context) error
 	// Problem receives runs that cannot be written; the others are written.
 	Problem func(run string, err error)
@@ -69,18 +70,16 @@ type Config struct {
 // ErrAbsent means that the object of a record is not in the store: the next pass tries the run again.
 var ErrAbsent = errors.New("the object of a record is absent")
 
-// A table without rows has 4 bytes: with a smaller limit each new file would be full.
-const defaultFileBytes, minFileBytes = 256 << 20, 1 << 10
+const (
+	defaultFileBytes, minFileBytes = 256 << 20, 1 << 20
+	defaultBatch                   = 5000
+)
 
-// Lake writes the files. One process at a time may do so.
+// Lake writes the tables. One process at a time may do so.
 type Lake struct {
 	Config
-	runs    *runEncoder
-	samples *sampleEncoder
-	temp    string // directory of a pass
-	ahead   ahead
-
-	groupRows int // of a row group
+	runs, samples *lakeTable
+	isPurged      bool // no snapshot before the current ones may stay
 }
 
 // Totals counts what a pass did.
@@ -91,105 +90,99 @@ type Totals struct {
 	Failed  int   `json:"failed"`  // runs that could not be read
 	Files   int   `json:"files"`   // written
 	Bytes   int64 `json:"bytes"`   // of these
-	Expired int   `json:"expired"` // files removed by retention
+	Expired int64 `json:"expired"` // runs removed by retention
 }
 
-// New returns a Lake. It fails if Config.Report has a field of a type that has no column.
-func New(o Config) (*Lake, error) {
-	runs, err := newRunEncoder(o.Report)
+// Open opens the tables of a lake. It creates them, adds the columns that they lack, and undoes what a killed writer has
+// left.
+func Open(ctx context.Context, c Config) (*Lake, error) {
+	l := &Lake{Config: c}
+	l.FileBytes = max(cmp.Or(c.FileBytes, defaultFileBytes), minFileBytes)
+	l.BatchRuns = cmp.Or(c.BatchRuns, defaultBatch)
+	runs, err := new(run).columns()
 	if err != nil {
 		return nil, fmt.Errorf("the table runs: %w", err)
 	}
-	if o.FileBytes == 0 {
-		o.FileBytes = defaultFileBytes
+	err = c.Catalog.CreateNamespace(ctx, []string{namespace}, nil)
+	isThere := err == nil || errors.Is(err, catalog.ErrNamespaceAlreadyExists)
+	if !isThere {
+		return nil, fmt.Errorf("create the namespace %s in the catalog: %w", namespace, err)
 	}
-	o.FileBytes = max(o.FileBytes, minFileBytes)
-	return &Lake{Config: o, runs: runs, samples: newSampleEncoder(), ahead: ahead{}, groupRows: groupRows}, nil
-}
-
-// tempDirs matches the directories of temporary files.
-const tempDirs = "rt-lake-*"
-
-// prepare makes a directory for temporary files, and removes the files of a killed writer.
-func (l *Lake) prepare() error {
-	temp := l.Temp
-	if temp == "" {
-		temp = os.TempDir()
-	}
-	left, _ := filepath.Glob(filepath.Join(temp, tempDirs)) // the pattern is valid
-	for _, dir := range left {
-		info, err := os.Stat(dir)
-		isOld := err == nil && time.Since(info.ModTime()) > time.Hour
-		if isOld || l.Temp != "" {
-			_ = os.RemoveAll(dir) // the next pass tries it again
-		}
-	}
-	var err error
-	l.temp, err = os.MkdirTemp(temp, tempDirs)
+	l.runs, err = l.openTable(ctx, "runs", runs)
 	if err != nil {
-		return fmt.Errorf("make a directory for the files of the lake: %w", err)
+		return nil, err
 	}
-	return nil
+	l.samples, err = l.openTable(ctx, "samples", new(sample).columns())
+	if err != nil {
+		return nil, err
+	}
+	return l, l.undo(ctx)
 }
 
-// pageRuns is how many runs are listed at once.
-const pageRuns = 1000
+// batchKey is the property of both tables, and of their snapshots, that names the last batch. A batch changes samples
+// before runs: if the tables name different batches, a writer was killed between the two.
+const batchKey = "rt.batch"
 
-// Write writes all runs that have changed since they were written, and removes those that are gone or too old. It may be
-// killed at any time: the next call does the rest. It goes on after a partition that cannot be read; the error is then
-// site.ErrDamaged.
-func (l *Lake) Write(ctx context.Context) (done Totals, err error) {
-	if err := l.prepare(); err != nil {
-		return done, err
+// undo takes back the change of samples that a killed writer has not made in runs.
+func (l *Lake) undo(ctx context.Context) error {
+	last, done := l.samples.Properties()[batchKey], l.runs.Properties()[batchKey]
+	if last == done {
+		return nil
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(l.temp)) }()
-	var bad unreadable
-	if err := l.removeGone(ctx, &bad, &done); err != nil {
-		return done, err
+	changed := l.samples.CurrentSnapshot()
+	for changed != nil && changed.Summary.Properties[batchKey] != last { // an engine may have merged files meanwhile
+		changed = l.samples.parent(changed)
 	}
-	if err := l.writeChanged(ctx, &bad, &done); err != nil {
-		return done, errors.Join(err, bad.err())
+	tx := l.samples.NewTransaction()
+	err := tx.SetProperties(iceberg.Properties{batchKey: done})
+	switch {
+	case err != nil || changed == nil: // the batch had no samples
+	case changed.ParentSnapshotID == nil:
+		err = tx.Delete(ctx, iceberg.AlwaysTrue{}, nil)
+	default:
+		err = tx.RollbackToSnapshot(*changed.ParentSnapshotID)
 	}
-	return done, errors.Join(bad.err(), l.expire(ctx, &done))
+	if err != nil {
+		return fmt.Errorf("undo the change of samples of a killed writer: %w", err)
+	}
+	return l.samples.commit(ctx, tx)
 }
 
-// ids is a set of ids of runs.
-type ids map[string]bool
+// exchange is a change of both tables.
+type exchange struct{ runs, samples tableChange }
 
-func (s ids) with(id string) ids {
-	if s == nil {
-		s = ids{}
-	}
-	s[id] = true
-	return s
+func (c *exchange) isEmpty() bool { return c.runs.isEmpty() && c.samples.isEmpty() }
+
+// changes returns the tables with their parts of a change.
+func (l *Lake) changes(c *exchange) map[*lakeTable]*tableChange {
+	return map[*lakeTable]*tableChange{l.samples: &c.samples, l.runs: &c.runs}
 }
 
-// removeGone removes the runs that are no more in the registry.
-func (l *Lake) removeGone(ctx context.Context, bad *unreadable, done *Totals) error {
-	for after := ""; ; {
-		list, err := l.Registry.GoneRuns(ctx, after, pageRuns)
-		if err != nil || len(list) == 0 {
+// apply commits a change: samples first, so that no run lacks its samples.
+func (l *Lake) apply(ctx context.Context, c *exchange) error {
+	if c.isEmpty() {
+		return nil
+	}
+	if err := l.Check(ctx); err != nil {
+		return fmt.Errorf("the lake may have another writer: %w", err)
+	}
+	batch := iceberg.Properties{batchKey: uuid.NewString()}
+	if err := l.samples.replace(ctx, &c.samples, batch); err != nil {
+		return err
+	}
+	return l.runs.replace(ctx, &c.runs, batch)
+}
+
+// cleanUp removes old snapshots, or all but the current ones if rows must be nowhere.
+func (l *Lake) cleanUp(ctx context.Context) error {
+	for _, t := range []*lakeTable{l.samples, l.runs} {
+		clean := t.expire
+		if l.isPurged {
+			clean = t.purge
+		}
+		if err := clean(ctx); err != nil {
 			return err
 		}
-		from, isLeft := map[string]ids{}, map[string]bool{}
-		for _, c := range list {
-			from[c.Partition] = from[c.Partition].with(c.ID)
-			after = c.ID
-		}
-		for partition, runs := range from {
-			err := l.update(ctx, &update{partition: partition, remove: runs}, done)
-			isLeft[partition] = err != nil
-			if err := bad.leave(err); err != nil {
-				return err
-			}
-		}
-		for _, c := range list {
-			if isLeft[c.Partition] {
-				continue
-			}
-			if err := l.Registry.ForgetRun(ctx, c.ID); err != nil {
-				return err
-			}
-		}
 	}
+	return nil
 }

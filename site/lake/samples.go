@@ -1,162 +1,106 @@
 package lake
 
 import (
-	"github.com/parquet-go/parquet-go"
+	"reflect"
+	"time"
 
 	"github.com/resource-tracker/rt"
 )
 
-// sampleRows is the number of samples that are converted together, column by column.
-const sampleRows = 64
-
-// sampleEncoder converts snapshots to the values of the columns of samples. It is made from the tables of
-// figures of package rt, so that a new figure is a new column.
-type sampleEncoder struct {
-	schema   *parquet.Schema
-	about    map[string]Description
-	constant []*constant
-	scalars  []scalars
-	current  *current
-	lists    []list
-	runs     []stretch // of the batch
-	rows     int       // of the batch
+// sample is a row of samples: what all rows of a run have in common, and the current snapshot. The columns point into it.
+type sample struct {
+	cluster, name, step, node string
+	job                       rt.Opt[uint64]
+	attempt                   uint64
+	started, time             time.Time
+	seq, boot                 int64
+	reason, phase             string
+	ticks                     [8]rt.Opt[uint64]
+	rt.Snapshot
 }
 
-// constant is a column with one value for all samples of a run.
-type constant struct {
-	name  string
-	node  parquet.Node
-	value func(*rt.Run) (parquet.Value, bool)
-	index int // of the column
+func (s *sample) setRun(r *rt.Run) {
+	*s = sample{cluster: r.Cluster, name: r.FileStem(), step: r.Step, node: r.Node, job: r.JobID, attempt: r.Attempt, started: r.Start}
 }
 
-// stretch is consecutive samples of a run in a batch.
-type stretch struct {
-	values []parquet.Value // of the constants
-	rows   int
-}
-
-func constants() []*constant {
-	str := func(name string, of func(*rt.Run) string) *constant {
-		return &constant{name: name, node: textNode(), value: func(r *rt.Run) (parquet.Value, bool) {
-			s := of(r)
-			return text(s), s != ""
-		}}
-	}
-	return []*constant{
-		str("run_name", func(r *rt.Run) string { return r.FileStem() }),
-		{name: "job_id", node: intNode(), value: func(r *rt.Run) (parquet.Value, bool) { return integer(r.JobID.Or(0)), r.JobID.Valid() }},
-		str("step", func(r *rt.Run) string { return r.Step }),
-		str("node_name", func(r *rt.Run) string { return r.Node }),
-		{name: "attempt", node: intNode(), value: func(r *rt.Run) (parquet.Value, bool) { return integer(r.Attempt), true }},
-	}
-}
-
-func newSampleEncoder() *sampleEncoder {
-	e := &sampleEncoder{constant: constants(), current: &current{}, lists: lists(), about: map[string]Description{}}
-	e.scalars = e.current.columns()
-	group := parquet.Group{}
-	for _, c := range e.constant {
-		group[c.name] = c.node
-	}
-	for _, s := range e.scalars {
-		s.nodes(group, e.describe)
-	}
-	for _, l := range e.lists {
-		group[l.name()] = l.node(e.describe)
-	}
-	e.schema = parquet.NewSchema("sample", group)
-	for _, c := range e.constant {
-		c.index = indexOf(e.schema, c.name)
-	}
-	for _, s := range e.scalars {
-		s.bind(e.schema)
-	}
-	for _, l := range e.lists {
-		l.bind(e.schema)
-	}
-	return e
-}
-
-func (e *sampleEncoder) describe(name string, d Description) {
-	if d != (Description{}) {
-		e.about[name] = d
-	}
-}
-
-// indexOf returns the number of a leaf column.
-func indexOf(s *parquet.Schema, path ...string) int {
-	leaf, _ := s.Lookup(path...)
-	return leaf.ColumnIndex
-}
-
-// begin sets the run of the next samples.
-func (e *sampleEncoder) begin(run *rt.Run) {
-	next := stretch{}
-	for _, c := range e.constant {
-		v, ok := c.value(run)
-		next.values = append(next.values, optional(v, ok, c.index))
-	}
-	e.runs = append(e.runs, next)
-}
-
-// optional is a value of a column outside lists.
-func optional(v parquet.Value, ok bool, column int) parquet.Value {
-	if !ok {
-		return parquet.NullValue().Level(0, 0, column)
-	}
-	return v.Level(0, 1, column)
-}
-
-// add adds a sample. It reports whether the batch is full.
-func (e *sampleEncoder) add(s *rt.Snapshot) (isFull bool) {
-	e.current.set(s)
-	for _, c := range e.scalars {
-		c.add(e.rows)
-	}
-	for _, l := range e.lists {
-		l.add(s, e.rows)
-	}
-	e.rows++
-	e.runs[len(e.runs)-1].rows++
-	return e.rows == sampleRows
-}
-
-// flush adds the batch to the columns of a file, and returns the number of samples.
-func (e *sampleEncoder) flush(to []*chunk) (rows int, err error) {
-	rows = e.rows
-	if rows == 0 {
-		return 0, nil
-	}
-	for _, r := range e.runs {
-		if r.rows == 0 {
-			continue
-		}
-		for i, c := range e.constant {
-			if err := to[c.index].putSame(r.values[i], r.rows); err != nil {
-				return 0, err
-			}
+func (s *sample) setSnapshot(of *rt.Snapshot) {
+	s.Snapshot = *of
+	s.seq, s.boot, s.time = of.Seq, of.Boot/1000, time.UnixMicro(of.Wall/1000)
+	s.reason, s.phase = of.Reason.String(), of.Job.Phase.String()
+	s.ticks = [8]rt.Opt[uint64]{}
+	if t, ok := of.Node.CPU.Get(); ok {
+		for i, v := range [...]uint64{t.User, t.Nice, t.System, t.Idle, t.IOWait, t.IRQ, t.SoftIRQ, t.Steal} {
+			s.ticks[i].Set(v)
 		}
 	}
-	for _, c := range e.scalars {
-		if err := c.flush(to, rows); err != nil {
-			return 0, err
-		}
-	}
-	for _, l := range e.lists {
-		if err := l.flush(to, rows); err != nil {
-			return 0, err
-		}
-	}
-	e.runs = append(e.runs[:0], stretch{values: e.runs[len(e.runs)-1].values})
-	e.rows = 0
-	return rows, nil
 }
 
-// reset drops the samples that were not flushed.
-func (e *sampleEncoder) reset() {
-	e.rows, e.runs = 0, e.runs[:0]
-	for _, l := range e.lists {
-		l.reset()
+// columns returns the columns of samples. They are made from the tables of figures of package rt, so that a new figure is
+// a new column. The counters of single processors are not in the lake.
+func (s *sample) columns() *columns {
+	list := []column{
+		value("cluster", "", &s.cluster), value("run_name", "the key of the run within its cluster, as in runs", &s.name),
+		value("job_id", "", &s.job), value("step", "null: the whole job", &s.step), value("node_name", "", &s.node),
+		value("attempt", "", &s.attempt), value("started", "when the run began", &s.started),
+		value("seq", "the number of the reading", &s.seq), value("time", "of the reading", &s.time),
+		value("boot_us", "time since the node started", &s.boot),
+		value("reason", "why it was read", &s.reason), value("job_phase", "", &s.phase),
 	}
+	for i := range list {
+		switch list[i].name {
+		case "seq", "time", "boot_us":
+			list[i].isCounter = true
+		}
+	}
+	for i, name := range [...]string{"user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"} {
+		c := value("node_cpu_"+name+"_ticks", kindDocs[rt.Counter], &s.ticks[i])
+		c.isCounter = true
+		list = append(list, c)
+	}
+	list = append(list, figures("node", &s.Node, rt.NodeFigures[:]...)...)
+	list = append(list, figures("job", &s.Job, rt.JobFigures[:]...)...)
+	list = append(list, figures("tree", &s.Tree, rt.TreeFigures[:]...)...)
+	list = append(list, figures("job_gpu", &s.GPU, rt.GPUUseFigures[:]...)...)
+	list = append(list, figures("node", &s.Node, rt.NodeGPUUsage)...)
+	list = append(list, figures("job_gpu", &s.GPU, rt.GPUUseUsage)...)
+	return &columns{list: append(list,
+		value("nets", each, &s.Nets), value("disks", each, &s.Disks), value("mounts", each, &s.Mounts), value("gpus", each, &s.GPUs),
+		value("fabrics", each, &s.Fabrics), value("remote_fs", each, &s.RemoteFS), value("steps", each, &s.Steps),
+		value("processes", each, &s.Procs), value("gpu_processes", each, &s.GPUProcesses), value("energy", each, &s.Energy),
+		value("perf", each, &s.Perf))}
+}
+
+// each documents a list.
+const each = "a group for each"
+
+// value is the column of what a pointer points to, a type of package rt or a basic one.
+func value(name, doc string, at any) column {
+	c, err := columnOf(name, doc, reflect.ValueOf(at).Elem())
+	if err != nil {
+		panic(err) // TestColumns
+	}
+	return c
+}
+
+var kindDocs = map[rt.Kind]string{
+	rt.Gauge: "gauge", rt.Counter: "counter since the beginning", rt.Peak: "peak since the beginning", rt.Limit: "limit",
+}
+
+// unit is the unit of a figure in the lake: sizes that a spool file has in KiB are in bytes.
+func unit(u rt.Unit) rt.Unit {
+	if u == rt.KiB {
+		return rt.Bytes
+	}
+	return u
+}
+
+// figures are the columns of the figures of a noun.
+func figures[T, V any](noun string, of *T, list ...rt.Figure[T, V]) (all []column) {
+	for _, f := range list {
+		f.Unit = unit(f.Unit)
+		c := value(f.Column(noun), kindDocs[f.Kind], f.Field(of))
+		c.isCounter = f.Kind == rt.Counter
+		all = append(all, c)
+	}
+	return all
 }

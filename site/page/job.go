@@ -332,8 +332,7 @@ func (p *Pages) links(r request, f *wanted, hasFiles bool) []site.Link {
 	list = append(list, site.Link{Text: "Download:"})
 	runs := f.reported()
 	if hasFiles {
-		list = append(list, site.Link{Text: "HTML", URL: f.link("report.html")}, site.Link{Text: "JSON", URL: f.link("report.json")},
-			site.Link{Text: "Parquet", URL: f.link("parquet.zip")})
+		list = append(list, site.Link{Text: "HTML", URL: f.link("report.html")}, site.Link{Text: "JSON", URL: f.link("report.json")})
 	}
 	for i, run := range runs {
 		if i == mostCSV {
@@ -358,14 +357,11 @@ func (p *Pages) reportFile(w http.ResponseWriter, r request) error {
 	if err != nil {
 		return err
 	}
-	kind, end := "application/zip", path.Ext(r.URL.Path)
-	switch end {
-	case ".html":
+	end := path.Ext(r.URL.Path)
+	kind := "application/json"
+	report.Form = site.FormJSON
+	if end == ".html" {
 		report.Form, kind = site.FormHTML, "text/html; charset=utf-8"
-	case ".json":
-		report.Form, kind = site.FormJSON, "application/json"
-	default:
-		report.Form, end = site.FormParquet, "-"+path.Base(r.URL.Path)
 	}
 	var b bytes.Buffer
 	if err := p.conf.Report(r.Context(), &b, report); err != nil {

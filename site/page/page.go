@@ -73,7 +73,6 @@ var routes = map[string]func(p *Pages, w http.ResponseWriter, r request) error{
 	"job":         (*Pages).job,
 	"report.html": (*Pages).reportFile,
 	"report.json": (*Pages).reportFile,
-	"parquet.zip": (*Pages).reportFile,
 	"users":       (*Pages).users,
 	"accounts":    (*Pages).accounts,
 	"nodes":       (*Pages).nodes,

@@ -117,7 +117,7 @@ func TestJobWithoutReport(t *testing.T) {
 	f := newFake(t)
 	f.report = tooLarge
 	_, body, _ := f.get(t, "/job?cluster=c&id=7")
-	for _, path := range []string{"report.json", "report.html", "parquet.zip"} {
+	for _, path := range []string{"report.json", "report.html"} {
 		if strings.Contains(body, path) {
 			t.Errorf("without a report the page of a job has a link to %s", path)
 		}

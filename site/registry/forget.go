@@ -21,9 +21,7 @@ func (r *Removals) RemoveRun(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		err = execute(ctx, tx, `INSERT INTO lake_gone (id, lake)
-			SELECT id, lake FROM run WHERE id = $1 AND lake IS NOT NULL ON CONFLICT DO NOTHING`, id)
-		if err != nil {
+		if err := putGone(ctx, tx, id, nil); err != nil {
 			return err
 		}
 		stored, err := r.removeRun(ctx, tx, run)

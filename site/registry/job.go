@@ -53,9 +53,14 @@ func (r *Runs) putEncoded(ctx context.Context, tx transaction, run lockedRun, re
 	if err != nil {
 		return job, err
 	}
+	if run.record > 0 { // length of the old record
+		if err := putGone(ctx, tx, run.id, record); err != nil {
+			return job, err
+		}
+	}
 	of := partOf(record)
 	err = execute(ctx, tx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, generation = $4, attempt = $5, state = $6, outcome = $7,
-		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13, objects = objects + $14, changes = changes + $15 WHERE id = $16`,
+		accounted = $8, started = $9, ended = $10, node = $11, stem = $12, charged = charged + $13, objects = objects + $14, changes = changes + $15, lake = $15 WHERE id = $16`,
 		text, column(record.Cluster), jobID, sql.NullInt64{Int64: job.generation, Valid: jobID.Valid}, int64(record.Attempt),
 		string(of.state), string(of.outcome), of.accounted, of.started, of.ended, column(record.Node),
 		stemOf(record), grown, put.objects, changes, run.id)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
@@ -23,57 +25,50 @@ func (r *LakeRuns) ChangedRuns(ctx context.Context, after site.Changed, limit in
 	if after.ID == "" {
 		from = -1 << 62
 	}
-	return list(ctx, r.db, "list the runs that the lake lacks", func(scan scanFunc) (c site.Changed, err error) {
-		var started int64
-		var record []byte
-		if err := scan(&c.ID, &c.Cluster, &started, &c.Changes, &c.Partition, &record); err != nil {
-			return c, err
-		}
-		c.Start = moment(started)
-		run, err := decode[rt.Run](record)
-		if err != nil {
-			c.Damage = fmt.Errorf("%w: its row in the registry: %w", site.ErrDamaged, err) // the other runs are not affected
-			return c, nil
-		}
-		if run != nil {
-			c.Name, c.Node, c.JobID, c.State = run.FileStem(), run.Node, run.JobID, run.State
-		}
-		return c, nil
-	}, `SELECT id, cluster, started, changes, coalesce(lake, ''), record FROM run
+	return list(ctx, r.db, "list the runs that the lake lacks", scanChanged, `SELECT id, cluster, started, changes, record FROM run
 		WHERE changes > 0 AND (cluster, started, id) > ($1, $2, $3) ORDER BY cluster, started, id LIMIT $4`,
 		column(after.Cluster), from, after.ID, limit)
 }
 
-// ClaimPartition stores that the lake may have runs in a partition, before the lake writes them
-// there. It replaces the partition from ChangedRuns. The runs stay in ChangedRuns.
-func (r *LakeRuns) ClaimPartition(ctx context.Context, partition string, runs []site.Changed) error {
-	return r.eachRun(ctx, "store the partition of runs in the lake", runs, func(tx transaction, c *site.Changed) error {
-		return execute(ctx, tx, "UPDATE run SET lake = $1 WHERE id = $2 AND coalesce(lake, '') = $3", partition, c.ID, c.Partition)
-	})
+func scanChanged(scan scanFunc) (c site.Changed, err error) {
+	var started int64
+	var record []byte
+	if err := scan(&c.ID, &c.Cluster, &started, &c.Changes, &record); err != nil {
+		return c, err
+	}
+	c.Start = moment(started)
+	run, err := decode[rt.Run](record)
+	if err != nil {
+		c.Damage = fmt.Errorf("%w: its row in the registry: %w", site.ErrDamaged, err) // the other runs are not affected
+		return c, nil
+	}
+	if run != nil {
+		c.Name, c.Node, c.JobID, c.State = run.FileStem(), run.Node, run.JobID, run.State
+	}
+	return c, nil
+}
+
+// Registrations returns all registrations of a run that the lake may have. It uses Cluster, Node, Start, Name and
+// JobID of the run.
+func (r *LakeRuns) Registrations(ctx context.Context, run site.Changed) ([]site.Changed, error) {
+	from := micros(run.Start.Truncate(time.Millisecond))
+	of := "job_id IS NULL" // each has an index
+	if run.JobID.Valid() {
+		of = "job_id IS NOT NULL"
+	}
+	found, err := list(ctx, r.db, "list the registrations of a run", scanChanged, `SELECT id, cluster, started, changes, record FROM run
+		WHERE node = $1 AND started >= $2 AND started < $3 AND lake > 0 AND record IS NOT NULL AND `+of,
+		column(run.Node), from, from+1000)
+	// Others of the node may have begun in the same millisecond.
+	return slices.DeleteFunc(found, func(c site.Changed) bool {
+		return c.Damage != nil || c.Cluster != column(run.Cluster) || c.Name != run.Name
+	}), err
 }
 
 // MarkWritten stores that the lake has these versions of runs. A run that has changed meanwhile stays in ChangedRuns.
 func (r *LakeRuns) MarkWritten(ctx context.Context, runs []site.Changed) error {
 	return r.eachRun(ctx, "store that the lake has runs", runs, func(tx transaction, c *site.Changed) error {
 		return execute(ctx, tx, "UPDATE run SET changes = 0 WHERE id = $1 AND changes = $2", c.ID, c.Changes)
-	})
-}
-
-// MarkChanged puts the other registrations of runs into ChangedRuns, because the runs with these
-// ids leave a partition of the lake. Without an id it puts all registrations there. It uses ID,
-// Node and Start of the runs. Other runs of the node that began in the same millisecond come too.
-func (r *LakeRuns) MarkChanged(ctx context.Context, partition string, runs []site.Changed) error {
-	return r.eachRun(ctx, "mark the other registrations of runs for the lake", runs, func(tx transaction, c *site.Changed) error {
-		from := micros(c.Start.Truncate(time.Millisecond))
-		for _, of := range []string{"job_id IS NOT NULL", "job_id IS NULL"} { // each has an index
-			_, err := tx.ExecContext(ctx, `UPDATE run SET changes = changes + 1
-				WHERE node = $1 AND started >= $2 AND started < $3 AND lake = $4 AND id <> $5 AND record IS NOT NULL AND `+of,
-				column(c.Node), from, from+1000, partition, c.ID)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
 	})
 }
 
@@ -95,16 +90,58 @@ func (r *LakeRuns) eachRun(ctx context.Context, what string, runs []site.Changed
 	return nil
 }
 
-// GoneRuns returns at most limit runs, after an id, that RemoveRun has removed and the lake may have. Only ID and Partition
-// are set.
-func (r *LakeRuns) GoneRuns(ctx context.Context, after string, limit int) ([]site.Changed, error) {
-	return list(ctx, r.db, "list the runs to remove from the lake", func(scan scanFunc) (c site.Changed, err error) { return c, scan(&c.ID, &c.Partition) },
-		"SELECT id, lake FROM lake_gone WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
+// GoneRuns returns at most limit runs, after the given one, that the lake may have: RemoveRun has removed them, or
+// their records have other names now.
+func (r *LakeRuns) GoneRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error) {
+	return list(ctx, r.db, "list the runs to remove from the lake", func(scan scanFunc) (c site.Changed, err error) {
+		var started int64
+		var job sql.NullInt64
+		err = scan(&c.ID, &c.Name, &c.Cluster, &c.Node, &started, &job)
+		c.Start = moment(started)
+		if job.Valid {
+			c.JobID = rt.Some(uint64(job.Int64))
+		}
+		return c, err
+	}, "SELECT id, name, cluster, node, started, job_id FROM lake_gone WHERE (id, name) > ($1, $2) ORDER BY id, name LIMIT $3",
+		after.ID, after.Name, limit)
 }
 
-// ForgetRun stores that the lake does not have a run of GoneRuns.
-func (r *LakeRuns) ForgetRun(ctx context.Context, id string) error {
-	return r.db.execute(ctx, "store that the lake does not have run "+id, "DELETE FROM lake_gone WHERE id = $1", id)
+// ForgetGone stores that the lake does not have runs of GoneRuns.
+func (r *LakeRuns) ForgetGone(ctx context.Context, runs []site.Changed) error {
+	return r.eachRun(ctx, "store that the lake does not have runs", runs, func(tx transaction, c *site.Changed) error {
+		return execute(ctx, tx, "DELETE FROM lake_gone WHERE id = $1 AND name = $2", c.ID, c.Name)
+	})
+}
+
+// putGone adds a run to GoneRuns if its next record, nil for none, has another name, and a lake may have it.
+func putGone(ctx context.Context, tx transaction, id string, next *rt.Run) error {
+	var text []byte
+	err := tx.QueryRowContext(ctx, "SELECT record FROM run WHERE id = $1 AND lake > 0 AND record IS NOT NULL AND EXISTS (SELECT 1 FROM setting WHERE name = $2)",
+		id, lakeBegun).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	run, err := decode[rt.Run](text)
+	if err != nil || run == nil {
+		return nil // a damaged row has no name: its row in the lake is found by its user
+	}
+	isSame := next != nil && next.Cluster == run.Cluster && next.FileStem() == run.FileStem()
+	if isSame {
+		return nil
+	}
+	return execute(ctx, tx, "INSERT INTO lake_gone (id, name, cluster, node, started, job_id) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
+		id, run.FileStem(), column(run.Cluster), column(run.Node), micros(run.Start), jobIDOf(run))
+}
+
+// lakeBegun is the name of the setting that Begin stores.
+const lakeBegun = "lake begun"
+
+// Begin stores that there is a lake, before the first pass.
+func (r *LakeRuns) Begin(ctx context.Context) error {
+	return r.db.putTime(ctx, "store that there is a lake", lakeBegun, time.Now())
 }
 
 // lakeSetting is the name of the setting that Done stores.
@@ -133,7 +170,7 @@ func (r *LakeRuns) State(ctx context.Context) (state site.LakeState, err error) 
 // rewriteBatch is how many runs one transaction of Rebuild changes.
 const rewriteBatch = 1000
 
-// Rebuild puts all runs with a record into ChangedRuns, for a lake that has lost files.
+// Rebuild puts all runs that the lake may have into ChangedRuns, for a lake that has lost files.
 func (r *LakeRuns) Rebuild(ctx context.Context) error {
 	for after := ""; ; {
 		var last sql.NullString
@@ -142,7 +179,7 @@ func (r *LakeRuns) Rebuild(ctx context.Context) error {
 			if err != nil || !last.Valid {
 				return err
 			}
-			_, err = tx.ExecContext(ctx, "UPDATE run SET changes = changes + 1 WHERE id > $1 AND id <= $2 AND record IS NOT NULL", after, last.String)
+			_, err = tx.ExecContext(ctx, "UPDATE run SET changes = changes + 1 WHERE id > $1 AND id <= $2 AND lake > 0", after, last.String)
 			return err
 		})
 		if err != nil || !last.Valid {
@@ -150,6 +187,15 @@ func (r *LakeRuns) Rebuild(ctx context.Context) error {
 		}
 		after = last.String
 	}
+}
+
+// OpenDatabase opens the database once more, for the catalog of the lake, which has tables of its own there.
+func (r *Registry) OpenDatabase() (db *sql.DB, isPostgres bool, err error) {
+	db, isPostgres, err = r.db.writer.another()
+	if err != nil {
+		return nil, false, fmt.Errorf("open the database for the catalog of the lake: %w", err)
+	}
+	return db, isPostgres, nil
 }
 
 // ErrLocked means that another process has the lock.
@@ -163,10 +209,13 @@ const lakeLock = 0x72742d6c616b65
 func (r *LakeRuns) Lock(ctx context.Context) (check func(context.Context) error, release func() error, err error) {
 	check, release, err = r.db.writer.exclusive(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("lock the lake: %w", fault(err))
+		return nil, nil, fmt.Errorf("lock the lake: %w", r.db.fault(err))
 	}
 	return check, release, nil
 }
+
+// another opens the database once more.
+func (w *postgresWriter) another() (*sql.DB, bool, error) { return stdlib.OpenDB(*w.conf), true, nil }
 
 // exclusive takes an advisory lock of a session of its own.
 func (w *postgresWriter) exclusive(ctx context.Context) (check func(context.Context) error, release func() error, err error) {

@@ -26,22 +26,21 @@ func TestChangedRuns(t *testing.T) {
 		}
 		older := list[0]
 		older.Changes--
-		is(t, "Claim", r.Lake.ClaimPartition(t.Context(), "p", list), nil)
-		is(t, "Claim of another writer, which is late", r.Lake.ClaimPartition(t.Context(), "q", list), nil)
+		is(t, "Begin", r.Lake.Begin(t.Context()), nil)
 		is(t, "Written", r.Lake.MarkWritten(t.Context(), []site.Changed{older, list[1]}), nil)
 		list, err = again().Lake.ChangedRuns(t.Context(), site.Changed{}, 10)
 		is(t, "Changed after Written", err, nil)
-		if len(list) != 1 || list[0].ID != first.ID || list[0].Partition != "p" {
+		if len(list) != 1 || list[0].ID != first.ID {
 			t.Errorf("a run that has changed since: %+v", list)
 		}
 		is(t, "RemoveRun", errors.Join(r.Removals.RemoveRun(t.Context(), first.ID), r.Removals.RemoveRun(t.Context(), bare.ID)), nil)
-		gone, err := r.Lake.GoneRuns(t.Context(), "", 10)
+		gone, err := r.Lake.GoneRuns(t.Context(), site.Changed{}, 10)
 		is(t, "Gone", err, nil)
-		if len(gone) != 1 || gone[0].ID != first.ID || gone[0].Partition != "p" {
+		if len(gone) != 1 || gone[0].ID != first.ID || gone[0].Name != list[0].Name || gone[0].JobID.Or(0) != 7 || gone[0].Node != list[0].Node {
 			t.Errorf("gone: %+v", gone)
 		}
-		is(t, "Removed", r.Lake.ForgetRun(t.Context(), first.ID), nil)
-		gone, err = r.Lake.GoneRuns(t.Context(), "", 10)
+		is(t, "Removed", r.Lake.ForgetGone(t.Context(), gone), nil)
+		gone, err = r.Lake.GoneRuns(t.Context(), site.Changed{}, 10)
 		is(t, "Gone", err, nil)
 		same(t, "gone", len(gone), 0)
 		is(t, "Rebuild", r.Lake.Rebuild(t.Context()), nil)
@@ -68,59 +67,55 @@ func TestChangedWithADamagedRow(t *testing.T) {
 	})
 }
 
-// The lake is recorded before a run is put there, so that a removed run leaves the lake. A run that
-// no lake can have leaves nothing to do.
-func TestClaimedRuns(t *testing.T) {
+// A record with another name leaves the old name to the lake. Before the first pass no lake can have it.
+func TestRunWithAnotherName(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		first, second := putRun(t, r, 0, job(7, 0)), putRun(t, r, 1, job(8, 1))
-		is(t, "Claim", r.Lake.ClaimPartition(t.Context(), "p", []site.Changed{{ID: first.ID}, {ID: "none"}}), nil)
-		list, err := r.Lake.ChangedRuns(t.Context(), site.Changed{}, 10)
-		is(t, "Changed", err, nil)
-		if len(list) != 2 || list[0].Partition != "p" || list[0].Changes == 0 || list[1].Partition != "" {
-			t.Errorf("%+v", list)
-		}
-		is(t, "RemoveRun", errors.Join(r.Removals.RemoveRun(t.Context(), first.ID), r.Removals.RemoveRun(t.Context(), second.ID)), nil)
-		gone, err := r.Lake.GoneRuns(t.Context(), "", 10)
+		record := job(7, 0)
+		run := putRun(t, r, 0, record)
+		is(t, "record", putRecordAgain(t, r, run, job(8, 0)), nil)
+		gone, err := r.Lake.GoneRuns(t.Context(), site.Changed{}, 10)
 		is(t, "Gone", err, nil)
-		if len(gone) != 1 || gone[0].ID != first.ID || gone[0].Partition != "p" {
+		same(t, "gone before the first pass", len(gone), 0)
+		is(t, "Begin", r.Lake.Begin(t.Context()), nil)
+		is(t, "same record", putRecordAgain(t, r, run, job(8, 0)), nil)
+		is(t, "record", putRecordAgain(t, r, run, record), nil)
+		gone, err = r.Lake.GoneRuns(t.Context(), site.Changed{}, 10)
+		is(t, "Gone", err, nil)
+		other := job(8, 0)
+		if len(gone) != 1 || gone[0].ID != run.ID || gone[0].Name != other.FileStem() || !gone[0].Start.Equal(other.Start.Truncate(time.Microsecond)) {
 			t.Errorf("gone: %+v", gone)
 		}
+		gone, err = r.Lake.GoneRuns(t.Context(), gone[0], 10)
+		is(t, "Gone", err, nil)
+		same(t, "gone after it", len(gone), 0)
 	})
 }
 
-// When a registration leaves a partition, the other ones of the same run are written again.
-func TestOtherRegistrationsAgain(t *testing.T) {
+// putRecordAgain stores another record of a run.
+func putRecordAgain(t *testing.T, r *Registry, run site.StoredRun, record rt.Run) error {
+	t.Helper()
+	o := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: record.FileStem(), Created: run.Created}
+	_, err := r.Runs.PutObject(t.Context(), o, []byte("r"), &record)
+	return err
+}
+
+// All registrations of a run are found by its name, and no other run.
+func TestRegistrations(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		first, twin := putRun(t, r, 0, job(7, 0)), putRun(t, r, 1, job(7, 0))
-		later, moved := putRun(t, r, 2, job(8, 1)), putRun(t, r, 3, job(7, 0))
+		putRun(t, r, 2, job(8, 0))
 		all, err := r.Lake.ChangedRuns(t.Context(), site.Changed{}, 10)
 		is(t, "Changed", err, nil)
-		same(t, "changed", len(all), 4)
-		gone := all[0]
-		for _, c := range all {
-			partition := "p"
-			if c.ID == moved.ID {
-				partition = "q"
-			}
-			is(t, "Claim", r.Lake.ClaimPartition(t.Context(), partition, []site.Changed{c}), nil)
-			is(t, "Written", r.Lake.MarkWritten(t.Context(), []site.Changed{c}), nil)
-			if c.ID == first.ID {
-				gone = c
-			}
-		}
-		gone.Start = gone.Start.Add(time.Microsecond)
-		is(t, "Again", r.Lake.MarkChanged(t.Context(), "p", []site.Changed{gone}), nil)
-		list, err := r.Lake.ChangedRuns(t.Context(), site.Changed{}, 10)
-		is(t, "Changed", err, nil)
-		if len(list) != 1 || list[0].ID != twin.ID {
-			t.Errorf("%+v, want the other registration of %s, not %s", list, first.ID, later.ID)
-		}
-		gone.ID = ""
-		is(t, "Again", r.Lake.MarkChanged(t.Context(), "p", []site.Changed{gone}), nil)
-		list, err = r.Lake.ChangedRuns(t.Context(), site.Changed{}, 10)
-		is(t, "Changed", err, nil)
+		list, err := r.Lake.Registrations(t.Context(), all[0])
+		is(t, "Registrations", err, nil)
 		if len(list) != 2 || list[0].ID != first.ID || list[1].ID != twin.ID {
-			t.Errorf("%+v, want both registrations of %s, not %s", list, first.ID, later.ID)
+			t.Errorf("%+v, want the registrations of %s", list, first.ID)
+		}
+		is(t, "RemoveRun", r.Removals.RemoveRun(t.Context(), first.ID), nil)
+		list, err = r.Lake.Registrations(t.Context(), all[0])
+		is(t, "Registrations", err, nil)
+		if len(list) != 1 || list[0].ID != twin.ID {
+			t.Errorf("%+v, want the other registration of %s", list, first.ID)
 		}
 	})
 }
@@ -149,7 +144,7 @@ func TestExpiredRunsStayInTheLake(t *testing.T) {
 		_, n, err := r.Removals.ExpireRuns(t.Context(), time.Now().Add(time.Hour), 10)
 		is(t, "ExpireRuns", err, nil)
 		same(t, "expired", n, 1)
-		gone, err := r.Lake.GoneRuns(t.Context(), "", 10)
+		gone, err := r.Lake.GoneRuns(t.Context(), site.Changed{}, 10)
 		is(t, "Gone", err, nil)
 		same(t, "gone", len(gone), 0)
 	})

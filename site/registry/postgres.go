@@ -38,7 +38,10 @@ var ErrDSN = errors.New("the database is not given as postgres://USER@HOST:PORT/
 // postgresWriter makes each change in a transaction of its own. So that no two wait for each other,
 // a transaction changes one run. It locks first the run's row, then the counters of the quotas,
 // then the row of the job.
-type postgresWriter struct{ db *sql.DB }
+type postgresWriter struct {
+	db   *sql.DB
+	conf *pgx.ConnConfig
+}
 
 func openPostgres(ctx context.Context, dsn string, c Config) (*Registry, error) {
 	conf, err := pgx.ParseConfig(dsn)
@@ -67,7 +70,7 @@ func openPostgres(ctx context.Context, dsn string, c Config) (*Registry, error) 
 		return nil, errors.Join(err, db.Close())
 	}
 	// pg_amcheck(1) looks for damage, and VACUUM removes old versions of rows.
-	return newRegistry(db, &postgresWriter{db}, dialect{lock: " FOR UPDATE", batch: 1, shards: 64}, c), nil
+	return newRegistry(db, &postgresWriter{db, conf}, dialect{lock: " FOR UPDATE", batch: 1, shards: 64}, c), nil
 }
 
 // badDSN returns the error of a URL without a part of it that may be a secret.

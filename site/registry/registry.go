@@ -80,6 +80,8 @@ type writer interface {
 	// broken returns a channel that is closed when no more changes are possible. From then on the function returns
 	// the reason.
 	broken() (<-chan struct{}, func() error)
+	// another opens the database once more.
+	another() (db *sql.DB, isPostgres bool, err error)
 	// exclusive takes the lock of LakeRuns.Lock.
 	exclusive(ctx context.Context) (check func(context.Context) error, release func() error, err error)
 	close() error

@@ -53,9 +53,7 @@ func openSQLite(ctx context.Context, path string, c Config) (*Registry, error) {
 	if err := createFile(path); err != nil {
 		return nil, err
 	}
-	// What is deleted is overwritten: rt-site forget promises it.
-	// EXTRA would add a sync of the directory of a rollback journal, which WAL does not have.
-	base := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_busy_timeout=10000&_journal_mode=WAL&_synchronous=FULL&_secure_delete=true"
+	base := sqliteDSN(path)
 	db, err := sql.Open("sqlite3", base+"&_txlock=immediate")
 	if err != nil {
 		return nil, err
@@ -73,6 +71,18 @@ func openSQLite(ctx context.Context, path string, c Config) (*Registry, error) {
 	}
 	d := dialect{integrity: "SELECT integrity_check FROM pragma_integrity_check", wipe: "PRAGMA wal_checkpoint(TRUNCATE)", batch: groupMax, shards: 1}
 	return newRegistry(read, w, d, c), nil
+}
+
+// sqliteDSN is how the file is opened. What is deleted is overwritten: rt-site forget promises it.
+// EXTRA would add a sync of the directory of a rollback journal, which WAL does not have.
+func sqliteDSN(path string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?_busy_timeout=10000&_journal_mode=WAL&_synchronous=FULL&_secure_delete=true"
+}
+
+// another opens the database once more.
+func (w *sqliteWriter) another() (*sql.DB, bool, error) {
+	db, err := sql.Open("sqlite3", sqliteDSN(w.path)+"&_txlock=immediate")
+	return db, false, err
 }
 
 // startRoom is the free space, in bytes, that a registry needs where blocks are smaller than a page, as on a small ext4.

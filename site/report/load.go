@@ -60,17 +60,6 @@ func readManifest(dir string) (list manifest, err error) {
 	return list, nil
 }
 
-// Records returns the form of the report that a Maker wants of a directory, and the names of the records there.
-func Records(dir string) (form string, names []string, err error) {
-	list, err := readManifest(dir)
-	for _, file := range list.Records {
-		if file.Problem == "" {
-			names = append(names, file.Name)
-		}
-	}
-	return list.Form, names, err
-}
-
 // Load reads the job in a directory that a Maker made. A record that cannot be read is left out of the figures of the
 // job, and the summary of its run says why. If there is no other record, the error is site.ErrDamaged.
 func Load(ctx context.Context, dir string, add Add) (*LoadedJob, error) {
@@ -84,7 +73,7 @@ func Load(ctx context.Context, dir string, add Add) (*LoadedJob, error) {
 	var problems []error
 	for _, file := range list.Records {
 		r, err := file.load(ctx, dir, limits, add)
-		if err != nil && !IsUnreadable(err) {
+		if err != nil && !isUnreadable(err) {
 			return nil, err
 		}
 		if err != nil {
@@ -134,8 +123,8 @@ func (j *LoadedJob) advise(earlier []json.RawMessage) {
 	}
 }
 
-// IsUnreadable reports whether an error is about the content of one record, and not about the others.
-func IsUnreadable(err error) bool {
+// isUnreadable reports whether an error is about the content of one record, and not about the others.
+func isUnreadable(err error) bool {
 	return slices.ContainsFunc([]error{
 		site.ErrDamaged, spool.ErrRecord, spool.ErrDamaged, spool.ErrLimit, spool.ErrForeign, spool.ErrNewer, spool.ErrOld, spool.ErrImport, spool.ErrExists,
 	}, func(kind error) bool { return errors.Is(err, kind) })

@@ -42,7 +42,7 @@ const dirs = "rt-report-*"
 type Maker struct {
 	// Open opens the complete record of a run.
 	Open func(ctx context.Context, runID string) (io.ReadCloser, error)
-	// Command returns the process that calls Load, but for FormParquet, with the directory dir and writes the report to its standard output.
+	// Command returns the process that calls Load with the directory dir and writes the report to its standard output.
 	Command func(ctx context.Context, dir string) *exec.Cmd
 	Temp    string // directory of temporary files; empty: the system's
 

@@ -314,7 +314,7 @@ func TestADamagedDatabaseIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	const page = 4096
-	for at := int64(30 * page); at < info.Size(); at += 7 * page {
+	for at := int64(60 * page); at < info.Size(); at += 7 * page {
 		if _, err := f.WriteAt(bytes.Repeat([]byte{0xa5}, page), at); err != nil {
 			t.Fatal(err)
 		}

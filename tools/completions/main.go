@@ -15,7 +15,7 @@ import (
 )
 
 // The programs that a person calls; the others are called by Slurm.
-var programs = []string{"resource-tracker", "rt-job", "rt-spool", "rt-site"}
+var programs = []string{"resource-tracker", "rt-job", "rt-spool", "rt-site", "rt-lake"}
 
 func main() {
 	if len(os.Args) != 3 {

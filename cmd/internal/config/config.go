@@ -116,7 +116,8 @@ type Serve struct {
 	Objects   string `toml:"objects"`                                                   // s3://bucket/prefix; empty: objects in dir
 	Endpoint  string `toml:"objects_endpoint"`                                          // base URL of the S3-compatible store; empty: Amazon's
 	Keys      string `toml:"objects_keys" path:"optional"`                              // file with the credentials of the store; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY
-	Lake      string `toml:"lake"`                                                      // directory or s3://bucket/prefix of the Parquet files of rt-site lake; empty: none
+	Lake      string `toml:"lake"`                                                      // directory or s3://bucket/prefix of the Iceberg tables of rt-lake; empty: none
+	Catalog   string `toml:"lake_catalog"`                                              // URL of an Iceberg REST catalog; empty: the database of the site
 	TokenFile string `toml:"token_file" default:"/etc/rt/serve-tokens" path:"optional"` // file with the accepted API tokens, one per line
 	TLSCert   string `toml:"tls_cert" path:"optional"`                                  // PEM file; empty: plain HTTP
 	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file

@@ -125,7 +125,7 @@ func (d serveChecks) checkReaders(ctx context.Context) {
 	}
 }
 
-// checkLake checks the directory of the Parquet files. rt-site lake tries a store of objects itself.
+// checkLake checks the directory of the lake. rt-lake tries a store of objects itself.
 func (d serveChecks) checkLake() {
 	const name = "serve.lake"
 	dir := d.Config.Serve.Lake
@@ -138,7 +138,7 @@ func (d serveChecks) checkLake() {
 	case errors.Is(err, fs.ErrPermission):
 		d.unknown(name, err)
 	case err != nil:
-		d.warn(name, err.Error(), "rt-site-lake.service cannot create it", "install -d -o rt -g rt -m 750 "+dir)
+		d.warn(name, err.Error(), "rt-lake.service cannot create it", "install -d -o rt -g rt -m 750 "+dir)
 	case st.Mode().Perm()&0o022 != 0:
 		d.fail(name, fmt.Sprintf("%s can be written by other users (mode %04o)", dir, st.Mode().Perm()), "another user can replace the records of the site", "chmod go-w "+dir)
 	default:

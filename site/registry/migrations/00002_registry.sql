@@ -35,7 +35,7 @@ CREATE TABLE run (
     suspended   DOUBLE PRECISION,         -- seconds
     expired     TEXT NOT NULL DEFAULT '', -- classes of which retention has removed objects, a space after each
     changes     BIGINT NOT NULL DEFAULT 0, -- of the record since the lake has it
-    lake        TEXT,            -- the only partition of the lake that can have the run; NULL: none
+    lake        BIGINT NOT NULL DEFAULT 0, -- 1 if the lake has the run of the record
     metadata    BYTEA NOT NULL,  -- the registration
     finish      BYTEA,           -- site.Finish as JSON
     record      BYTEA            -- rt.Run as JSON
@@ -46,6 +46,7 @@ CREATE INDEX run_job ON run (cluster, job_id, generation, owner, attempt, state,
 CREATE INDEX run_node ON run (node, started, cluster, job_id, generation) WHERE job_id IS NOT NULL;
 CREATE INDEX run_owner ON run (owner, id);
 CREATE INDEX run_unassigned ON run (id) WHERE job_id IS NULL;
+CREATE INDEX run_other ON run (node, started) WHERE job_id IS NULL;
 CREATE INDEX run_changed ON run (cluster, started, id) WHERE changes > 0;
 
 CREATE TABLE object (
@@ -168,10 +169,15 @@ CREATE TABLE leftover (
     stored TEXT PRIMARY KEY
 );
 
--- Runs that rt-site forget has removed, and the lake may still have.
+-- Runs that the lake may have, and that rt-site forget has removed, or whose records have another name now.
 CREATE TABLE lake_gone (
-    id   TEXT PRIMARY KEY,
-    lake TEXT NOT NULL -- as in run
+    id      TEXT NOT NULL,
+    name    TEXT NOT NULL, -- of the spool file of the run
+    cluster TEXT NOT NULL,
+    node    TEXT NOT NULL,
+    started BIGINT NOT NULL,
+    job_id  BIGINT,
+    PRIMARY KEY (id, name)
 );
 
 -- What operators have changed: at is RFC 3339 in UTC.

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,30 +22,31 @@ import (
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/spool/archive"
 )
 
 // gpuInLake is a GPU of a run in the lake. Its fields have the names of the report's JSON.
 type gpuInLake struct {
-	UUID                string   `parquet:"uuid,optional" json:"uuid"`
-	InJob               *bool    `parquet:"in_job,optional" json:"in_job"`
-	BusyPct             *float64 `parquet:"busy_pct,optional" json:"busy_pct"`
-	VRAMPeakBytes       *int64   `parquet:"vram_peak_bytes,optional" json:"vram_peak_bytes"`
-	VRAMPeakMark        *string  `parquet:"vram_peak_mark,optional" json:"vram_peak_mark"`
-	Processes           int64    `parquet:"processes" json:"processes"`
-	ProcessBusyPct      *float64 `parquet:"process_busy_pct,optional" json:"process_busy_pct"`
-	ProcessVRAMPeakByte *int64   `parquet:"process_vram_peak_bytes,optional" json:"process_vram_peak_bytes"`
+	UUID                string   `json:"uuid"`
+	InJob               *bool    `json:"in_job"`
+	BusyPct             *float64 `json:"busy_pct"`
+	VRAMPeakBytes       *int64   `json:"vram_peak_bytes"`
+	VRAMPeakMark        *string  `json:"vram_peak_mark"`
+	Processes           int64    `json:"processes"`
+	ProcessBusyPct      *float64 `json:"process_busy_pct"`
+	ProcessVRAMPeakByte *int64   `json:"process_vram_peak_bytes"`
 }
 
 type gpuRow struct {
-	Name    string      `parquet:"run_name"`
-	Elapsed *float64    `parquet:"elapsed_secs,optional"`
-	GPUs    []gpuInLake `parquet:"gpus,list,optional"`
+	Name    string      `json:"run_name"`
+	Elapsed *float64    `json:"elapsed_secs"`
+	GPUs    []gpuInLake `json:"gpus"`
 }
 
 type gpuSample struct {
-	Name  string   `parquet:"run_name"`
-	Seq   int64    `parquet:"seq"`
-	Usage *float64 `parquet:"job_gpu_usage,optional"`
+	Name  string   `json:"run_name"`
+	Seq   int64    `json:"seq"`
+	Usage *float64 `json:"job_gpu_usage"`
 }
 
 // gpuCases are jobs with GPUs that were read, or not.
@@ -72,7 +77,7 @@ func gpuOf(uuid string, inJob bool, busy rt.Opt[float64]) rt.GPUReading {
 // The lake, the report, its JSON, the list of jobs, the site and the CSV have the same GPU figures.
 // What was not read is null in all.
 func TestGPUsInAllOutputs(t *testing.T) {
-	configFile, lakeDir := lakeSite(t)
+	configFile, _ := lakeSite(t)
 	spoolDir := t.TempDir()
 	r, err := registry.Open(t.Context(), filepath.Join(filepath.Dir(configFile), "site", "registry.db"), registry.Config{})
 	if err != nil {
@@ -96,7 +101,7 @@ func TestGPUsInAllOutputs(t *testing.T) {
 		run.Outcome, run.End = rt.OutcomeFinished, start.Add(time.Minute)
 		err = errors.Join(err, w.End(run))
 		if err == nil {
-			err = (&copyOfRun{state: rt.StateEnded, owner: "a"}).register(t.Context(), r, w.Path(), fmt.Sprintf("20260301t120000-%s%c", strings.Repeat("a", 25), 'a'+job))
+			err = register(t.Context(), r, w.Path(), fmt.Sprintf("20260301t120000-%s%c", strings.Repeat("a", 25), 'a'+job))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -106,8 +111,8 @@ func TestGPUsInAllOutputs(t *testing.T) {
 	if err := errors.Join(err, r.Close()); err != nil || len(jobs) != len(gpuCases) {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
-	lakeCall(t, cli.ExitOK, "--config", configFile, "lake")
-	rows, samples := lakeRows[gpuRow](t, lakeDir, "runs"), lakeRows[gpuSample](t, lakeDir, "samples")
+	lakeCall(t, cli.ExitOK, "--config", configFile)
+	rows, samples := tableRows[gpuRow](t, configFile, "runs"), tableRows[gpuSample](t, configFile, "samples")
 	runs, err := reportruns.Read(t.Context(), []string{spoolDir}, reportruns.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +142,32 @@ func TestGPUsInAllOutputs(t *testing.T) {
 	if len(rows) != len(gpuCases) {
 		t.Errorf("%d runs in the lake", len(rows))
 	}
+}
+
+// register stores the run of a spool file.
+func register(ctx context.Context, r *registry.Registry, path, id string) error {
+	from, err := spool.Open(path)
+	if err != nil {
+		return err
+	}
+	var record bytes.Buffer
+	err = archive.Write(ctx, &record, from, nil)
+	run := from.Run()
+	s, failed := rtreport.Summarize(run, nil, from.Snapshots(ctx, 1, 0))
+	summary, encoded := json.Marshal(s.Delivered())
+	if err := errors.Join(err, failed, encoded, from.Close()); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(record.Bytes())
+	o := site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(record.Len()), SHA256: hex.EncodeToString(sum[:])}
+	err = r.Runs.Create(ctx, site.StoredRun{ID: id, Owner: "a", Created: run.Start, Metadata: []byte(`{}`)})
+	if err == nil {
+		_, err = r.Runs.PutObject(ctx, o, record.Bytes(), &run)
+	}
+	if err == nil {
+		_, err = r.Runs.Finish(ctx, id, site.Finish{RunStatus: "failed", DataSource: "inline", Summary: summary}, nil, nil)
+	}
+	return err
 }
 
 // checkGPUs compares a row of the lake with the report as JSON, and with the line of the list.
