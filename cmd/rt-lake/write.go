@@ -92,8 +92,8 @@ func (o *options) compact(ctx context.Context, stdout, stderr io.Writer) error {
 	})
 }
 
-// forget removes the runs of users. Runs leave the lake or get the new names as at the site; then it removes what is
-// left of the users, which are runs that the site has no more.
+// forget removes the runs of users. Runs leave the lake or get the new names as at the site. Then it removes the runs of
+// the users that the site has no more.
 func (o *options) forget(ctx context.Context, stdout, stderr io.Writer) error {
 	if len(o.users) == 0 {
 		return cli.Usage("forget needs --user NAME; see rt-lake --help")

@@ -90,7 +90,7 @@ func (r *LakeRuns) eachRun(ctx context.Context, what string, runs []site.Changed
 	return nil
 }
 
-// GoneRuns returns at most limit runs, after the given one, that the lake may have: RemoveRun has removed them, or
+// GoneRuns returns at most limit runs, after the given one, that the lake may have. RemoveRun has removed them, or
 // their records have other names now.
 func (r *LakeRuns) GoneRuns(ctx context.Context, after site.Changed, limit int) ([]site.Changed, error) {
 	return list(ctx, r.db, "list the runs to remove from the lake", func(scan scanFunc) (c site.Changed, err error) {

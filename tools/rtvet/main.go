@@ -1,4 +1,4 @@
-// Rtvet is the project's own checks for go vet:
+// Rtvet is the project's own checks:
 //
 //   - goroutines: every goroutine recovers from a panic, which would end the program
 //   - conditions: an expression with both && and || has a name
@@ -8,7 +8,7 @@
 //
 // Test files and the packages below e2e are exempt.
 //
-//	go vet -vettool=build/tools/rtvet ./...
+//	build/tools/rtvet ./...
 package main
 
 import (
@@ -16,10 +16,10 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/unitchecker"
+	"golang.org/x/tools/go/analysis/multichecker"
 )
 
-func main() { unitchecker.Main(goroutines, conditions, initStatements, length, sentences) }
+func main() { multichecker.Main(goroutines, conditions, initStatements, length, sentences) }
 
 // production returns the files of a package that the checks hold.
 func production(pass *analysis.Pass) []*ast.File {
