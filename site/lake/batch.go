@@ -145,6 +145,11 @@ type chunk struct {
 	err  error // after rows is closed
 }
 
+func (c *chunk) end(err error) {
+	c.err = err
+	close(c.rows)
+}
+
 const (
 	chunkRuns = 32
 	batchRows = 4096 // of samples that are passed on at once
@@ -166,9 +171,8 @@ func (l *Lake) decodeAll(ctx context.Context, list []*wanted) <-chan *chunk {
 				return
 			}
 			go func() {
-				defer close(c.rows)
-				defer recovery.Handle(func(err error) { c.err = err })
-				c.err = l.decodeChunk(ctx, c)
+				defer recovery.Handle(func(err error) { c.end(err) })
+				c.end(l.decodeChunk(ctx, c))
 			}()
 		}
 	}()

@@ -141,25 +141,32 @@ func (t *lakeTable) remove(ctx context.Context, s selection, limit int64, change
 	return n, nil
 }
 
-// entry is a row of runs, as far as the writer needs it.
+// entry is a row, as far as the writer needs it.
 type entry struct {
-	id            string
+	id            string // empty in samples
 	cluster, name string
 	started       time.Time
 }
 
-// entries passes the rows of runs that a selection has.
-func (l *Lake) entries(ctx context.Context, s selection, use func(entry)) error {
-	files, err := l.runs.files(ctx, s.files)
+// entries passes the rows that a selection has.
+func (t *lakeTable) entries(ctx context.Context, s selection, use func(entry)) error {
+	files, err := t.files(ctx, s.files)
 	if err != nil {
 		return err
 	}
-	for rows, err := range l.runs.read(ctx, files, s.rows, "id", "cluster", "run_name", "started") {
+	names := []string{"cluster", "run_name", "started"}
+	if t.schema.HasField("id") {
+		names = append(names, "id")
+	}
+	for rows, err := range t.read(ctx, files, s.rows, names...) {
 		if err != nil {
 			return err
 		}
-		text := func(name string, i int) string {
-			return rows.Column(rows.Schema().FieldIndices(name)[0]).(*array.String).Value(i) // empty if it is null
+		text := func(name string, i int) (value string) {
+			for _, column := range rows.Schema().FieldIndices(name) {
+				value = rows.Column(column).(*array.String).Value(i) // empty if it is null
+			}
+			return value
 		}
 		started := rows.Column(rows.Schema().FieldIndices("started")[0]).(*array.Timestamp)
 		for i := range int(rows.NumRows()) {

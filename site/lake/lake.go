@@ -119,8 +119,8 @@ func Open(ctx context.Context, c Config) (*Lake, error) {
 	return l, l.undo(ctx)
 }
 
-// batchKey is the property of both tables, and of their snapshots, that names the last batch. A batch changes samples
-// before runs: if the tables name different batches, a writer was killed between the two.
+// batchKey is the property of both tables that names the last batch with samples. A batch changes samples before runs: if
+// the tables name different batches, a writer was killed between the two.
 const batchKey = "rt.batch"
 
 // undo takes back the change of samples that a killed writer has not made in runs.
@@ -135,10 +135,13 @@ func (l *Lake) undo(ctx context.Context) error {
 	}
 	tx := l.samples.NewTransaction()
 	err := tx.SetProperties(iceberg.Properties{batchKey: done})
+	isFirst := changed != nil && changed.ParentSnapshotID == nil
 	switch {
-	case err != nil || changed == nil: // the batch had no samples
-	case changed.ParentSnapshotID == nil:
+	case err != nil:
+	case isFirst:
 		err = tx.Delete(ctx, iceberg.AlwaysTrue{}, nil)
+	case changed == nil || l.samples.parent(changed) == nil: // an engine has removed the snapshot
+		return l.removeStrays(ctx, done)
 	default:
 		err = tx.RollbackToSnapshot(*changed.ParentSnapshotID)
 	}
@@ -166,9 +169,12 @@ func (l *Lake) apply(ctx context.Context, c *exchange) error {
 	if err := l.Check(ctx); err != nil {
 		return fmt.Errorf("the lake may have another writer: %w", err)
 	}
-	batch := iceberg.Properties{batchKey: uuid.NewString()}
-	if err := l.samples.replace(ctx, &c.samples, batch); err != nil {
-		return err
+	batch := l.samples.Properties()[batchKey]
+	if !c.samples.isEmpty() {
+		batch = uuid.NewString()
+		if err := l.samples.replace(ctx, &c.samples, batch); err != nil {
+			return err
+		}
 	}
 	return l.runs.replace(ctx, &c.runs, batch)
 }

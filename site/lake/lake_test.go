@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
 
 	"github.com/resource-tracker/rt"
 )
@@ -111,6 +112,67 @@ func (k *killed) settle(t *testing.T) {
 	}
 	write(t, k.w)
 	complete(t, k.w)
+}
+
+// Passes remove old snapshots.
+func TestExpiry(t *testing.T) {
+	w := newWorld(t)
+	w.put("r1", 7, day, 5)
+	write(t, w)
+	for _, name := range []string{"runs", "samples"} {
+		tx := w.load(t, name).NewTransaction()
+		if err := tx.SetProperties(iceberg.Properties{table.MaxSnapshotAgeMsKey: "0"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		w.put("r1", 7, day, 5)
+		write(t, w)
+	}
+	if n := len(w.load(t, "runs").Metadata().Snapshots()); n != 1 {
+		t.Errorf("%d snapshots, want one", n)
+	}
+	complete(t, w)
+}
+
+// An engine may remove the snapshot of a killed writer. Then samples of a run that is not in runs leave.
+func TestExpiredHalf(t *testing.T) {
+	for _, isMerged := range []bool{false, true} {
+		w := newWorld(t)
+		w.put("r1", 7, day, 5)
+		write(t, w)
+		batch := func(name string) string { return w.load(t, name).Properties()[batchKey] }
+		for left := 0; batch("runs") == batch("samples"); left++ {
+			w.put("r1", 7, day, 6)
+			w.put("r2", uint64(8+left), day, 3)
+			w.left = left
+			l, err := w.lake(t)
+			if err == nil {
+				_, err = l.Write(t.Context())
+			}
+			if !w.isDead {
+				t.Fatalf("no kill was between the tables: %v", err)
+			}
+		}
+		tx := w.load(t, "samples").NewTransaction()
+		if isMerged {
+			if _, err := tx.RewriteManifests(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.ExpireSnapshots(table.WithOlderThan(0), table.WithRetainLast(1), table.WithPostCommit(false)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.remove("r2")
+		write(t, w)
+		complete(t, w)
+	}
 }
 
 // Merged files have the runs in the order in which they came, and those that came together in the order of their jobs.

@@ -126,7 +126,7 @@ func (l *Lake) findOld(ctx context.Context, list []*wanted) error {
 		runs = append(runs, w.Changed)
 	}
 	for _, s := range selectionsOf(runs) {
-		err := l.entries(ctx, s, func(e entry) {
+		err := l.runs.entries(ctx, s, func(e entry) {
 			if w := byKey[key{e.cluster, e.name}]; w != nil {
 				w.old = e.id
 			}

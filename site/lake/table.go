@@ -145,8 +145,9 @@ type tableChange struct{ remove, add []iceberg.DataFile }
 
 func (c *tableChange) isEmpty() bool { return len(c.remove)+len(c.add) == 0 }
 
-// replace commits a change, with properties of the table and of the snapshot.
-func (t *lakeTable) replace(ctx context.Context, c *tableChange, of iceberg.Properties) error {
+// replace commits a change of a batch.
+func (t *lakeTable) replace(ctx context.Context, c *tableChange, batch string) error {
+	of := iceberg.Properties{batchKey: batch}
 	tx := t.NewTransaction()
 	err := tx.SetProperties(of)
 	if err == nil && !c.isEmpty() {
@@ -159,11 +160,20 @@ func (t *lakeTable) replace(ctx context.Context, c *tableChange, of iceberg.Prop
 }
 
 // expire removes the snapshots that are older than the property history.expire.max-snapshot-age-ms of the table says.
-func (t *lakeTable) expire(ctx context.Context) error { return t.expireBut(ctx) }
+func (t *lakeTable) expire(ctx context.Context) error {
+	before := len(t.Metadata().Snapshots())
+	err := t.expireBut(ctx)
+	if err != nil || len(t.Metadata().Snapshots()) == before {
+		return err
+	}
+	return t.removeOrphans(ctx, orphanAge)
+}
 
+// expireBut removes snapshots, but not their files. iceberg-go would remove files again that an earlier call has removed,
+// and fail.
 func (t *lakeTable) expireBut(ctx context.Context, options ...table.ExpireSnapshotsOpt) error {
 	tx := t.NewTransaction()
-	if err := tx.ExpireSnapshots(options...); err != nil {
+	if err := tx.ExpireSnapshots(append(options, table.WithPostCommit(false))...); err != nil {
 		return fmt.Errorf("expire the snapshots of the table %s: %w", t.name(), err)
 	}
 	return t.commit(ctx, tx)
