@@ -156,27 +156,37 @@ const (
 )
 
 // decodeAll decodes the records of runs, several chunks at the same time, and returns these in their order.
-func (l *Lake) decodeAll(ctx context.Context, list []*wanted) <-chan *chunk {
-	turns := make(chan *chunk, runtime.GOMAXPROCS(0))
-	go func() {
-		defer close(turns)
+func (l *Lake) decodeAll(ctx context.Context, list []*wanted) iter.Seq[*chunk] {
+	return func(yield func(*chunk) bool) {
+		var ahead []*chunk
 		for part := range slices.Chunk(list, chunkRuns) {
-			c := &chunk{rows: make(chan arrow.RecordBatch, 1)}
-			for _, w := range part {
-				c.runs = append(c.runs, &decoded{of: w, failed: map[string]error{}})
+			ahead = append(ahead, l.startChunk(ctx, part))
+			if len(ahead) <= runtime.GOMAXPROCS(0) {
+				continue
 			}
-			select {
-			case turns <- c:
-			case <-ctx.Done():
+			if !yield(ahead[0]) {
 				return
 			}
-			go func() {
-				defer recovery.Handle(func(err error) { c.end(err) })
-				c.end(l.decodeChunk(ctx, c))
-			}()
+			ahead = ahead[1:]
 		}
+		for _, c := range ahead {
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+func (l *Lake) startChunk(ctx context.Context, list []*wanted) *chunk {
+	c := &chunk{rows: make(chan arrow.RecordBatch, 1)}
+	for _, w := range list {
+		c.runs = append(c.runs, &decoded{of: w, failed: map[string]error{}})
+	}
+	go func() {
+		defer recovery.Handle(func(err error) { c.end(err) })
+		c.end(l.decodeChunk(ctx, c))
 	}()
-	return turns
+	return c
 }
 
 func (l *Lake) decodeChunk(ctx context.Context, c *chunk) error {
