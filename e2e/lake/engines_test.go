@@ -22,15 +22,17 @@ func TestEnginesAgreeWithReports(t *testing.T) {
 		s.put(t, n, 21+n%100, true)
 	}
 	t.Logf("%s", output(t, s.program(t.Context(), "rt-lake")))
-	report := filepath.Join(t.TempDir(), "report.json")
-	out := output(t, s.program(t.Context(), "rt-spool", "report", "--json", strconv.Itoa(arrayJob)))
-	if err := os.WriteFile(report, out, 0o600); err != nil {
-		t.Fatal(err)
+	temp := t.TempDir()
+	report, jobs := filepath.Join(temp, "report.json"), filepath.Join(temp, "jobs.json")
+	for path, args := range map[string][]string{report: {"report", "--json", strconv.Itoa(arrayJob)}, jobs: {"jobs", "--json"}} {
+		if err := os.WriteFile(path, output(t, s.program(t.Context(), "rt-spool", args...)), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, engine := range []string{"duckdb", "pyiceberg", "spark"} {
 		t.Run(engine, func(t *testing.T) {
 			python := os.Getenv("RT_LAKE_PYTHON")
-			t.Logf("%s", output(t, exec.CommandContext(t.Context(), python, "testdata/compare.py", engine, dir, report, strconv.Itoa(runs))))
+			t.Logf("%s", output(t, exec.CommandContext(t.Context(), python, "testdata/compare.py", engine, dir, report, jobs, strconv.Itoa(runs))))
 			answers := []string{"testdata/answers.py", engine, dir, "../../docs/lake.md"}
 			if os.Getenv("RT_UPDATE") != "" {
 				answers = append(answers, "update")

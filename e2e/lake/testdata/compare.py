@@ -1,4 +1,7 @@
-"""compare.py ENGINE LAKE REPORT RUNS: compares each figure of rt-spool report --json with the table runs of a lake."""
+"""compare.py ENGINE LAKE REPORT JOBS RUNS: compares each figure of rt-spool report --json with the table runs of a lake.
+
+The waste is compared with rt-spool jobs --json: each run is a job.
+"""
 import datetime
 import json
 import sys
@@ -46,8 +49,10 @@ def compare(path, want, got):
         problems.append((path, want, got))
 
 
-engine, lake, report, runs = sys.argv[1:]
+engine, lake, report, jobs, runs = sys.argv[1:]
 summaries = json.load(open(report))
+waste = {line["job"]: line["waste_core_hours"] for line in json.load(open(jobs))}
+assert any(waste.values()), "no job has waste"
 db = open_lake(engine, lake)
 rows = {row["job"]: row for row in db.rows("SELECT * FROM runs")}
 counted = {row["run_name"]: row["n"] for row in db.rows("SELECT run_name, count(*) AS n FROM samples GROUP BY run_name")}
@@ -57,6 +62,8 @@ for summary in summaries:
     compare(summary["job"], summary, row)
     compare(summary["job"] + ".samples", summary["record"]["readings"], counted[row["run_name"]])
     compare(summary["job"] + ".samples", row["samples"], counted[row["run_name"]])
+    hours = waste[summary["job"]]
+    compare(summary["job"] + ".waste_core_secs", None if hours is None else round(hours * 3600), row["waste_core_secs"])
     for column, value in (("job_id", summary["run"]["job_id"]), ("user_name", summary["run"]["user"]), ("state", summary["run"]["state"])):
         compare(f"{summary['job']}.{column}", value, row[column])
 for problem in problems[:20]:
