@@ -160,17 +160,10 @@ func (t *lakeTable) replace(ctx context.Context, c *tableChange, batch string) e
 }
 
 // expire removes the snapshots that are older than the property history.expire.max-snapshot-age-ms of the table says.
-func (t *lakeTable) expire(ctx context.Context) error {
-	before := len(t.Metadata().Snapshots())
-	err := t.expireBut(ctx)
-	if err != nil || len(t.Metadata().Snapshots()) == before {
-		return err
-	}
-	return t.removeOrphans(ctx, orphanAge)
-}
+func (t *lakeTable) expire(ctx context.Context) error { return t.expireBut(ctx) }
 
-// expireBut removes snapshots, but not their files. iceberg-go would remove files again that an earlier call has removed,
-// and fail.
+// expireBut removes snapshots, but not their files, which Compact or purge removes. iceberg-go would fail if an earlier
+// call had removed a file that a manifest still names as replaced.
 func (t *lakeTable) expireBut(ctx context.Context, options ...table.ExpireSnapshotsOpt) error {
 	tx := t.NewTransaction()
 	if err := tx.ExpireSnapshots(append(options, table.WithPostCommit(false))...); err != nil {
