@@ -278,9 +278,8 @@ func measurePass(t *testing.T, runs int) {
 	for n := range runs {
 		r := readers[n%different]
 		run := r.Run()
-		alter := func(of *rt.Run) {
-			of.JobID, of.Start = rt.Some(uint64(1_000_000+n)), run.Start.Add(time.Duration(n)*time.Second)
-		}
+		start := run.Start.Add(time.Duration(n) * time.Second)
+		alter := func(of *rt.Run) { of.JobID, of.Start = rt.Some(uint64(1_000_000+n)), start }
 		alter(&run)
 		var b bytes.Buffer
 		if err := archive.Write(t.Context(), &b, r, &spool.DumpOptions{Run: alter}); err != nil {
