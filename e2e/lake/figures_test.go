@@ -40,6 +40,9 @@ func load(n int, hasLists bool) (rt.Run, []rt.Snapshot) {
 	run.JobID, run.Node, run.Start = u(uint64(1_000_000+n)), fmt.Sprintf("n%03d", n%500), run.Start.Add(time.Duration(n)*7*time.Second)
 	run.Cluster, run.User, run.Account, run.Partition = "c1", fmt.Sprintf("user%d", n%97), fmt.Sprintf("project%d", n%13), []string{"short", "long"}[n%2]
 	run.AllocMem, run.Meta.JobName, run.JobStart = u(4<<30), fmt.Sprintf("job-%d", n%31), run.Start
+	if n%10 == 0 {
+		run.GPUs = "1"
+	}
 	list := make([]rt.Snapshot, perRun)
 	noise := uint64(n)*2654435761 + 1
 	random := func(most uint64) uint64 {
