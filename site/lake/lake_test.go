@@ -381,11 +381,10 @@ func TestForget(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range manifests {
-			entries, err := m.FetchEntries(fs, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range entries {
+			for e, err := range m.Entries(fs, false) {
+				if err != nil {
+					t.Fatal(err)
+				}
 				if e.Status() == iceberg.EntryStatusDELETED {
 					t.Errorf("%s names a removed file, and its smallest and largest values", name)
 				}
