@@ -69,8 +69,8 @@ func (l *Lake) DropUnreadable(ctx context.Context) error {
 	return l.apply(ctx, change)
 }
 
-// removeStrays removes the samples of runs that are not in runs. The next pass replaces those of the other runs of the
-// same batch.
+// removeStrays removes the samples of runs that are not in runs. The next pass replaces the samples of the other runs of
+// the same batch.
 func (l *Lake) removeStrays(ctx context.Context, batch string) error {
 	all, known, strays := selection{iceberg.AlwaysTrue{}, iceberg.AlwaysTrue{}}, map[key]bool{}, []site.Changed(nil)
 	err := l.runs.entries(ctx, all, func(e entry) { known[key{e.cluster, e.name}] = true })
