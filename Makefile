@@ -1,4 +1,4 @@
-# make            builds the six programs into build/bin
+# make            builds the seven programs into build/bin
 # make demo       eight jobs on a real Slurm, their reports and a page, on this machine
 # make test       all that this machine can test in ten minutes
 # make help       the other targets; contrib/test/ has further tests
@@ -37,7 +37,7 @@ all: build
 
 help:
 	@printf '%-9s %s\n' \
-	build 'the six programs, stripped, in $(BIN)' \
+	build 'the seven programs, stripped, in $(BIN)' \
 	demo 'eight jobs on a real Slurm, their reports and a page; without root under resource-tracker' \
 	test 'unit tests, and jobs on a real Slurm where one can run: at most ten minutes' \
 	check 'all tests: lint, -race, Slurm 22.05 to 26.05 in virtual machines, PostgreSQL, browser' \
@@ -53,7 +53,7 @@ help:
 	@ls contrib/test | grep -v '^lib$$' | fmt -w 80 | sed 's/^/  /'
 
 build:
-	@contrib/lab/progress 'building the six programs into $(BIN)' $(MAKE) programs
+	@contrib/lab/progress 'building the seven programs into $(BIN)' $(MAKE) programs
 	@$(GO) run -C tools ./completions '$(abspath $(BIN))' '$(abspath $(BIN)/completions)'
 
 # The hooks delay every job: no cgo, so that they start without a dynamic loader.
