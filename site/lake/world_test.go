@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type world struct {
 	db   *sql.DB
 	left int // negative: no kill
 
+	counting  sync.Mutex // of left and isDead: several goroutines remove files
 	isDead    bool
 	isInPlace bool // a kill is before the change takes effect
 	runs      map[string]*testRun
@@ -66,23 +68,33 @@ func newWorld(t testing.TB) *world {
 
 // change makes a change, unless the writer is killed before it.
 func (w *world) change(do func() error) error {
-	if w.isDead {
+	if !w.countChange() {
 		return errKilled
 	}
-	if w.left == 0 {
-		w.isDead = true
-		if w.isInPlace {
-			return errKilled
-		}
-	}
-	w.left--
 	if err := do(); err != nil {
 		return err
 	}
+	w.counting.Lock()
+	defer w.counting.Unlock()
 	if w.isDead {
 		return errKilled
 	}
 	return nil
+}
+
+// countChange counts a change. It returns false if the writer is killed before the change takes effect.
+func (w *world) countChange() bool {
+	w.counting.Lock()
+	defer w.counting.Unlock()
+	if w.isDead {
+		return false
+	}
+	w.isDead = w.left == 0
+	if w.isDead && w.isInPlace {
+		return false
+	}
+	w.left--
+	return true
 }
 
 // killedFS is the local file system of a writer.
