@@ -16,8 +16,9 @@ const bashHead = `# bash completion for %[1]s
     if [ "$cur" = = ]; then cur=; fi
 `
 
-// ownJobs prints the ids of the user's jobs of the last seven days.
-const ownJobs = "rt-job --csv 2>/dev/null | sed 1d | cut -d, -f1"
+// ownJobs prints the ids of the user's jobs of the last seven days. The filter is for bash, which executes what it
+// expands: a step, whose name is not the user's, is a part of an id.
+const ownJobs = `rt-job --csv 2>/dev/null | sed 1d | cut -d, -f1 | grep -x "[0-9A-Za-z][0-9A-Za-z_.+-]*"`
 
 // bash returns a script for bash, without the functions of bash-completion.
 func bash(root command) string {
