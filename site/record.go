@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 
 	"github.com/resource-tracker/rt"
 )
@@ -13,6 +14,10 @@ const MaxRecordRun = 64 << 10
 
 // MaxID is the largest id of a job that the registry stores: its cursors have 18 digits.
 const MaxID = 999_999_999_999_999_999
+
+// nameOfStep matches the name of a step: a number, "batch" or another word of Slurm. It is a part of the names that
+// users and their shells see.
+var nameOfStep = regexp.MustCompile(`^[0-9A-Za-z_.+-]{0,64}$`)
 
 // CheckRecordNumbers returns why the registry has no place for a number of the run of a record, or nil.
 func CheckRecordNumbers(run *rt.Run) error {
@@ -35,6 +40,9 @@ func CheckRecordNumbers(run *rt.Run) error {
 func CheckRecordRun(run *rt.Run) error {
 	if err := CheckRecordNumbers(run); err != nil {
 		return err
+	}
+	if !nameOfStep.MatchString(run.Step) {
+		return fmt.Errorf("the record's step %.64q is not at most 64 letters, digits, \".\", \"_\", \"+\" and \"-\"", run.Step)
 	}
 	text, err := json.Marshal(run)
 	if err != nil {

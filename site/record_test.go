@@ -16,12 +16,17 @@ func TestCheckRecordRun(t *testing.T) {
 		return r
 	}
 	for want, r := range map[string]*rt.Run{
-		"":                      with(func(r *rt.Run) { r.JobID, r.User = rt.Some[uint64](MaxID), strings.Repeat("x", 60<<10) }),
+		"": with(func(r *rt.Run) {
+			r.JobID, r.Step, r.User = rt.Some[uint64](MaxID), "0+1.batch_a-b", strings.Repeat("x", 60<<10)
+		}),
 		"job id":                with(func(r *rt.Run) { r.JobID = rt.Some[uint64](MaxID + 1) }),
 		"job array":             with(func(r *rt.Run) { r.ArrayJobID = rt.Some[uint64](math.MaxUint64) }),
 		"attempt":               with(func(r *rt.Run) { r.Attempt = math.MaxUint64 }),
 		"no JSON":               with(func(r *rt.Run) { r.Start = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) }),
 		"more than 65536":       with(func(r *rt.Run) { r.User = strings.Repeat("x", 64<<10) }),
+		"step \"$(id)\"":        with(func(r *rt.Run) { r.JobID, r.Step = rt.Some[uint64](12), "$(id)" }),
+		"step \"a\\nb\"":        with(func(r *rt.Run) { r.Step = "a\nb" }),
+		"step \"\\xffx":         with(func(r *rt.Run) { r.Step = "\xff" + strings.Repeat("x", 1<<10) }),
 		"heterogeneous job 100": with(func(r *rt.Run) { r.HetJobID = rt.Some[uint64](MaxID + 1) }),
 	} {
 		err := CheckRecordRun(r)
