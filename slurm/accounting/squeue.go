@@ -30,9 +30,21 @@ type Queued struct {
 	LimitSecs rt.Opt[float64]
 }
 
-// IsRunning reports whether the job has begun and has not ended.
-func (q *Queued) IsRunning() bool {
-	return q.State == "RUNNING" || q.State == "COMPLETING" || q.State == "SUSPENDED"
+// waiting are the states of jobs without nodes: PENDING, and what squeue calls it if the job ran before or is of a
+// federation.
+var waiting = []string{"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT", "REVOKED"}
+
+// IsRunning reports whether the job has nodes: squeue shows no job that has ended.
+func (q *Queued) IsRunning() bool { return !slices.Contains(waiting, q.State) }
+
+// Matches reports whether a JOB argument names the job, its task, or the array or heterogeneous job that it is a part of.
+// Of tasks that wait, only the array is compared: squeue cuts their list.
+func (q *Queued) Matches(job string) bool {
+	whole, _, isPart := strings.Cut(strings.Replace(q.Label, "+", "_", 1), "_")
+	array, task, _ := strings.Cut(job, "_")
+	isWaitingTask := strings.HasPrefix(q.Label, array+"_[") && task != ""
+	isWhole := isPart && job == whole
+	return job == q.Label || job == strconv.FormatUint(q.JobID, 10) || isWhole || isWaitingTask
 }
 
 // queueFields are numbers, times and words of Slurm, and names that only administrators give.

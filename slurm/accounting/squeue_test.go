@@ -3,6 +3,7 @@ package accounting
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,5 +70,44 @@ func TestQueueArguments(t *testing.T) {
 	program = squeue(t, `echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1`)
 	if _, err := Queue(t.Context(), program, nil, nil); err == nil {
 		t.Error("no error without a controller")
+	}
+}
+
+// A job waits if it has no nodes yet. All other states that squeue shows are of a job that has them.
+func TestQueueStates(t *testing.T) {
+	for _, state := range []string{"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"} {
+		if q := (Queued{State: state}); !q.IsRunning() {
+			t.Errorf("%s waits", state)
+		}
+	}
+	for _, state := range []string{"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT", "REVOKED"} {
+		if q := (Queued{State: state}); q.IsRunning() {
+			t.Errorf("%s is running", state)
+		}
+	}
+}
+
+// The name of an array or of a heterogeneous job names all of its parts, also those that wait.
+func TestQueuedMatches(t *testing.T) {
+	for _, tt := range []struct {
+		q     Queued
+		names string
+		not   string
+	}{
+		{Queued{JobID: 12, Label: "12"}, "12", "1 2 12_1 12+0 120"},
+		{Queued{JobID: 4715, Label: "4713_2"}, "4713_2 4713 4715", "4713_1 4713_20 471 4713+2"},
+		{Queued{JobID: 80, Label: "80_[1-9%2]"}, "80 80_3", "8 80_ 81_3 81"},
+		{Queued{JobID: 61, Label: "60+1"}, "60 61 60+1", "60+0 60_1 6"},
+	} {
+		for _, name := range strings.Fields(tt.names) {
+			if !tt.q.Matches(name) {
+				t.Errorf("%s is not %s", tt.q.Label, name)
+			}
+		}
+		for _, name := range strings.Fields(tt.not) {
+			if tt.q.Matches(name) {
+				t.Errorf("%s is %s", tt.q.Label, name)
+			}
+		}
 	}
 }
