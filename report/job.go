@@ -56,6 +56,16 @@ type Names struct {
 // NodeRuns are the runs of one attempt of a job, one for each node.
 type NodeRuns []*Summary
 
+// Here returns the number of runs that are here, which a run of the queue is not.
+func (l NodeRuns) Here() (n int) {
+	for _, s := range l {
+		if !s.OfQueue {
+			n++
+		}
+	}
+	return n
+}
+
 // JobGPUs are the GPUs of a job on all of its nodes.
 type JobGPUs struct {
 	Count         int             `json:"count"`           // GPUs that were read
@@ -221,7 +231,7 @@ func (j *JobSummary) Complete() bool { return j.Missing == 0 && j.Nodes.Complete
 func (j *JobSummary) findMissing() {
 	isStep := j.Runs[0].Run.Step != "" // the nodes of a step are not recorded
 	want, known := j.Nodes.Expected.Get()
-	have := uint64(len(j.Runs))
+	have := uint64(j.Runs.Here())
 	if isStep || !known || want <= have {
 		return
 	}
@@ -231,17 +241,18 @@ func (j *JobSummary) findMissing() {
 		return // the number is known
 	}
 	j.MissingNodes = slices.DeleteFunc(names, func(name string) bool {
-		return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.Run.Node == name })
+		return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.Run.Node == name && !s.OfQueue })
 	})
 	if uint64(len(j.MissingNodes)) != j.Missing {
 		j.MissingNodes = nil // the list does not match the runs
 	}
 }
 
-// missingText returns the nodes without a run here, "1 of 2 nodes: n2 has not delivered"; empty if
-// there are none.
+// missingText returns the nodes without a run here, "1 of 2 nodes: n2 has not delivered". It is empty if all nodes or
+// none have one.
 func (j *JobSummary) missingText() string {
-	if j.Missing == 0 {
+	isOfQueue := j.Runs.Here() == 0
+	if j.Missing == 0 || isOfQueue {
 		return ""
 	}
 	who := "the others have"

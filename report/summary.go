@@ -50,7 +50,9 @@ type Summary struct {
 	// Damage is why the snapshots after the ones that the report covers cannot be read; empty:
 	// all can be read. The reader of the file sets it.
 	Damage string `json:"damage,omitempty"`
-	// Partial is set if the readings are the part of a running run that a receiver has: its address.
+	// OfQueue is set if only the queue of Slurm has the run. It then stands for all nodes of the job, and has no figures.
+	OfQueue bool `json:"-"`
+	// Partial is set if the readings are the part that a receiver has of a run that is not delivered: its address.
 	Partial string `json:"partial,omitempty"`
 	// Abandoned: the tracker has died, and no drain has closed the run yet. The reader of
 	// the spool sets it.

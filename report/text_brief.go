@@ -138,7 +138,8 @@ func (p *page) briefHead(j *JobSummary, o TextOptions) {
 	p.WriteString(Plain(j.Title()+onlyIf(j.Name != "", "  "+j.Name)) + ": " + o.Colors.OfOutcome(j.Outcome).Paint(Plain(state)) + "\n")
 	r := &j.Runs[0].Run
 	where := onlyIf(r.Node != "", "node "+r.Node)
-	if n := uint64(len(j.Runs)) + j.Missing; n > 1 {
+	here := j.Runs.Here()
+	if n := uint64(here) + j.Missing; n > 1 && here > 0 { // else the node has all names
 		where = fmt.Sprintf("%d nodes", n)
 	}
 	group := onlyIf(r.Group != "" && r.Group != j.User, "/"+r.Group)

@@ -63,7 +63,7 @@ func LineOf(j *report.JobSummary, prices report.Prices) Line {
 	l := Line{
 		Job: nameOf(j), Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: jobState(j), SlurmState: j.SlurmState, ExitCode: j.ExitCode,
 		Start: j.Start, End: known(j.End), LastReading: known(j.LastReading), ElapsedSecs: j.ElapsedSecs, Suspended: j.SuspendedSecs, LimitSecs: j.LimitSecs, TimePct: j.TimePct,
-		Nodes: len(j.Runs), MissingNodes: j.Missing, Cores: n.Cores, CPUSecs: n.UsedSecs, CPUPct: n.UsedPct, CPUMark: n.UsedMark,
+		Nodes: j.Runs.Here(), MissingNodes: j.Missing, Cores: n.Cores, CPUSecs: n.UsedSecs, CPUPct: n.UsedPct, CPUMark: n.UsedMark,
 		PeakBytes: n.Nodes[0].PeakBytes, MemoryPct: n.WorstPct, MemoryMark: n.Nodes[0].PeakMark,
 		GPUPct: j.GPUs.BusyPct, Attempts: 1 + len(j.Earlier), LimitBytes: n.Nodes[0].LimitBytes,
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
 // Users choose the names of jobs. A spreadsheet must not execute one.
@@ -18,6 +19,26 @@ func TestJobsCSVHasNoFormulas(t *testing.T) {
 		records := Records([]Line{{Name: name, ExitCode: rt.Some[int64](1)}})
 		if row := "," + strings.Join(records[1], ",") + ","; !strings.Contains(row, ",'"+name+",") {
 			t.Errorf("the name %q is in %q", name, row)
+		}
+	}
+}
+
+// A job that only the queue has is of all of its nodes, and has no run here.
+func TestNodesOfTheQueue(t *testing.T) {
+	queue := []accounting.Queued{
+		{JobID: 12, Label: "12", State: "RUNNING", NodeList: "n[7-8]", Nodes: rt.Some[uint64](2), Cores: rt.Some[uint64](16)},
+		{JobID: 13, Label: "13", State: "RUNNING", NodeList: "n7"},
+	}
+	l := &Collected{}
+	l.JoinQueue(queue)
+	jobs := report.Jobs(l.Summaries)
+	for i, want := range []struct {
+		missing uint64
+		names   []string
+	}{{2, []string{"n7", "n8"}}, {0, nil}} {
+		line := LineOf(jobs[i], report.DefaultPrices)
+		if line.Nodes != 0 || line.MissingNodes != want.missing || !slices.Equal(jobs[i].MissingNodes, want.names) {
+			t.Errorf("%s: %d nodes, %d missing: %v", line.Job, line.Nodes, line.MissingNodes, jobs[i].MissingNodes)
 		}
 	}
 }
