@@ -78,6 +78,7 @@ func (j *JobSummary) advise(earlier []*JobSummary, isArray bool) {
 	}
 	left := a.cores()
 	a.memory(left)
+	a.keepMemory()
 	slices.Reverse(j.Advice) // memory first, because too little memory kills a job
 	a.time()
 	a.gpus()

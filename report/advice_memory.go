@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -91,6 +92,20 @@ func (a *adviser) memory(cores uint64) {
 		a.memoryFrom(&one, a.predict(a.peaks(), minRAMSpace), s, limit, cores)
 	}
 	a.add(one)
+}
+
+// keepMemory adds the present limit to the advice for fewer cores if no other memory is advised. A request per CPU,
+// which the site may make, would shrink with the cores.
+func (a *adviser) keepMemory() {
+	cores, memory := &a.job.Advice[0], &a.job.Advice[1]
+	isLowered := cores.Request != "" && memory.Request == ""
+	limit, isLimited := a.job.Runs.limitBytes().Get()
+	if !isLowered || !isLimited {
+		return
+	}
+	option, other, _ := strings.Cut(cores.Request, " ")
+	cores.Request = strings.TrimSpace(option + " --mem=" + memoryArg(uint64(limit)) + " " + other)
+	cores.Explain = append(cores.Explain, "--mem is the present limit: if the memory is requested for each CPU, fewer cores have less")
 }
 
 func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores uint64) {

@@ -341,14 +341,14 @@ func TestCoresFromWhatIsKnown(t *testing.T) {
 		verdict Verdict
 	}{
 		{"bursts on 8 cores", 5760, 8, []ThreadUse{thread(5760, 8)}, nil, "", NotKnown},
-		{"hardly anything", 100, 8, nil, nil, "--cpus-per-task=1 (or --ntasks-per-node=1)", Less},
-		{"one thread", 3600, 4, []ThreadUse{thread(3590, 1)}, nil, "--cpus-per-task=1 (or --ntasks-per-node=1)", Less},
+		{"hardly anything", 100, 8, nil, nil, "--cpus-per-task=1 --mem=8G (or --ntasks-per-node=1)", Less},
+		{"one thread", 3600, 4, []ThreadUse{thread(3590, 1)}, nil, "--cpus-per-task=1 --mem=8G (or --ntasks-per-node=1)", Less},
 		{"one thread, no processes were read", 3600, 4, nil, nil, "", NotKnown},
-		{"two of one thread", 7100, 4, []ThreadUse{thread(3550, 1), thread(3500, 1)}, nil, "--cpus-per-task=2 (or --ntasks-per-node=2)", Less},
+		{"two of one thread", 7100, 4, []ThreadUse{thread(3550, 1), thread(3500, 1)}, nil, "--cpus-per-task=2 --mem=8G (or --ntasks-per-node=2)", Less},
 		{"all", 14000, 4, []ThreadUse{thread(14000, 4)}, nil, "", WellSized},
 		{"one core", 3000, 1, nil, nil, "", WellSized},
 		{"one idle core", 300, 1, nil, nil, "", Least},
-		{"two tasks of one thread", 7000, 8, []ThreadUse{{task: u(0), Secs: 3500, Threads: 1}, {task: u(1), Secs: 3480, Threads: 1}}, []Task{task(0, 3505), task(1, 3485)}, "--cpus-per-task=1", Less},
+		{"two tasks of one thread", 7000, 8, []ThreadUse{{task: u(0), Secs: 3500, Threads: 1}, {task: u(1), Secs: 3480, Threads: 1}}, []Task{task(0, 3505), task(1, 3485)}, "--cpus-per-task=1 --mem=8G", Less},
 		{"idle tasks of one core each", 100, 2, nil, []Task{task(0, 50), task(1, 50)}, "", NotKnown},
 		{"two tasks of four threads", 7000, 8, []ThreadUse{{task: u(0), Secs: 3500, Threads: 4}, {task: u(1), Secs: 3480, Threads: 4}}, []Task{task(0, 3505), task(1, 3485)}, "", NotKnown},
 	} {
@@ -440,14 +440,42 @@ func TestCoresOfADamagedFile(t *testing.T) {
 	}
 }
 
-// Fewer cores with --mem-per-cpu are less memory: the advice gives both.
+// Fewer cores with --mem-per-cpu are less memory: the advice gives both, in each of its forms.
 func TestFewerCoresKeepTheMemory(t *testing.T) {
+	for name, change := range map[string]func(s *Summary){
+		"well sized": func(*Summary) {},
+		"full of cache": func(s *Summary) {
+			s.Memory.PeakBytes, s.Memory.PeakPct, s.Memory.AnonymousBytes = u(8<<30), rt.Some(100.0), u(1<<30)
+		},
+		"no peak": func(s *Summary) { s.Memory.PeakOf = "readings" },
+	} {
+		s := ran(5, "n1", 6, 100)
+		change(s)
+		j := advised(t, s)
+		var oneLine strings.Builder
+		if err := WriteOneLine(&oneLine, j, TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		const want = "--cpus-per-task=1 --mem=8G --time="
+		isNamed := strings.HasPrefix(j.Change(), "request "+want) && strings.Contains(oneLine.String(), "; advice: "+want)
+		if !isNamed {
+			t.Errorf("%s: %q, %s", name, j.Change(), &oneLine)
+		}
+	}
 	s := ran(5, "n1", 6, 100)
+	s.Memory.LimitOf = "node"
+	if j := advised(t, s); strings.Contains(j.Change(), "--mem") {
+		t.Errorf("without a limit: %s", j.Change())
+	}
+	s = ran(5, "n1", 6, 100)
 	if a := adviceOn(advised(t, s), "memory"); a.Verdict != WellSized || !strings.Contains(a.Text, "if you use --mem-per-cpu and 1 CPU, request 8G per CPU") {
 		t.Errorf("%+v", a)
 	}
 	s = ran(5, "n1", 1, 100)
 	if a := adviceOn(advised(t, s), "memory"); a.Request != "--mem=1536M (or --mem-per-cpu=1536M with 1 CPU)" {
+		t.Errorf("%+v", a)
+	}
+	if a := adviceOn(advised(t, s), "cores"); a.Request != "--cpus-per-task=1 (or --ntasks-per-node=1)" {
 		t.Errorf("%+v", a)
 	}
 }
