@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -216,6 +217,8 @@ func printSums(c *cli.Context, lines []runs.Line) error {
 	switch {
 	case c.Bool("json"):
 		return rtcli.PrintJSON(c.App.Writer, sums)
+	case c.Bool("csv"):
+		return csv.NewWriter(c.App.Writer).WriteAll(runs.Records(sums))
 	case len(sums) == 0:
 		_, err := fmt.Fprintln(c.App.Writer, "no jobs")
 		return err

@@ -163,8 +163,15 @@ func jobFilterOf(c *cli.Context, now time.Time) (f runs.Filter, err error) {
 	if c.Bool("json") && c.Bool("csv") {
 		return f, rtcli.Usage("give --json or --csv, not both")
 	}
-	f.Users, f.Accounts, f.Partitions = commaList(c.String("user")), commaList(c.String("account")), commaList(c.String("partition"))
-	for _, s := range commaList(strings.ToLower(c.String("state"))) {
+	var states []string
+	for flag, to := range map[string]*[]string{"user": &f.Users, "account": &f.Accounts, "partition": &f.Partitions, "state": &states} {
+		*to = commaList(c.String(flag))
+		if isEmpty := c.IsSet(flag) && len(*to) == 0; isEmpty { // such as of a variable that is not set: it selects not all
+			return f, rtcli.Usage("--%s %q: it names none", flag, c.String(flag))
+		}
+	}
+	for _, s := range states {
+		s = strings.ToLower(s)
 		state, ok := runs.State(s)
 		if !ok {
 			return f, rtcli.Usage("--state %q: it is one of %s", s, strings.Join(runs.States, ", "))

@@ -15,7 +15,7 @@ import (
 type Filter struct {
 	Users, Accounts, Partitions []string
 	States                      []string  // values of State
-	Name                        string    // a pattern of path.Match
+	Name                        string    // a pattern of path.Match, in which * also matches a slash
 	Jobs                        []string  // JOB arguments, see spool.Matches
 	Since, Until                time.Time // the job ran after Since and before Until
 }
@@ -70,15 +70,21 @@ func (f *Filter) has(j *report.JobSummary, line *Line) bool {
 	if len(f.Jobs) > 0 && !slices.ContainsFunc(f.Jobs, func(job string) bool { return spool.Matches(&j.Runs[0].Run, job) }) {
 		return false
 	}
-	if f.Name != "" {
-		if ok, err := path.Match(f.Name, j.Name); err != nil || !ok {
-			return false
-		}
+	if f.Name != "" && !matches(f.Name, j.Name) {
+		return false
 	}
 	isRunning := line.State == string(rt.StateRunning)
 	endedBefore := !f.Since.IsZero() && !isRunning && line.end().Before(f.Since)
 	beganAfter := !f.Until.IsZero() && j.Start.After(f.Until)
 	return !endedBefore && !beganAfter
+}
+
+// matches reports whether a name matches a pattern of path.Match. The name of a job is no path: a slash in it is a
+// character like others.
+func matches(pattern, name string) bool {
+	const other = "\x00" // no name has it
+	isMatch, err := path.Match(strings.ReplaceAll(pattern, "/", other), strings.ReplaceAll(name, "/", other))
+	return err == nil && isMatch
 }
 
 func (f *Filter) hasState(line *Line) bool {

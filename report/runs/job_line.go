@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -137,18 +138,19 @@ func jobState(j *report.JobSummary) string {
 	return string(rt.StateRunning)
 }
 
-// Records returns the lines as records of CSV. The first record has the names of the JSON fields.
-func Records(lines []Line) [][]string {
-	fields := reflect.TypeFor[Line]()
-	head := make([]string, fields.NumField())
-	for i := range head {
-		head[i] = fields.Field(i).Tag.Get("json")
+// Records returns lines or sums as records of CSV. The first record has the names of the JSON fields.
+func Records[T Line | Sum](list []T) [][]string {
+	fields := slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[T]()), func(f reflect.StructField) bool { return !f.IsExported() })
+	var head []string
+	for _, f := range fields {
+		head = append(head, f.Tag.Get("json"))
 	}
 	out := [][]string{head}
-	for i := range lines {
-		record, v := make([]string, len(head)), reflect.ValueOf(lines[i])
-		for k := range record {
-			record[k] = cell(v.Field(k).Interface())
+	for i := range list {
+		var record []string
+		v := reflect.ValueOf(list[i])
+		for _, f := range fields {
+			record = append(record, cell(v.FieldByIndex(f.Index).Interface()))
 		}
 		out = append(out, record)
 	}

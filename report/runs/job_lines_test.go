@@ -23,6 +23,22 @@ func TestJobsCSVHasNoFormulas(t *testing.T) {
 	}
 }
 
+// The name of a job is no path: a star also matches a slash.
+func TestFilterOfNames(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"a*", "a/b", true}, {"*b", "a/b", true}, {"a?b", "a/b", true}, {"a[^b]b", "a/b", true}, {"a/*", "a/b", true}, {"a/b", "a/b", true}, {`a\/b`, "a/b", true},
+		{"a*", "b/a", false}, {"a/*", "ab", false}, {"a", "a/b", false},
+	} {
+		l := &Collected{Summaries: []*report.Summary{{Run: rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1"}, Meta: rt.Metadata{JobName: tt.name}}}}}
+		if got := len(l.Lines(Filter{Name: tt.pattern}, false, report.DefaultPrices)) == 1; got != tt.want {
+			t.Errorf("%s matches %s: %v", tt.pattern, tt.name, got)
+		}
+	}
+}
+
 // A job that only the queue has is of all of its nodes, and has no run here.
 func TestNodesOfTheQueue(t *testing.T) {
 	queue := []accounting.Queued{

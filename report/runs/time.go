@@ -29,7 +29,7 @@ func ParseTime(text string, now time.Time) (time.Time, bool) {
 			return t, true
 		}
 	}
-	for _, layout := range []string{"15:04", time.TimeOnly, "3:04PM", "3:04:05PM"} {
+	for _, layout := range []string{"15:04", time.TimeOnly, "3:04PM", "3:04:05PM", "3:04 PM", "3:04:05 PM"} {
 		if t, err := time.ParseInLocation("2006-01-02 "+layout, now.Format("2006-01-02 ")+strings.ToUpper(text), now.Location()); err == nil {
 			return t, true
 		}
