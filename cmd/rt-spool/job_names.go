@@ -36,8 +36,8 @@ func jobNames(args []string) (names []string, err error) {
 		case last-first >= maxRange:
 			return nil, rtcli.Usage("%q has more than %d jobs: --since and --until list the jobs of a time", arg, maxRange)
 		}
-		for id := first; id <= last; id++ {
-			names = append(names, fmt.Sprintf("%s%d", m[1], id))
+		for i := range last - first + 1 {
+			names = append(names, fmt.Sprintf("%s%d", m[1], first+i))
 		}
 	}
 	return names, nil
