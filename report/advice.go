@@ -91,6 +91,8 @@ func (s *Summary) whyNoRequest() string {
 	switch {
 	case s.Scope == ScopeJob:
 		return ""
+	case s.Partial != "":
+		return "its readings have not arrived yet"
 	case s.Run.JobID.Valid():
 		return "the job's cgroup was not read"
 	case s.Scope == ScopeNode:

@@ -416,6 +416,10 @@ func TestNoAdviceOutsideSlurm(t *testing.T) {
 		if j := advised(t, s); j.AdviceReason != "the job's cgroup was not read" {
 			t.Errorf("%s: %q", scope, j.AdviceReason)
 		}
+		s.Partial = "https://rt.example.org" // where only the figures so far are
+		if j := advised(t, s); j.AdviceReason != "its readings have not arrived yet" {
+			t.Errorf("%s: %q", scope, j.AdviceReason)
+		}
 	}
 }
 

@@ -113,6 +113,9 @@ func showJob(c *cli.Context, name string, isReport bool) error {
 	}
 	if isReport {
 		found, err := findUserJob(c, name)
+		if err == nil {
+			err = fetch(c, found)
+		}
 		if err != nil {
 			return err
 		}
@@ -153,11 +156,15 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 		return nil, nil, err
 	}
 	found, err := findUserJob(c, name)
+	if err == nil {
+		err = fetch(c, found)
+	}
 	queued, isQueued := errors.AsType[*queuedError](err)
 	isRunning := isQueued && queued.IsRunning()
 	switch {
 	case isRunning:
 		found = &client.FoundJob{}
+	case errors.Is(err, client.ErrNotArrived): // the figures so far are shown
 	case err != nil:
 		return nil, nil, err
 	}
@@ -166,6 +173,7 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 	if err != nil {
 		return nil, nil, err
 	}
+	summaries = append(summaries, found.LiveSummaries()...)
 	isRunning = isRunning || slices.ContainsFunc(summaries, func(s *report.Summary) bool { return s.Run.State == rt.StateRunning })
 	if isRunning {
 		summaries = withQueue(c, cfg.Site, name, summaries)
@@ -177,18 +185,18 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 	return jobs, summaries, errors.Join(advise(c, jobs, found), damage)
 }
 
-// findUserJob finds and fetches the runs of a job. The error of a job that is not there says what a user can do.
+// findUserJob is findJob. The error of a job that is not there says what a user can do.
 func findUserJob(c *cli.Context, name string) (*client.FoundJob, error) {
 	found, err := findJob(c, name)
 	if err == nil {
-		return found, fetch(c, found)
+		return found, nil
 	}
 	_, isQueued := errors.AsType[*queuedError](err)
 	isNone := errors.Is(err, spool.ErrNotFound) && !client.IsTemporary(err)
 	cfg, cfgErr := load(c)
 	switch {
 	case isQueued || !isNone || cfgErr != nil:
-		return nil, err
+		return found, err
 	case runs.IsDenied(err):
 		return nil, errkind.With(spool.ErrNotFound, fmt.Errorf("no such job: %s is not here, or it is of another user", name))
 	case cfg.Site.URL == "" || c.IsSet("spool"):

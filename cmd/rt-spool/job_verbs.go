@@ -15,6 +15,7 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/report/runs"
+	"github.com/resource-tracker/rt/site/client"
 )
 
 // watchCommand is rt-spool top under the name that users look for.
@@ -145,11 +146,12 @@ func jobAddress(c *cli.Context, base string) (string, error) {
 		return "", err
 	}
 	found, err := findUserJob(c, name)
-	if err != nil {
+	isNone := err != nil && !errors.Is(err, client.ErrNotArrived)
+	if isNone {
 		return "", err
 	}
-	if len(found.Runs) > 0 {
-		r := &found.Runs[0]
+	if atSite := slices.Concat(found.Runs, found.Live); len(atSite) > 0 {
+		r := &atSite[0]
 		q := url.Values{"id": {strconv.FormatUint(r.JobID.Or(0), 10)}, "cluster": {r.Cluster}}
 		return strings.TrimSuffix(base, "/") + "/job?" + q.Encode(), found.Close(nil)
 	}

@@ -19,7 +19,7 @@ var (
 	ErrAnswer      = errors.New("the answer is not that of a site service")
 	ErrCredential  = errors.New("cannot make a MUNGE credential")
 	// ErrNotArrived: a look at a job makes its nodes send the readings.
-	ErrNotArrived = errors.New("the site knows only its current figures, which rt-spool jobs shows; its readings arrive within 2 minutes: try again")
+	ErrNotArrived = errors.New("the site knows only its current figures, which rt-job shows; its readings arrive within 2 minutes: try again")
 )
 
 // Error is a refusal of the service.

@@ -20,6 +20,7 @@ import (
 type FoundJob struct {
 	Entries []spool.Entry // from the local spool, and after Fetch also from the site; the oldest first
 	Runs    []FoundRun    // at the site
+	Live    []FoundRun    // at the site, with only the figures so far
 	Site    *Client       // nil: it was not asked
 	// Err says why runs may be missing; nil if none is.
 	Err error
@@ -35,7 +36,8 @@ type Wanted struct {
 	LocalErr  error // why there are none in the local spool
 }
 
-// Look asks the site for the runs of a job. The error says that there is none in either place.
+// Look asks the site for the runs of a job. The error says that there is none in either place. With ErrNotArrived the
+// job has the figures so far.
 func (c *Client) Look(ctx context.Context, w Wanted) (*FoundJob, error) {
 	isDenied := errors.Is(w.LocalErr, fs.ErrPermission)
 	isAbsent := errors.Is(w.LocalErr, spool.ErrNotFound) || errors.Is(w.LocalErr, fs.ErrNotExist) || isDenied
@@ -43,17 +45,22 @@ func (c *Client) Look(ctx context.Context, w Wanted) (*FoundJob, error) {
 		return nil, w.LocalErr
 	}
 	j := &FoundJob{Entries: w.Local, Site: c}
-	j.Runs, j.Err = c.Find(ctx, w.Job)
-	j.Runs = slices.DeleteFunc(j.Runs, func(r FoundRun) bool { return w.Node != "" && r.Node != w.Node })
-	if errors.Is(j.Err, ErrNotArrived) {
-		if len(j.Entries) == 0 {
-			return nil, fmt.Errorf("job %s: %w", w.Job, j.Err)
+	found, err := c.Find(ctx, w.Job)
+	j.Err = err
+	for _, r := range found {
+		switch {
+		case w.Node != "" && r.Node != w.Node:
+		case r.At.ID == "":
+			j.Live = append(j.Live, r)
+		default:
+			j.Runs = append(j.Runs, r)
 		}
-		j.Err = nil
 	}
 	switch {
 	case len(j.Entries)+len(j.Runs) > 0:
 		return j, nil
+	case len(j.Live) > 0:
+		return j, fmt.Errorf("job %s: %w", w.Job, ErrNotArrived)
 	case j.Err != nil:
 		return nil, fmt.Errorf("%w; and %w", w.LocalErr, j.Err)
 	case isDenied:
@@ -64,6 +71,18 @@ func (c *Client) Look(ctx context.Context, w Wanted) (*FoundJob, error) {
 		node = " on node " + w.Node
 	}
 	return nil, fmt.Errorf("%w: %s%s is neither in %s nor at %s", spool.ErrNotFound, w.Job, node, w.Dir, c.URL())
+}
+
+// LiveSummaries returns the figures so far of the runs that are in no other place.
+func (j *FoundJob) LiveSummaries() (list []*report.Summary) {
+	for i := range j.Live {
+		if j.find(&j.Live[i].Run) < 0 {
+			s := j.Live[i].copy().Summary
+			s.Partial = j.Site.URL()
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // Names returns the names of all runs, which are JOB arguments.

@@ -68,28 +68,22 @@ func JobID(job string) (id rt.Opt[uint64]) {
 }
 
 // Find returns the runs at the site that a JOB argument names, the oldest first. It returns none
-// for an argument that is no job of a scheduler. It returns ErrNotArrived if the site knows only the current figures.
+// for an argument that is no job of a scheduler. Of a run without an id the site has only the figures so far.
 func (c *Client) Find(ctx context.Context, job string) ([]FoundRun, error) {
 	id := JobID(job)
 	if !id.Valid() {
 		return nil, nil
 	}
 	var out []FoundRun
-	isLive := false
 	for j, err := range c.Jobs(ctx, Query{JobID: id}) {
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range withLive(j, runsOf(j)) {
-			isWanted := spool.Matches(&r.Run, job)
-			isLive = isLive || isWanted
-			if isWanted && r.At.ID != "" {
+			if spool.Matches(&r.Run, job) {
 				out = append(out, r)
 			}
 		}
-	}
-	if isLive && len(out) == 0 {
-		return nil, ErrNotArrived
 	}
 	return distinct(out), nil
 }

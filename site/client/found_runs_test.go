@@ -381,6 +381,49 @@ func TestTwoRegistrations(t *testing.T) {
 	}
 }
 
+// Of a run that is not delivered the site has the figures so far. They are used if the run is in no other place.
+func TestFiguresSoFar(t *testing.T) {
+	arrived, live := makeRun(t, t.TempDir(), 12, "n1", 3, rt.StateEnded), makeRun(t, t.TempDir(), 12, "n2", 3, rt.StateRunning)
+	figures := (&report.Summary{Run: live.Run, Label: "12"}).Figures()
+	for _, tt := range []struct {
+		name    string
+		runs    bool // the site has a run that has arrived
+		local   []spool.Entry
+		node    string
+		err     error
+		figures int
+	}{
+		{"nothing has arrived", false, nil, "", ErrNotArrived, 1},
+		{"another node's run has arrived", true, nil, "", nil, 1},
+		{"the run is here", false, []spool.Entry{live}, "", nil, 0},
+		{"of another node", false, nil, "n1", spool.ErrNotFound, 0},
+	} {
+		s := &service{}
+		job := s.jobs[s.add(t, arrived)]
+		job["live"] = []any{figures}
+		if !tt.runs {
+			job["runs"] = []any{}
+		}
+		c := s.client(t)
+		j, err := c.Look(t.Context(), Wanted{Job: "12", Node: tt.node, Dir: "/no/spool", Local: tt.local, LocalErr: localError(tt.local)})
+		if !errors.Is(err, tt.err) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		var list []*report.Summary
+		if j != nil {
+			list = j.LiveSummaries()
+		}
+		if len(list) != tt.figures {
+			t.Errorf("%s: the figures of %d runs", tt.name, len(list))
+		}
+		for _, f := range list {
+			if f.Run.Node != "n2" || f.Run.State != rt.StateRunning || f.Partial != c.URL() {
+				t.Errorf("%s: %+v", tt.name, f.Run)
+			}
+		}
+	}
+}
+
 // After the file that exceeds the limit nothing is fetched, and that file is removed.
 func TestLimitOfFiles(t *testing.T) {
 	s := &service{}
