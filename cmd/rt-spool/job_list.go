@@ -92,14 +92,18 @@ func listNamed(c *cli.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") || c.Bool("csv") {
+	isForProgram := c.Bool("json") || c.Bool("csv")
+	switch {
+	case isForProgram:
 		err = printJobLines(c, lines)
-	} else if len(lines) > 0 {
+	case len(lines) > 0:
 		err = printUserLines(c, lines, jobs)
-		printWaiting(c, jobs.waiting)
 	}
 	if err != nil {
 		return err
+	}
+	if !isForProgram {
+		printWaiting(c, jobs.waiting)
 	}
 	return errors.Join(missingOf(c, jobs), jobs.problems(c))
 }
@@ -115,7 +119,7 @@ func missingOf(c *cli.Context, jobs *collected) error {
 		isThere := slices.ContainsFunc(jobs.Summaries, func(s *report.Summary) bool {
 			return slices.ContainsFunc(names, func(name string) bool { return spool.Matches(&s.Run, name) })
 		})
-		isWaiting := slices.ContainsFunc(jobs.waiting, func(q accounting.Queued) bool { return slices.Contains(names, q.Label) })
+		isWaiting := slices.ContainsFunc(jobs.waiting, func(q accounting.Queued) bool { return slices.ContainsFunc(names, q.Matches) })
 		isKnown := arg == "last" || isThere || isWaiting
 		if !isKnown {
 			missing = append(missing, arg)
@@ -143,28 +147,33 @@ func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
 	if len(names) == 0 && filter.Since.IsZero() {
 		filter.Since, _ = runs.ParseTime(defaultSince, now)
 	}
-	users := filter.Users
 	jobs, err := collectOwn(c, &filter)
 	if err != nil {
 		return nil, nil, err
 	}
-	isQueued := len(users) > 0 || len(names) > 0 // not the queue of all users
-	if isQueued {
-		queue := queueOf(c, jobs.cfg.Site, users, queueNames(names))
-		jobs.JoinQueue(queue)
-		jobs.waiting = slices.DeleteFunc(queue, func(q accounting.Queued) bool { return q.IsRunning() })
-	}
+	queue := queueOf(c, jobs.cfg.Site)
+	jobs.JoinQueue(queue)
+	jobs.waiting = slices.DeleteFunc(slices.Clone(queue), func(q accounting.Queued) bool {
+		isOther := len(names) > 0 && !slices.ContainsFunc(names, q.Matches)
+		return q.IsRunning() || isOther
+	})
 	return jobs.Lines(filter, false, jobs.prices), jobs, nil
 }
 
 // userFilter is the filter of the flags, of the user who calls if they name no others.
 func userFilter(c *cli.Context, now time.Time) (runs.Filter, error) {
 	filter, err := jobFilterOf(c, now)
+	filter.Users = usersOf(c)
+	return filter, err
+}
+
+// usersOf returns the users that the flags select, none for all of them.
+func usersOf(c *cli.Context) []string {
 	isOwn := !c.IsSet("user") && !c.IsSet("account") && !c.Bool("allusers")
 	if isOwn {
-		filter.Users = []string{self()}
+		return []string{self()}
 	}
-	return filter, err
+	return commaList(c.String("user"))
 }
 
 // namedJobs returns all jobs of the user with names that match a pattern.
@@ -191,16 +200,6 @@ func collectOwn(c *cli.Context, filter *runs.Filter) (*collected, error) {
 		return nil, fmt.Errorf("no jobs are recorded on this machine, and no service of the site is configured (site.url in rt.toml): run rt-job on a node of the job (%w)", err)
 	}
 	return jobs, err
-}
-
-// queueNames are the names that squeue takes.
-func queueNames(names []string) (ids []string) {
-	for _, name := range names {
-		if strings.Trim(name, "0123456789_") == "" {
-			ids = append(ids, name)
-		}
-	}
-	return ids
 }
 
 func printUserLines(c *cli.Context, lines []runs.Line, jobs *collected) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/runs"
@@ -23,14 +25,29 @@ import (
 // queueTimeout limits the running time of squeue.
 const queueTimeout = 5 * time.Second
 
-// queueOf returns the jobs that squeue knows. It returns none if squeue is not there, is switched off, or fails: the
-// machine need not belong to a cluster.
-func queueOf(c *cli.Context, cfg config.Site, users, jobs []string) []accounting.Queued {
+// queueOf returns what squeue knows of the jobs of the command line; without any, of the jobs of the users that it
+// selects. A command asks squeue once.
+func queueOf(c *cli.Context, cfg config.Site) []accounting.Queued {
+	const asked = "squeue"
+	if queue, isAsked := c.App.Metadata[asked].([]accounting.Queued); isAsked {
+		return queue
+	}
+	queue := askSqueue(c, cfg)
+	c.App.Metadata[asked] = queue
+	return queue
+}
+
+// askSqueue calls squeue. It returns none if squeue is not there, is switched off, or fails: the machine need not belong
+// to a cluster. It does not ask for the jobs of all users.
+func askSqueue(c *cli.Context, cfg config.Site) []accounting.Queued {
 	program := cfg.Squeue
 	if program == "auto" {
 		program = accounting.FindSqueue()
 	}
-	if program == "" || program == "off" || c.IsSet("spool") { // --spool selects one directory and nothing else
+	users, jobs := queueQuestion(c)
+	isNothing := len(users) == 0 && len(jobs) == 0
+	isOff := program == "" || program == "off" || c.IsSet("spool") // --spool selects one directory and nothing else
+	if isNothing || isOff {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.Context, queueTimeout)
@@ -40,6 +57,52 @@ func queueOf(c *cli.Context, cfg config.Site, users, jobs []string) []accounting
 		return nil
 	}
 	return queue
+}
+
+// queueQuestion returns what a command asks squeue for: the ids of its jobs, or users. The newest job, which is called
+// last, is one of the user's.
+func queueQuestion(c *cli.Context) (users, jobs []string) {
+	args := c.Args().Slice()
+	if replay := c.String("replay"); replay != "" {
+		args = []string{replay}
+	}
+	names, err := jobNames(args)
+	isOfUsers := len(names) == 0 || slices.Contains(names, "last")
+	switch {
+	case err != nil:
+		return nil, nil
+	case isOfUsers:
+		return usersOf(c), nil
+	}
+	jobs = queueIDs(names)
+	if len(jobs) == 0 { // names of runs
+		return nil, nil
+	}
+	return commaList(c.String("user")), jobs
+}
+
+// queueID is what squeue takes for a job.
+var queueID = regexp.MustCompile(`^[0-9]+([_+][0-9]+)?$`)
+
+// queueIDs returns the names of jobs that squeue takes, without steps.
+func queueIDs(names []string) (ids []string) {
+	for _, name := range names {
+		id, _, _ := strings.Cut(name, ".")
+		isID := queueID.MatchString(id) && !runs.IsFile(name)
+		if isID {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// queued returns what squeue knows of a job; of an array its tasks.
+func queued(c *cli.Context, cfg config.Site, job string) []accounting.Queued {
+	ids := queueIDs([]string{job})
+	if len(ids) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(queueOf(c, cfg)), func(q accounting.Queued) bool { return !q.Matches(ids[0]) })
 }
 
 // queuedError is the error of a job that was not found and that Slurm knows.
@@ -63,51 +126,60 @@ func (e *queuedError) Error() string {
 // Unwrap returns why the job was not found.
 func (e *queuedError) Unwrap() error { return e.missing }
 
-// askQueue returns the error of a job that was not found, or what squeue knows of it.
+// askQueue returns the error of a job that was not found, or what squeue knows of it. Of an array it prefers a task that
+// is running.
 func askQueue(c *cli.Context, cfg config.Site, job string, missing error) error {
-	id, _, _ := strings.Cut(job, ".")
-	isID := id != "" && strings.Trim(id, "0123456789_+") == ""
 	isNone := errors.Is(missing, spool.ErrNotFound) || errors.Is(missing, fs.ErrNotExist)
-	if !isID || !isNone {
+	if !isNone {
 		return missing
 	}
-	queue := queueOf(c, cfg, nil, []string{id})
+	queue := queued(c, cfg, job)
 	if len(queue) == 0 {
 		return missing
 	}
-	return &queuedError{queue[0], missing}
+	running := slices.IndexFunc(queue, func(q accounting.Queued) bool { return q.IsRunning() })
+	return &queuedError{queue[max(running, 0)], missing}
 }
 
 // withQueue completes the runs of a job that is running with what squeue knows, and adds the other running tasks of its
 // array. A node may know only the own id of a task.
 func withQueue(c *cli.Context, cfg config.Site, job string, list []*report.Summary) []*report.Summary {
-	queue := queueOf(c, cfg, nil, queueNames([]string{job}))
+	queue := queued(c, cfg, job)
+	var tasks []accounting.Queued
 	for i := range queue {
 		q := &queue[i]
-		isRead := slices.ContainsFunc(list, func(s *report.Summary) bool { return s.Run.JobID.Or(0) == q.JobID })
-		if isRead || !q.IsRunning() {
-			continue
+		isRead := slices.ContainsFunc(list, func(s *report.Summary) bool { return s.Run.JobID == rt.Some(q.JobID) })
+		isAsked := job == strconv.FormatUint(q.JobID, 10)
+		if q.IsRunning() && !isRead && !isAsked {
+			tasks = append(tasks, *q)
 		}
-		list = append(list, readTask(c, strconv.FormatUint(q.JobID, 10))...)
 	}
-	all := runs.Collected{Summaries: list}
+	all := runs.Collected{Summaries: append(list, readTasks(c, tasks)...)}
 	all.JoinQueue(queue)
 	return all.Summaries
 }
 
-// readTask returns the runs of a task by its own id; none if nothing of it can be read here.
-func readTask(c *cli.Context, id string) []*report.Summary {
-	found, err := findJob(c, id)
+// readTasks returns the runs of tasks by their own ids, from the lists of jobs here and at the site.
+func readTasks(c *cli.Context, tasks []accounting.Queued) []*report.Summary {
+	if len(tasks) == 0 {
+		return nil
+	}
+	filter := runs.Filter{Since: tasks[0].Start}
+	for i := range tasks {
+		filter.Users = append(filter.Users, tasks[i].User)
+		if tasks[i].Start.Before(filter.Since) {
+			filter.Since = tasks[i].Start
+		}
+	}
+	filter.Users = slices.Compact(slices.Sorted(slices.Values(filter.Users)))
+	jobs, err := collect(c, &filter)
 	if err != nil {
 		return nil
 	}
-	err = fetch(c, found)
-	if err != nil {
-		return nil
-	}
-	list, _, err := readSummaries(c, found)
-	if found.Close(err) != nil {
-		return nil
-	}
-	return list
+	node := c.String("node")
+	return slices.DeleteFunc(jobs.Summaries, func(s *report.Summary) bool {
+		isTask := slices.ContainsFunc(tasks, func(q accounting.Queued) bool { return s.Run.JobID == rt.Some(q.JobID) })
+		isElsewhere := node != "" && s.Run.Node != node
+		return !isTask || isElsewhere
+	})
 }
