@@ -83,7 +83,7 @@ func create(path string, run rt.Run, host rt.Host, opts Options) (*Writer, error
 		return nil, errors.Join(err, lock.release(true))
 	}
 	if err := w.open(); err != nil {
-		return nil, errors.Join(err, os.Remove(path), lock.release(true))
+		return nil, errors.Join(err, removeFiles(path), lock.release(true))
 	}
 	w.grant() // not before: SQLite gives a new log the mode of the database, see DESIGN.md
 	return w, nil

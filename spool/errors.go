@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -63,7 +65,7 @@ func describe(path string, err error) error {
 		return readFailure(path, err)
 	}
 	if e.Code == sqlite3.ErrCantOpen && errors.Is(e.SystemErrno, fs.ErrPermission) {
-		return fmt.Errorf("open the spool file %s: %w", path, e.SystemErrno)
+		return denied(path, e.SystemErrno)
 	}
 	if e.ExtendedCode == sqlite3.ErrReadonlyRollback {
 		return fmt.Errorf("%s: %w: it is being written, or its writer died in the middle of a change (%w); the next drain, or rt-spool verify as the spool's owner, completes it", path, ErrBusy, err)
@@ -73,6 +75,18 @@ func describe(path string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
+
+// denied explains why a file may not be read. For the owner of the directory the file is intact, but belongs to another user.
+func denied(path string, cause error) error {
+	dir, dirErr := os.Stat(filepath.Dir(path))
+	st, err := os.Lstat(path)
+	if dirErr != nil || err != nil || userOf(dir) != os.Geteuid() || userOf(st) == os.Geteuid() {
+		return fmt.Errorf("open the spool file %s: %w", path, cause)
+	}
+	return &intactError{path, fs.ErrPermission, fmt.Errorf("it belongs to uid %d, and the directory to this user: as root, chown --reference=%s %s*", userOf(st), filepath.Dir(path), path)}
+}
+
+func userOf(st fs.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Uid) }
 
 // refused explains an error that occurred while the content of the file at path was read. An
 // error of an unknown kind means that the content is damaged.
@@ -106,15 +120,15 @@ func (e *busyError) Unwrap() []error { return []error{ErrBusy, e.err} }
 // intactError is the error of a file that this program cannot read, though its content can be good.
 type intactError struct {
 	path string
-	kind error // ErrOld, ErrNewer or ErrIO
+	kind error // ErrOld, ErrNewer, ErrIO or fs.ErrPermission
 	err  error
 }
 
 func (e *intactError) Error() string   { return fmt.Sprintf("%s: %v: %v", e.path, e.kind, e.err) }
 func (e *intactError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// IsIntact reports whether err is about a file of another version, or a disk that fails. Such a
-// file is not known to be damaged.
+// IsIntact reports whether err is about a file of another version, a disk that fails, or a file of another user in a
+// directory of this user. Such a file is not known to be damaged.
 func IsIntact(err error) bool { return errors.As(err, new(*intactError)) }
 
 // readFailure returns the error for a file on a disk that fails.

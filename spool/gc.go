@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -23,7 +19,7 @@ type GC struct {
 	// has passed, the oldest first. Then the other runs are thinned, which keeps their totals.
 	Bytes int64
 	// Undelivered allows the removal of runs that are not delivered and have ended or lost their
-	// tracker. Their data is lost. Such a run is removed if Retain has passed since its end or,
+	// tracker, and of logs with readings whose database is gone. Their data is lost. Such a run is removed if Retain has passed since its end or,
 	// without a tracker, since its last write. If the clock was set during the run, Retain must
 	// have passed since both. It is also removed if the directory is still above Bytes after
 	// everything else.
@@ -51,9 +47,6 @@ type Collected struct {
 	Dropped   int64  `json:"snapshots_dropped"` // that were thinned
 	Err       error  `json:"-"`                 // why the action failed
 }
-
-// leftAfter is the age above which an incomplete file counts as left by a crash.
-const leftAfter = time.Hour
 
 // Collect removes and thins files of a directory as o allows. The caller must hold the lock of the
 // directory (LockDir). It returns the files and the disk space of the directory afterwards, in
@@ -261,50 +254,4 @@ func stillDelivered(e *Entry, r *Reader) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w; the next drain delivers it", e.Path, ErrUndelivered)
-}
-
-// leftovers removes incomplete files that a crash left, and lock files and logs without a
-// database.
-func (c *collector) leftovers(dir string) {
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		return // List has just read the directory
-	}
-	for _, f := range files {
-		path := filepath.Join(dir, f.Name())
-		st, err := os.Lstat(path)
-		if err != nil || !st.Mode().IsRegular() || c.o.Now.Sub(st.ModTime()) < leftAfter || !leftover(path) {
-			continue
-		}
-		size, _ := diskUsage(path)
-		done := Collected{Path: path, Action: Removed, Reason: "left by a crash", Size: size, Freed: size}
-		if !c.o.DryRun {
-			done.Err = os.Remove(path)
-			if done.Err != nil {
-				done.Freed = 0
-			}
-		}
-		c.total -= done.Freed
-		c.done = append(c.done, done)
-	}
-}
-
-// leftover reports whether a file belongs to a run that does not exist.
-func leftover(path string) bool {
-	name := filepath.Base(path)
-	if strings.HasSuffix(name, newSuffix) || strings.Contains(name, lockSuffix+newSuffix) {
-		return true
-	}
-	for _, suffix := range []string{dbSuffix + "-wal", dbSuffix + "-shm", dbSuffix + "-journal", lockSuffix} {
-		stem, ok := strings.CutSuffix(path, suffix)
-		if !ok || filepath.Base(stem) == "" || name == drainLock {
-			continue
-		}
-		if _, err := os.Lstat(stem + dbSuffix); !errors.Is(err, fs.ErrNotExist) {
-			return false
-		}
-		alive, err := Live(stem + dbSuffix)
-		return err == nil && !alive
-	}
-	return false
 }

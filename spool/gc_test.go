@@ -2,9 +2,11 @@ package spool
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,6 +158,101 @@ func TestCollectLeftovers(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A log that has readings is listed and stays when the file of its run is gone. It goes as a run that is not delivered.
+func TestLogWithoutItsRun(t *testing.T) {
+	path := lostTracker(t, 200, true)
+	dir := filepath.Dir(path)
+	away := filepath.Join(t.TempDir(), "away.db")
+	if err := os.Rename(path, away); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := List(dir); err != nil || len(entries) != 0 {
+		t.Errorf("a log that was just written: %v, %v", entries, err)
+	}
+	at := time.Now().Add(-24 * time.Hour)
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := os.Chtimes(path+suffix, at, at); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	entries, err := List(dir)
+	if err != nil || len(entries) != 1 || entries[0].Path != path+"-wal" || !errors.Is(entries[0].Err, ErrDamaged) {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	for _, c := range []struct {
+		o     GC
+		stays bool
+	}{
+		{GC{Retain: time.Hour}, true},
+		{GC{Retain: 48 * time.Hour, Undelivered: true}, true},
+		{GC{Retain: time.Hour, Undelivered: true, DryRun: true}, true},
+		{GC{Retain: time.Hour, Undelivered: true}, false},
+	} {
+		c.o.Now = time.Now()
+		_, _, err := Collect(t.Context(), dir, c.o)
+		_, statErr := os.Stat(path + "-wal")
+		if err != nil || (statErr == nil) != c.stays {
+			t.Errorf("%+v: %v, %v", c.o, err, statErr)
+		}
+		if !c.stays {
+			break
+		}
+		if err := os.Rename(away, path); err != nil { // no reading is lost
+			t.Fatal(err)
+		}
+		r, err := openReader(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last, err := r.LastSeq(); err != nil || last != 200 {
+			t.Errorf("%+v: %d readings, %v", c.o, last, err)
+		}
+		err = errors.Join(r.Close(), os.Rename(path, away))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path+"-wal", at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A run for which the disk has no room leaves no file.
+func TestCreateOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("needs root: mounts a tmpfs of 256 KiB (%v)", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	filler := filepath.Join(dir, "filler")
+	refused := 0
+	for kib := 256; kib >= 0; kib -= 4 {
+		if err := os.WriteFile(filler, make([]byte, max(0, kib-4)<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w, err := Create(dir, testRun(), rt.Host{}, Options{})
+		if err == nil {
+			err = errors.Join(w.Close(), os.Remove(w.Path()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		refused++
+		left, globErr := filepath.Glob(filepath.Join(dir, "*.*"))
+		if globErr != nil || len(left) > 0 {
+			t.Errorf("%v: %v is left, %v", err, left, globErr)
+		}
+	}
+	if refused < 10 {
+		t.Errorf("%d runs were refused", refused)
 	}
 }
 

@@ -131,17 +131,24 @@ func (r *Reader) Remove() error {
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("remove %s: %w", r.path, err)
 	}
-	// The database is removed first, because a database without its log would lack readings.
-	for _, path := range []string{r.path, r.path + "-wal", r.path + "-shm", r.path + "-journal"} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove the spool file: %w", err)
-		}
+	if err := removeFiles(r.path); err != nil {
+		return err
 	}
 	err := removeLock(r.path)
 	if failed := file.SyncDir(filepath.Dir(r.path)); failed != nil {
 		err = errors.Join(err, fmt.Errorf("sync the spool directory: %w", failed))
 	}
 	return err
+}
+
+// removeFiles deletes a database and its logs. The database is the first, because without its log it would lack readings.
+func removeFiles(db string) error {
+	for _, path := range []string{db, db + "-wal", db + "-shm", db + "-journal"} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the spool file: %w", err)
+		}
+	}
+	return nil
 }
 
 // removeLock deletes the lock file of a tracker that was killed.

@@ -36,7 +36,8 @@ type Entry struct {
 }
 
 // List returns an entry for each file of dir that ends in .db, the oldest run first. Files that
-// cannot be read come last; other files are ignored. The error is about the directory.
+// cannot be read come last, also logs with readings whose .db is gone. Other files are ignored. The error is about the
+// directory.
 func List(dir string) ([]Entry, error) {
 	paths, err := databases(dir)
 	if err != nil {
@@ -58,8 +59,10 @@ func List(dir string) ([]Entry, error) {
 		})
 	}
 	wg.Wait()
+	lost, err := lostLogs(dir)
+	entries = append(entries, lost...)
 	sortEntries(entries)
-	return entries, nil
+	return entries, err
 }
 
 // listAtOnce bounds the files that List opens at the same time. SQLite reads the schema of

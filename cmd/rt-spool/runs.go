@@ -75,7 +75,7 @@ func spoolDirs(c *cli.Context, cfg config.Spool) []string {
 // leaveOutDenied removes the files that this user may not read, and prints their number.
 func leaveOutDenied(c *cli.Context, entries []spool.Entry) []spool.Entry {
 	all := len(entries)
-	entries = slices.DeleteFunc(entries, func(e spool.Entry) bool { return runs.IsDenied(e.Err) })
+	entries = slices.DeleteFunc(entries, func(e spool.Entry) bool { return runs.IsOfOthers(e.Err) })
 	noteDenied(c, all-len(entries))
 	return entries
 }

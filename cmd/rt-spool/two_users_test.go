@@ -205,3 +205,39 @@ func TestEveryVerbShowsOwnJobsOnly(t *testing.T) {
 		}
 	}
 }
+
+// The owner of a spool is told whose the files are that it may not read, and that they are not damaged.
+func TestFilesOfRootInTheSpool(t *testing.T) {
+	dir := usersDir(t)
+	shared, conf, token := filepath.Join(dir, "spool"), filepath.Join(dir, "rt.toml"), filepath.Join(dir, "token")
+	err := os.Mkdir(shared, 0o755)
+	if err == nil {
+		err = os.Chown(shared, bertUID, bertUID)
+	}
+	if err == nil {
+		err = os.WriteFile(token, []byte("token"), 0o644)
+	}
+	if err == nil {
+		err = os.WriteFile(conf, []byte("[spool]\ndir = \""+shared+"\"\n[sentinel]\nendpoint = \"http://127.0.0.1:1\"\ntoken_file = \""+token+"\"\n"), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := usersRun(t, shared, 12, true)
+	reason := path + ": permission denied: it belongs to uid 0, and the directory to this user: as root, chown --reference=" + shared + " " + path + "*"
+	for args, status := range map[string]int{"ls": 1, "verify": 1, "drain": 75, "report 12": 1} {
+		out, got := asUser(t, dir, bertUID, append([]string{"--config", conf}, strings.Fields(args)...)...)
+		shown := strings.ReplaceAll(reason, path+": ", "")
+		if got != status || !strings.Contains(out, shown) || strings.Contains(out, "damaged") {
+			t.Errorf("%s: status %d, want %d and %q:\n%s", args, got, status, reason, out)
+		}
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} { // as the message says
+		if err := os.Chown(path+suffix, bertUID, bertUID); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if out, status := asUser(t, dir, bertUID, "--config", conf, "verify"); status != 0 {
+		t.Errorf("after chown: status %d:\n%s", status, out)
+	}
+}

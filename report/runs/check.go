@@ -83,7 +83,7 @@ func (v *Checked) Print(w io.Writer) {
 	case v.OK:
 		fmt.Fprintf(w, "ok   %s\n", path)
 		return
-	case v.denied != nil && IsDenied(v.denied):
+	case IsOfOthers(v.denied):
 		fmt.Fprintf(w, "?    %s: may not be read by this user\n", path)
 		return
 	case v.denied != nil:

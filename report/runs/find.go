@@ -161,13 +161,16 @@ func CheckOwner(dir, spoolUser string) error {
 // IsDenied reports whether this user may not read a file.
 func IsDenied(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
+// IsOfOthers reports whether a file is denied to this user, who is not expected to read it. The owner of a spool is.
+func IsOfOthers(err error) bool { return IsDenied(err) && !spool.IsIntact(err) }
+
 // Unreadable returns the error of files that are damaged or that this user may not read; of is the
 // number of all files.
 func Unreadable(bad []error, of int) error {
 	denied, intact := 0, 0
 	for _, err := range bad {
 		switch {
-		case IsDenied(err):
+		case IsOfOthers(err):
 			denied++
 		case spool.IsIntact(err):
 			intact++
@@ -177,7 +180,7 @@ func Unreadable(bad []error, of int) error {
 	case len(bad) == 0:
 		return nil
 	case denied+intact == len(bad) && intact > 0:
-		return fmt.Errorf("%d of %d files cannot be read by this version of rt, or not now", len(bad), of)
+		return fmt.Errorf("%d of %d files cannot be read by this version of rt, or not now, the first because of this: %w", len(bad), of, bad[0])
 	case denied == len(bad):
 		return fmt.Errorf("%d of %d files may not be read by this user: spool.access in rt.toml says who may", denied, of)
 	}
