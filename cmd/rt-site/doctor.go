@@ -27,13 +27,9 @@ const examineLimit = 30 * time.Second
 
 // examine checks the stores of the site and prints the checks.
 func examine(ctx context.Context, o *options, stdout, _ io.Writer) error {
-	cfg, err := config.Load(o.config)
+	s, err := o.actAsService()
 	if err != nil {
-		return sitestores.Misconfigured(err)
-	}
-	s := cfg.Serve
-	if o.isSet("dir") {
-		s.Dir = o.dir
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, examineLimit)
 	defer cancel()
@@ -59,7 +55,7 @@ func examineStores(ctx context.Context, s config.Serve) []doctor.Check {
 	const meaning = "the service does not start, or refuses runs"
 	err := sitestores.CheckDir(s)
 	if errors.Is(err, sitestores.ErrOtherUser) {
-		return []doctor.Check{{Name: databaseCheck, Status: doctor.Unknown, Finding: "not checked: " + err.Error(), Fix: "rt-site doctor as that user, or rt-spool doctor as root"}}
+		return []doctor.Check{{Name: databaseCheck, Status: doctor.Unknown, Finding: "not checked: " + err.Error(), Fix: "rt-site doctor as that user or as root"}}
 	}
 	if err != nil {
 		return []doctor.Check{{Name: databaseCheck, Status: doctor.Failure, Finding: err.Error(), Meaning: meaning, Fix: "serve.dir in rt.toml, then systemctl start rt-site, which creates the database"}}

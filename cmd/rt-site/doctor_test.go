@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/resource-tracker/rt/cmd/internal/doctor"
@@ -70,18 +73,75 @@ func TestDoctorSound(t *testing.T) {
 	}
 }
 
-// TestDoctorOfAnotherUser: root makes no files that the service could not write.
-func TestDoctorOfAnotherUser(t *testing.T) {
+// Root becomes the owner of the site, so that it makes no files that the service could not write.
+func TestRootBecomesTheOwnerOfTheSite(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // only root can give the site to another user
+		t.Skip("needs root: becomes another user")
 	}
-	dir, _ := newSite(t)
-	if err := os.Chown(filepath.Join(dir, "registry.db"), 4711, -1); err != nil {
+	const owner = 4711
+	dir, conf := newSite(t)
+	above := filepath.Dir(dir)
+	err := errors.Join(os.Chmod(filepath.Dir(above), 0o755), os.Chmod(conf, 0o600),
+		os.WriteFile(filepath.Join(above, "site.env"), []byte("# of the unit\nTMPDIR='"+dir+"'\n"), 0o600),
+		filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+			return errors.Join(err, os.Chown(path, owner, owner))
+		}))
+	if err != nil {
 		t.Fatal(err)
 	}
-	status, out, _ := rtSite(t, dir, "doctor")
-	if status != 0 || !strings.Contains(out, "unknown  serve.database: not checked: ") {
-		t.Errorf("%d %q", status, out)
+	for verb, want := range map[string]string{"doctor": "2 checks of a receiver: 2 ok", "verify": "checked 2 runs with 2 objects"} {
+		out, err := siteAs(t, 0, conf, dir, verb)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s as root: %v %q", verb, err, out)
+		}
+		if out, err := siteAs(t, owner, os.DevNull, dir, verb); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s as the owner: %v %q", verb, err, out)
+		}
+	}
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		info, infoErr := d.Info()
+		if err = errors.Join(err, infoErr); err == nil && info.Sys().(*syscall.Stat_t).Uid != owner {
+			t.Errorf("%s is not a file of the owner", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if out, err := siteAs(t, 4712, os.DevNull, dir, "verify"); err == nil || !strings.Contains(out, "permission denied: run this as the user of the service") {
+		t.Errorf("verify as another user: %v %q", err, out)
+	}
+	if out, err := siteAs(t, 4712, os.DevNull, dir, "doctor"); err != nil || !strings.Contains(out, "rt-site doctor as that user or as root") {
+		t.Errorf("doctor as another user: %v %q", err, out)
+	}
+	if out, err := siteAs(t, 0, conf, dir, "hold", "--for", "1h"); err == nil || !strings.Contains(out, "which root does with runuser") {
+		t.Errorf("hold as root: %v %q", err, out)
+	}
+}
+
+// siteAs runs rt-site as a user.
+func siteAs(t *testing.T, uid uint32, conf, dir string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", append([]string{"--config", conf, "--dir", dir}, args...)...)
+	cmd.Args[0] = "rt-site"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestEnvironmentOfTheService(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "site.env")
+	write(t, file, "# PGPASSWORD=no\nRT_TEST_NEW=\"a=b\"\n\nRT_TEST_SET=file\nno variable\n")
+	t.Setenv("RT_TEST_SET", "process")
+	t.Setenv("RT_TEST_NEW", "")
+	if err := os.Unsetenv("RT_TEST_NEW"); err != nil {
+		t.Fatal(err)
+	}
+	if err := addEnvironment(file); err != nil || os.Getenv("RT_TEST_NEW") != "a=b" || os.Getenv("RT_TEST_SET") != "process" {
+		t.Errorf("%v %q %q", err, os.Getenv("RT_TEST_NEW"), os.Getenv("RT_TEST_SET"))
+	}
+	if err := addEnvironment(filepath.Join(filepath.Dir(file), "none")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -17,13 +17,9 @@ import (
 
 // open opens the stores of the site, in the way of a verb.
 func (o *options) open(ctx context.Context, open func(context.Context, config.Serve) (*sitestores.Stores, error)) (*sitestores.Stores, error) {
-	cfg, err := config.Load(o.config)
+	s, err := o.serveConfig()
 	if err != nil {
-		return nil, sitestores.Misconfigured(err)
-	}
-	s := cfg.Serve
-	if o.isSet("dir") {
-		s.Dir = o.dir
+		return nil, err
 	}
 	return open(ctx, s)
 }

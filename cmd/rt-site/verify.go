@@ -29,7 +29,11 @@ type verified struct {
 
 // verify checks what the site has stored.
 func verify(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
-	st, err := o.open(ctx, sitestores.OpenExisting)
+	s, err := o.actAsService()
+	if err != nil {
+		return err
+	}
+	st, err := sitestores.OpenExisting(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -121,7 +119,7 @@ func newDoctor(c *cli.Context) *doctor.Doctor {
 		d.ConfigFile = abs
 	}
 	d.Stores = func(ctx context.Context) ([]doctor.Check, error) {
-		return examineSite(ctx, siteProgram(), d.ConfigFile, cfg.Serve)
+		return examineSite(ctx, siteProgram(), d.ConfigFile)
 	}
 	if exe, err := os.Executable(); err == nil {
 		bin := filepath.Dir(exe)
@@ -152,9 +150,6 @@ func readGPUs(ctx context.Context) ([]rt.GPUReading, error) {
 	return gpu.ReadOnce(ctx, gpu.New("/dev", "/sys"))
 }
 
-// siteEnvironment is the environment file of rt-site.service, with its credentials.
-const siteEnvironment = "/etc/rt/site.env"
-
 // localClient returns a client for the service of this machine. It does not check the certificate, which is for the
 // name of the site. The doctor checks the certificate in its file.
 func localClient(listen string) *http.Client {
@@ -167,20 +162,12 @@ func localClient(listen string) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// examineSite runs rt-site doctor with the environment of the service and, if this process is root, as its user.
-func examineSite(ctx context.Context, program, configFile string, s config.Serve) (checks []doctor.Check, err error) {
+// examineSite runs rt-site doctor, which becomes the user of the service if this process is root.
+func examineSite(ctx context.Context, program, configFile string) (checks []doctor.Check, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "--config", configFile, "doctor", "--json")
 	cmd.WaitDelay = time.Second
-	cmd.Env, err = environmentOf(siteEnvironment)
-	if err != nil {
-		return nil, err
-	}
-	if st, err := os.Stat(s.Dir); err == nil && os.Geteuid() == 0 {
-		owner := st.Sys().(*syscall.Stat_t)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
-	}
 	cmd.Dir = "/"
 	out, err := cmd.Output()
 	exit, isExit := errors.AsType[*exec.ExitError](err)
@@ -195,25 +182,6 @@ func examineSite(ctx context.Context, program, configFile string, s config.Serve
 		return nil, fmt.Errorf("rt-site doctor: %w", err)
 	}
 	return checks, nil
-}
-
-// environmentOf returns the environment of this process with the variables of a file of NAME=VALUE lines.
-func environmentOf(file string) ([]string, error) {
-	env := os.Environ()
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return env, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(text)) {
-		name, value, isVariable := strings.Cut(strings.TrimSpace(line), "=")
-		if isVariable && !strings.HasPrefix(name, "#") {
-			env = append(env, name+"="+strings.Trim(value, `"'`))
-		}
-	}
-	return env, nil
 }
 
 // siteProgram returns the path of rt-site, which is installed in the directory of this program.

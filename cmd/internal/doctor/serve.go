@@ -279,7 +279,7 @@ func (d serveChecks) checkServing(ctx context.Context, token string) {
 func (d serveChecks) checkStores(ctx context.Context) {
 	checks, err := d.Stores(ctx)
 	if err != nil {
-		d.checks = append(d.checks, Check{"serve.database", Unknown, fmt.Sprintf("not checked: %v", err), "", "rt-site doctor, as the user of the service and with its environment"})
+		d.checks = append(d.checks, Check{"serve.database", Unknown, fmt.Sprintf("not checked: %v", err), "", "rt-site doctor as root"})
 		return
 	}
 	d.checks = append(d.checks, checks...)

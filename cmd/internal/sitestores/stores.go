@@ -7,13 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/internal/errkind"
@@ -154,49 +150,6 @@ func NotOwner(err error) error {
 		return Misconfigured(err)
 	}
 	return err
-}
-
-// ErrOtherUser means that the files of a site belong to another user.
-var ErrOtherUser = errors.New("the files of the site belong to another user")
-
-// CheckDir checks that the files of a site are there, and that they belong to the user of this process.
-func CheckDir(s config.Serve) error {
-	path := s.Dir
-	if s.Database == "" {
-		path = filepath.Join(s.Dir, "registry.db")
-	}
-	isRemote := s.Database != "" && s.Objects != ""
-	if isRemote {
-		return nil
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("there is no site at serve.dir: %w; set serve.dir as rt-site serve has it, or give --dir", err)
-	}
-	if err := CheckOwner(path, info, os.Geteuid()); err != nil {
-		return err
-	}
-	if s.Objects != "" {
-		return nil
-	}
-	_, err = os.Stat(filepath.Join(s.Dir, "objects"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return Misconfigured(fmt.Errorf("there are no objects at serve.dir: %w; set serve.dir and serve.objects as rt-site serve has them, or give --dir", err))
-	}
-	return err
-}
-
-// CheckOwner checks that a file belongs to a user.
-func CheckOwner(path string, info fs.FileInfo, uid int) error {
-	owner := int(info.Sys().(*syscall.Stat_t).Uid)
-	if owner == uid {
-		return nil
-	}
-	name := strconv.Itoa(owner)
-	if u, err := user.LookupId(name); err == nil {
-		name = u.Username
-	}
-	return errkind.With(ErrOtherUser, fmt.Errorf("%s belongs to the user %[2]s: run this as that user, which root does with runuser -u %[2]s", path, name))
 }
 
 // openS3 opens the bucket and checks that it can be read.
