@@ -216,8 +216,8 @@ func place(stack []byte) string {
 	return filepath.Base(where)
 }
 
-// recordResult counts the result of a run's delivery. A refused token ends the drain, because the receiver would
-// refuse every other run too. A locked file is retried once.
+// recordResult counts the result of a run's delivery. A refused token or a wrong address ends the drain, because
+// every other run would fail too. A locked file is retried once.
 func (d *drainer) recordResult(ctx context.Context, e Entry, r *delivery, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -231,7 +231,7 @@ func (d *drainer) recordResult(ctx context.Context, e Entry, r *delivery, err er
 		d.sum.LiveSent++
 	case err == nil:
 		d.sum.Delivered++
-	case isKind(err, Unauthorised):
+	case isKind(err, Unauthorised), isKind(err, Misdirected):
 		d.sum.Waiting++
 		d.stop(&stopped{kind: ErrConfig, err: err})
 	case ctx.Err() != nil:

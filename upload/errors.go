@@ -2,12 +2,9 @@ package upload
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +16,7 @@ import (
 
 // The kinds of Drain's error, for the exit status of its caller.
 var (
-	// ErrConfig: the receiver refuses the token. A retry without a change is useless.
+	// ErrConfig: the receiver refuses the token, or is not at this address. A retry without a change is useless.
 	ErrConfig = errors.New("the configuration is refused")
 	// ErrTemporary: some runs were not delivered. They are kept for the next drain.
 	ErrTemporary = errors.New("not everything was delivered; what is left is kept for the next drain")
@@ -38,6 +35,7 @@ const (
 	Temporary    Kind = iota // may succeed when it is sent again
 	Permanent                // the same request will be refused again
 	Unauthorised             // the token or the credentials were refused
+	Misdirected              // the address is wrong: the server did nothing of any request
 )
 
 // Error is a failed request to the receiver or to its object store. Its text never contains
@@ -76,20 +74,6 @@ func refused(err error) bool {
 // receiver took too long, and the receiver may have acted.
 const HeaderUndone = "Resource-Tracker-Undone"
 
-// NoAnswer returns the Error of a request without a complete answer.
-func NoAnswer(op string, err error) *Error {
-	if named, ok := errors.AsType[*url.Error](err); ok {
-		err = named.Err // op has method and URL already
-	}
-	e := &Error{Op: op, Kind: Temporary, Err: err}
-	if errors.As(err, new(*net.DNSError)) || errors.As(err, new(*tls.CertificateVerificationError)) {
-		e.Unsent = true
-	} else if dial, ok := errors.AsType[*net.OpError](err); ok {
-		e.Unsent = dial.Op == "dial" || dial.Op == "proxyconnect"
-	}
-	return e
-}
-
 // BadStatus returns the Error of an answer whose status means failure. text comes from Excerpt:
 // limited in length and without secrets.
 func BadStatus(op string, resp *http.Response, text string) *Error {
@@ -104,6 +88,9 @@ func BadStatus(op string, resp *http.Response, text string) *Error {
 		what += ": " + text
 	}
 	e.Err = errors.New(what)
+	if speaksHTTPS(resp, text) {
+		e.Kind, e.Err = Misdirected, otherScheme(resp.Request.URL.Host, "https", e.Err)
+	}
 	return e
 }
 

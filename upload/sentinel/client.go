@@ -106,7 +106,7 @@ func (c *Client) Register(ctx context.Context, run rt.Run, host rt.Host) (upload
 func (c *Client) registerAs(ctx context.Context, dialect string, run rt.Run, host rt.Host) (upload.Registered, error) {
 	answer, op, err := c.send(ctx, http.MethodPost, "/runs", Registration(dialect, run, host))
 	if err != nil {
-		return upload.Registered{}, forbidden(err)
+		return upload.Registered{}, refusedForAll(err)
 	}
 	got, takes, err := parseRegistered(answer)
 	got.Dialect = dialect
@@ -219,11 +219,16 @@ func (c *Client) refused(op string, resp *http.Response, answer []byte) *upload.
 	return e
 }
 
-// forbidden changes a refused registration into a refused token.
-func forbidden(err error) error {
-	if e, ok := errors.AsType[*upload.Error](err); ok && e.Status == http.StatusForbidden {
+// refusedForAll changes a refused registration into a refused token or a wrong address.
+func refusedForAll(err error) error {
+	e, ok := errors.AsType[*upload.Error](err)
+	switch {
+	case ok && e.Status == http.StatusForbidden:
 		e.Kind = upload.Unauthorised
 		e.Err = fmt.Errorf("the token may not register runs; check the token file: %w", e.Err)
+	case ok && e.Status == http.StatusNotFound && e.Own:
+		e.Kind = upload.Misdirected
+		e.Err = fmt.Errorf("no API is at this path; check the path of the endpoint: %w", e.Err)
 	}
 	return err
 }

@@ -31,16 +31,17 @@ import (
 // machine is a sound machine. A test breaks parts of it.
 type machine struct {
 	Doctor
-	t          *testing.T
-	settings   map[string]string // of scontrol show config; empty: slurmctld gives no answer
-	commands   map[string]string // standard output by program; a missing program fails
-	status     int               // of the receiver's answer
-	answerType string            // of the receiver's answer
-	offset     time.Duration     // of the receiver's clock
-	server     *httptest.Server
-	gpus       []rt.GPUReading
-	gpuErr     error // of reading the GPUs
-	munge      error // of munged
+	t           *testing.T
+	settings    map[string]string // of scontrol show config; empty: slurmctld gives no answer
+	commands    map[string]string // standard output by program; a missing program fails
+	status      int               // of the receiver's answer
+	answerType  string            // of the receiver's answer
+	offset      time.Duration     // of the receiver's clock
+	isElsewhere bool              // the API is at another path of the server
+	server      *httptest.Server
+	gpus        []rt.GPUReading
+	gpuErr      error // of reading the GPUs
+	munge       error // of munged
 }
 
 // slurm2205 has the settings of scontrol show config that the doctor reads, of a sound cluster.
@@ -123,10 +124,15 @@ func newMachine(t *testing.T) *machine {
 	m.write("/proc/sys/fs/inotify/max_user_instances", "128\n", 0o444)
 	m.write("/proc/sys/fs/inotify/max_user_watches", "65536\n", 0o444)
 
-	m.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	m.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", time.Now().Add(m.offset).UTC().Format(http.TimeFormat))
 		w.Header().Set("Content-Type", m.answerType)
-		w.WriteHeader(m.status)
+		status := m.status
+		lacksToken := status == http.StatusNotFound && !m.isElsewhere && r.Header.Get("Authorization") == ""
+		if lacksToken {
+			status = http.StatusUnauthorized
+		}
+		w.WriteHeader(status)
 		_, _ = io.WriteString(w, `{"detail":"there is no such run"}`) // the client has gone
 	}))
 	t.Cleanup(m.server.Close)
@@ -402,6 +408,19 @@ var nodeConditions = []condition{
 	{"receiver.token", Failure, "status 503", func(m *machine) { m.status = http.StatusServiceUnavailable }},
 	{"receiver.answer", Failure, "not as this service does: status 404", func(m *machine) { m.answerType = "text/html" }},
 	{"receiver.answer", Failure, "not as this service does: status 200", func(m *machine) { m.answerType, m.status = "text/html", http.StatusOK }},
+	{"receiver.answer", Failure, "/refresh-credentials: the server has no API at this path", func(m *machine) { m.isElsewhere = true }},
+	{"receiver.answer", Failure, "the server speaks https: write https://127.0.0.1:", func(m *machine) {
+		m.encrypt()
+		m.Config.Sentinel.Endpoint = "http" + strings.TrimPrefix(m.Config.Sentinel.Endpoint, "https")
+	}},
+	{"receiver.answer", Failure, "the server speaks http: write http://127.0.0.1:", func(m *machine) {
+		m.Config.Sentinel.Endpoint = "https" + strings.TrimPrefix(m.Config.Sentinel.Endpoint, "http")
+	}},
+	{"receiver.store", Failure, "the server speaks https: write https://127.0.0.1:", func(m *machine) {
+		m.encrypt()
+		m.Config.Sentinel.S3Endpoint = "http" + strings.TrimPrefix(m.server.URL, "https")
+	}},
+	{"receiver.answer", Failure, "nothing listens there: check the port", func(m *machine) { m.server.Close() }},
 	{"receiver.store", Failure, "refused", func(m *machine) { m.Config.Sentinel.S3Endpoint = "http://127.0.0.1:1" }},
 	{"receiver.store", Failure, "status 503", func(m *machine) { m.Config.Sentinel.S3Endpoint, m.status = m.server.URL, http.StatusServiceUnavailable }},
 	{"receiver.tls", Warning, "not encrypted", func(m *machine) {
@@ -621,6 +640,7 @@ var loginConditions = []condition{
 	{"site.url", Warning, "no site service", func(m *machine) { m.Config.Site.URL = "" }},
 	{"site.token_file", Failure, "no such file", func(m *machine) { m.remove("/etc/rt/read-token") }},
 	{"site.token", Failure, "status 403", func(m *machine) { m.status = http.StatusForbidden }},
+	{"site.answer", Failure, "/v1/whoami: the server has no API at this path", func(m *machine) { m.status, m.isElsewhere = http.StatusNotFound, true }},
 	{"site.tls", Warning, "not encrypted", func(m *machine) {
 		m.Config.Site.URL, m.Config.Site.AllowHTTP = m.elsewhere(), false
 	}},

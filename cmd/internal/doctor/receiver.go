@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/internal/hostport"
+	"github.com/resource-tracker/rt/upload"
 )
 
 const (
@@ -69,10 +70,16 @@ func (d serviceChecks) checkStore(ctx context.Context) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
+		err = upload.NoAnswer("GET "+s.S3Endpoint, err)
 		d.fail(name, err.Error(), "the object store gives no answer to this machine; "+meaning, "check s3_endpoint in [sentinel] of rt.toml, the network and the store")
 		return
 	}
-	resp.Body.Close()
+	defer resp.Body.Close()                                       // it is read
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, answerLimit)) // of an answer that breaks off, a part is enough
+	if problem := upload.BadStatus("GET "+s.S3Endpoint, resp, upload.Excerpt(body)); problem.Kind == upload.Misdirected {
+		d.fail(name, problem.Error(), meaning, "correct s3_endpoint in [sentinel] of rt.toml")
+		return
+	}
 	if resp.StatusCode >= http.StatusInternalServerError {
 		d.fail(name, fmt.Sprintf("the object store failed: status %d", resp.StatusCode), meaning, "see the log of the store")
 		return
@@ -194,6 +201,9 @@ func (d serviceChecks) checkService(ctx context.Context, s service) {
 		d.unreachable(s, err)
 		return
 	}
+	if d.isMisdirected(client, s, resp, body) {
+		return
+	}
 	d.checkStatus(s, resp, body)
 	d.checkClock(s, resp.Header.Get("Date"))
 	d.checkPeer(s, resp.TLS)
@@ -205,7 +215,43 @@ func (d serviceChecks) unreachable(s service, err error) {
 		d.fail(s.name+".tls", err.Error(), "no connection is made", "renew the certificate, or set ca_file in "+s.section+" of rt.toml")
 		return
 	}
-	d.fail(s.name+".answer", err.Error(), "the service gives no answer to this machine; runs wait in the spool", "check the URL in "+s.section+" of rt.toml, the network and the service")
+	problem := upload.NoAnswer(s.method+" "+s.url, err)
+	if problem.Kind == upload.Misdirected {
+		d.failAddress(s, problem.Error())
+		return
+	}
+	d.fail(s.name+".answer", problem.Error(), "the service gives no answer to this machine; runs wait in the spool", "check the URL in "+s.section+" of rt.toml, the network and the service")
+}
+
+// isMisdirected reports whether an answer shows that the URL is wrong. The API asks for a token at each of its paths, and
+// answers 404 before that at other paths.
+func (d serviceChecks) isMisdirected(client *http.Client, s service, resp *http.Response, body []byte) bool {
+	problem := upload.BadStatus(s.method+" "+s.url, resp, upload.Excerpt(body))
+	if problem.Kind == upload.Misdirected {
+		d.failAddress(s, problem.Error())
+		return true
+	}
+	if resp.StatusCode != http.StatusNotFound || !isOfAPI(resp, body) {
+		return false
+	}
+	req, err := http.NewRequestWithContext(resp.Request.Context(), s.method, s.url, nil)
+	if err != nil {
+		return false
+	}
+	again, err := client.Do(req)
+	if err != nil {
+		return false // the first answer counts
+	}
+	again.Body.Close()
+	if again.StatusCode != http.StatusNotFound {
+		return false
+	}
+	d.failAddress(s, s.url+": the server has no API at this path")
+	return true
+}
+
+func (d serviceChecks) failAddress(s service, finding string) {
+	d.fail(s.name+".answer", finding, "nothing is exchanged with the service", "correct the URL in "+s.section+" of rt.toml")
 }
 
 func (d serviceChecks) checkStatus(s service, resp *http.Response, body []byte) {
