@@ -68,6 +68,10 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	if err != nil {
 		return sitestores.Misconfigured(err)
 	}
+	requests, err := newRequestLog(s.AccessLog, logger)
+	if err != nil {
+		return sitestores.Misconfigured(err)
+	}
 	debug.SetMemoryLimit(memoryLimit)
 	debug.SetGCPercent(garbage)
 	counts := api.NewMetrics()
@@ -114,7 +118,8 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		defer recovery.Handle(func(err error) { broken <- err })
 		broken <- st.Registry.Wait(ctx)
 	}()
-	err = files.serve(ctx, ln, counts.Counting(files.server, files.server.Route), logger)
+	err = files.serve(ctx, ln, api.Reporting(counts.Counting(files.server, files.server.Route), requests.write), logger)
+	requests.log.close()
 	stop()
 	if ended := <-broken; ended != nil {
 		err = errors.Join(fmt.Errorf("the registry makes no more changes: %w", ended), err)

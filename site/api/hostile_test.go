@@ -389,7 +389,7 @@ func TestAnswersWithoutDatabase(t *testing.T) {
 	s := newServer(t, Config{})
 	g := register(t, s)
 	w := httptest.NewRecorder()
-	s.problems.failWith(w, fmt.Errorf("%w: /secret/socket", site.ErrAway))
+	s.problems.failWith(w, httptest.NewRequest("GET", "/", nil), fmt.Errorf("%w: /secret/socket", site.ErrAway))
 	isRetried := w.Header().Get("Retry-After") == "10" && w.Header().Get(HeaderUndone) == ""
 	if w.Code != http.StatusServiceUnavailable || !isRetried || strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)

@@ -37,8 +37,9 @@ func (s *readers) servePage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // failPage answers with the error as a text, for a person.
-func (s problems) failPage(w http.ResponseWriter, err error) {
+func (s problems) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.problemOf(err)
+	noteRefusal(r, p)
 	p.header(w.Header())
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(p.status)

@@ -53,8 +53,9 @@ type problems struct {
 }
 
 // failWith answers with the error as JSON: {"detail": "..."}.
-func (s problems) failWith(w http.ResponseWriter, err error) {
+func (s problems) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.problemOf(err)
+	noteRefusal(r, p)
 	p.header(w.Header())
 	reply(w, p.status, map[string]string{"detail": p.detail})
 }

@@ -205,7 +205,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	address, now := addressOf(r.RemoteAddr), time.Now()
 	if wait := s.limits.rate.early(address, now); wait > 0 {
-		s.problems.failWith(w, tooFast(wait, "requests (serve.client_rate)"))
+		s.problems.failWith(w, r, tooFast(wait, "requests (serve.client_rate)"))
 		return
 	}
 	s.limits.rate.count(address, 1, now)
@@ -219,13 +219,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.readers.serveMetrics(w, r)
 	case s.readers.isPage(r):
 		if err := s.readers.servePage(w, r); err != nil {
-			s.problems.failPage(w, err)
+			s.problems.failPage(w, r, err)
 		}
 	default:
 		err = s.serveOwner(w, r)
 	}
 	if err != nil {
-		s.problems.failWith(w, err)
+		s.problems.failWith(w, r, err)
 	}
 }
 
@@ -242,6 +242,7 @@ func (s *Server) serveOwner(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		return refuse(http.StatusUnauthorized, "the token is missing or not known here")
 	}
+	noteSender(r, owner)
 	switch {
 	case isNode && parts[0] == livePath:
 		return s.receiver.serveReport(w, r, owner, maxLiveReport, s.receiver.putLive)

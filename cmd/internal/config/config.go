@@ -121,6 +121,7 @@ type Serve struct {
 	TokenFile string `toml:"token_file" default:"/etc/rt/serve-tokens" path:"optional"` // file with the accepted API tokens, one per line
 	TLSCert   string `toml:"tls_cert" path:"optional"`                                  // PEM file; empty: plain HTTP
 	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file
+	AccessLog string `toml:"access_log" path:"optional"`                                // file with a line for each request; empty: none
 
 	Munge          string `toml:"munge" default:"off" words:"off on /"` // who reads: "off", "on" or the path of munged's socket
 	ReadTokenFile  string `toml:"read_token_file" path:"optional"`      // file with the tokens of readers, one per line
