@@ -480,6 +480,24 @@ func (m *machine) spooled(end time.Time) {
 	}
 }
 
+// Root reads the files of all users, and still says which ones the drain may not read.
+func TestFilesOfAnotherUserInTheSpool(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: gives the spool to another user")
+	}
+	m := newMachine(t)
+	m.spooled(time.Now().Add(-time.Minute))
+	if err := os.Chown(m.path("/var/spool/rt"), 4711, -1); err != nil {
+		t.Fatal(err)
+	}
+	checks := m.Run(t.Context(), Node)
+	i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == "spool.files" })
+	if i < 0 || checks[i].Status != Warning || checks[i].Finding != "1 of 1 files belong to another user than /var/spool/rt" ||
+		checks[i].Fix != "chown --reference=/var/spool/rt /var/spool/rt/*.db*" {
+		t.Errorf("%+v", checks)
+	}
+}
+
 // wrap sets hooks of the site in which a search of the text finds no call of rt.
 func (m *machine) wrap() {
 	m.write("/etc/slurm/wrap-prolog", "#!/bin/sh\nfor s in /etc/slurm/prolog.d/*; do \"$s\"; done\n", 0o755)

@@ -136,16 +136,25 @@ const lateDelivery = 24 * time.Hour
 type backlog struct {
 	runs, waiting, damaged, denied int
 	intact                         int // of another version, or on a disk that fails
+	foreign                        int // of another user than the directory
 	bytes                          int64
 	oldest, delivered              time.Time // end of the oldest waiting run; last delivery
 	problem                        error     // of a file that cannot be read
 }
 
 func (d spoolChecks) readBacklog() (b backlog, err error) {
+	dir, err := os.Stat(d.path(d.Config.Spool.Dir))
+	if err != nil {
+		return b, err
+	}
 	err = spool.WalkReadOnly(d.path(d.Config.Spool.Dir), func(e *spool.Entry) {
 		b.runs++
 		b.bytes += e.Size
+		st, err := os.Lstat(e.Path)
+		isForeign := err == nil && ownerOf(st) != ownerOf(dir) && !errors.Is(e.Err, spool.ErrForeign)
 		switch {
+		case isForeign:
+			b.foreign++
 		case errors.Is(e.Err, fs.ErrPermission):
 			b.denied++
 		case spool.IsIntact(e.Err):
@@ -179,7 +188,10 @@ func (d spoolChecks) checkRuns() {
 		d.unknown("spool.files", err)
 		return
 	}
-	if b.damaged > 0 {
+	if b.foreign > 0 {
+		dir := d.Config.Spool.Dir
+		d.warn("spool.files", fmt.Sprintf("%d of %d files belong to another user than %s", b.foreign, b.runs, dir), "the drain may not read these runs, and does not deliver them", fmt.Sprintf("chown --reference=%[1]s %[1]s/*.db*", dir))
+	} else if b.damaged > 0 {
 		d.warn("spool.files", fmt.Sprintf("%d of %d files cannot be read: %v", b.damaged, b.runs, b.problem), "these runs are not delivered: they are damaged", "rt-spool verify")
 	} else if b.intact > 0 {
 		d.warn("spool.files", fmt.Sprintf("%d of %d files cannot be read: %v", b.intact, b.runs, b.problem), "this version does not deliver these runs", "rt-spool drain of the version that wrote them, or dmesg if the disk fails")
