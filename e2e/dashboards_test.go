@@ -29,7 +29,7 @@ type dashboard struct {
 	}
 	Panels []struct {
 		Title   string
-		Targets []struct{ Expr, RawSQL, Format string }
+		Targets []struct{ Expr, RawSQL, Format, QueryText, QueryType string }
 	}
 }
 
@@ -104,12 +104,49 @@ func TestDashboardOfJobs(t *testing.T) {
 			t.Errorf("the user of Grafana may do this: %s", forbidden)
 		}
 	}
-	d, _ := readDashboard(t, "rt-jobs.json")
+	checkQueries(t, db, "rt-jobs.json")
+}
+
+// SQLite answers each query of its dashboard of jobs, from a copy without the keys of the site.
+func TestDashboardOfJobsInSQLite(t *testing.T) {
+	dir := t.TempDir()
+	registryFile, copied := filepath.Join(dir, "registry.db"), filepath.Join(dir, "new.db")
+	fillDashboard(t, registryFile)
+	copySQL, err := os.ReadFile("../contrib/grafana/copy.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := sql.Open("sqlite3", registryFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer site.Close()
+	site.SetMaxOpenConns(1)
+	if _, err := site.ExecContext(t.Context(), strings.Replace(string(copySQL), "'new.db'", "'"+copied+"'", 1)); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite3", "file:"+copied+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, table := range []string{"setting", "run", "object"} {
+		if _, err := db.ExecContext(t.Context(), "SELECT * FROM "+table); err == nil {
+			t.Errorf("the copy has the table %s", table)
+		}
+	}
+	checkQueries(t, db, "rt-jobs-sqlite.json")
+}
+
+// checkQueries checks the queries of a dashboard of jobs.
+func checkQueries(t *testing.T, db *sql.DB, name string) {
+	t.Helper()
+	d, _ := readDashboard(t, name)
 	n := 0
 	for _, p := range d.Panels {
 		for _, q := range p.Targets {
 			n++
-			checkQuery(t, db, p.Title, q.RawSQL, q.Format)
+			checkQuery(t, db, p.Title, q.RawSQL+q.QueryText, strings.ReplaceAll(q.Format+q.QueryType, " ", "_"))
 		}
 	}
 	for _, v := range d.Templating.List {
@@ -163,7 +200,7 @@ func checkQuery(t *testing.T, db *sql.DB, name, query, format string) {
 	t.Helper()
 	now := time.Now().Unix()
 	for _, lists := range [][2]string{{"cluster", "account"}, {"'c'", "'physics','o''brien'"}} { // all, and a choice
-		text := strings.NewReplacer("$__unixEpochFrom()", fmt.Sprint(now-86400), "$__unixEpochTo()", fmt.Sprint(now),
+		text := strings.NewReplacer("$__from", fmt.Sprint((now-86400)*1000), "$__to", fmt.Sprint(now*1000), "$__unixEpochFrom()", fmt.Sprint(now-86400), "$__unixEpochTo()", fmt.Sprint(now),
 			"${cluster:sqlstring}", lists[0], "${account:sqlstring}", lists[1]).Replace(query)
 		if m := regexp.MustCompile(`\$[_{A-Za-z]+`).FindString(text); m != "" {
 			t.Errorf("%s: %s is no macro that the test knows", name, m)

@@ -29,7 +29,7 @@ func TestSchema(t *testing.T) {
 	runtime.RegisterPanelcfgVariant(timeseries.VariantConfig())
 	runtime.RegisterDataqueryVariant(prometheus.VariantConfig())
 	paths, err := filepath.Glob("../../contrib/grafana/*.json")
-	if err != nil || len(paths) != 2 {
+	if err != nil || len(paths) != 3 {
 		t.Fatalf("%d dashboards: %v", len(paths), err)
 	}
 	for _, path := range paths {
