@@ -57,9 +57,12 @@ func eachLeftover(dir string, now time.Time, visit func(path string, st fs.FileI
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
+		if !isLeftover(path) {
+			continue
+		}
 		st, err := os.Lstat(path)
 		isOld := err == nil && st.Mode().IsRegular() && now.Sub(st.ModTime()) >= leftAfter
-		if isOld && isLeftover(path) {
+		if isOld {
 			visit(path, st)
 		}
 	}

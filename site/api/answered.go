@@ -49,18 +49,12 @@ func Reporting(next http.Handler, report func(*Answered)) http.Handler {
 	})
 }
 
-// noteSender notes who sends a request.
-func noteSender(r *http.Request, name string) {
+// answeredOf returns what is reported of a request; something that is not reported if there is no Reporting.
+func answeredOf(r *http.Request) *Answered {
 	if a, isReported := r.Context().Value(answeredKey{}).(*Answered); isReported {
-		a.Sender = name
+		return a
 	}
-}
-
-// noteRefusal notes why a request is refused.
-func noteRefusal(r *http.Request, p *problem) {
-	if a, isReported := r.Context().Value(answeredKey{}).(*Answered); isReported {
-		a.Refusal = p.detail
-	}
+	return &Answered{}
 }
 
 // harmlessURI returns the path and the query. A parameter that the service does not know can be a secret, which a client

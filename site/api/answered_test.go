@@ -10,7 +10,7 @@ import (
 func TestReporting(t *testing.T) {
 	var got *Answered
 	h := Reporting(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		noteSender(r, "alice")
+		answeredOf(r).Sender = "alice"
 		problems{func(error) {}}.failWith(w, r, refuse(http.StatusForbidden, "not you"))
 	}), func(a *Answered) { got = a })
 	for remote, want := range map[string][2]string{

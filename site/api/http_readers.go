@@ -96,7 +96,7 @@ func (s *readers) readerOf(w http.ResponseWriter, r *http.Request) (site.Reader,
 	reader, err := s.conf.Readers.Reader(withToken(r))
 	switch {
 	case err == nil:
-		noteSender(r, cmp.Or(reader.User, reader.Name))
+		answeredOf(r).Sender = cmp.Or(reader.User, reader.Name)
 		return reader, nil
 	case errors.Is(err, site.ErrUnknownReader):
 		for _, challenge := range s.conf.Readers.Challenges() {

@@ -38,7 +38,7 @@ func (s *uploads) serveObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := s.problems.problemOf(err)
-	noteRefusal(r, p)
+	answeredOf(r).Refusal = p.detail
 	p.header(w.Header())
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(p.status)
@@ -63,7 +63,7 @@ func (s *uploads) putObject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	noteSender(r, req.owner)
+	answeredOf(r).Sender = req.owner
 	leave, err := takeUnits(r.Context(), s.bodies.limits.open, req.owner, 1)
 	if err != nil {
 		return err

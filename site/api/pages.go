@@ -39,7 +39,7 @@ func (s *readers) servePage(w http.ResponseWriter, r *http.Request) error {
 // failPage answers with the error as a text, for a person.
 func (s problems) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.problemOf(err)
-	noteRefusal(r, p)
+	answeredOf(r).Refusal = p.detail
 	p.header(w.Header())
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(p.status)

@@ -55,7 +55,7 @@ type problems struct {
 // failWith answers with the error as JSON: {"detail": "..."}.
 func (s problems) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.problemOf(err)
-	noteRefusal(r, p)
+	answeredOf(r).Refusal = p.detail
 	p.header(w.Header())
 	reply(w, p.status, map[string]string{"detail": p.detail})
 }

@@ -242,7 +242,7 @@ func (s *Server) serveOwner(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		return refuse(http.StatusUnauthorized, "the token is missing or not known here")
 	}
-	noteSender(r, owner)
+	answeredOf(r).Sender = owner
 	switch {
 	case isNode && parts[0] == livePath:
 		return s.receiver.serveReport(w, r, owner, maxLiveReport, s.receiver.putLive)

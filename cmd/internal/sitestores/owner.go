@@ -78,22 +78,8 @@ func BecomeOwner(s config.Serve) error {
 	if owner.Uid == 0 {
 		return nil
 	}
-	group, groups := int(owner.Gid), []int{}
-	if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {
-		group, _ = strconv.Atoi(u.Gid)
-		ids, _ := u.GroupIds() // without them the user may open less
-		for _, id := range ids {
-			gid, _ := strconv.Atoi(id)
-			groups = append(groups, gid)
-		}
-	}
-	err = syscall.Setgroups(groups)
-	if err == nil {
-		err = syscall.Setgid(group)
-	}
-	if err == nil {
-		err = syscall.Setuid(int(owner.Uid))
-	}
+	gid := int(owner.Gid)
+	err = errors.Join(syscall.Setgroups([]int{gid}), syscall.Setgid(gid), syscall.Setuid(int(owner.Uid)))
 	if err != nil {
 		return fmt.Errorf("become the owner of %s: %w", ownedFile(s), err)
 	}
