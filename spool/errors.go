@@ -127,8 +127,8 @@ type intactError struct {
 func (e *intactError) Error() string   { return fmt.Sprintf("%s: %v: %v", e.path, e.kind, e.err) }
 func (e *intactError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// IsIntact reports whether err is about a file of another version, a disk that fails, or a file of another user in a
-// directory of this user. Such a file is not known to be damaged.
+// IsIntact reports whether err is about a file of another version, or a disk that fails. A file of another user in a
+// directory of this user counts too. Such a file is not known to be damaged.
 func IsIntact(err error) bool { return errors.As(err, new(*intactError)) }
 
 // readFailure returns the error for a file on a disk that fails.

@@ -19,10 +19,10 @@ type GC struct {
 	// has passed, the oldest first. Then the other runs are thinned, which keeps their totals.
 	Bytes int64
 	// Undelivered allows the removal of runs that are not delivered and have ended or lost their
-	// tracker, and of logs with readings whose database is gone. Their data is lost. Such a run is removed if Retain has passed since its end or,
+	// tracker. Their data is lost. Such a run is removed if Retain has passed since its end or,
 	// without a tracker, since its last write. If the clock was set during the run, Retain must
 	// have passed since both. It is also removed if the directory is still above Bytes after
-	// everything else.
+	// everything else. A log with readings whose database is gone is removed if Retain has passed since its last write.
 	Undelivered bool
 	// DryRun makes Collect change no file, not even its version or its mark.
 	DryRun bool

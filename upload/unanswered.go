@@ -49,5 +49,6 @@ func otherScheme(host, scheme string, cause error) error {
 // nginx and Apache.
 func speaksHTTPS(resp *http.Response, text string) bool {
 	isPlain := resp.Request != nil && resp.Request.URL.Scheme == "http"
-	return isPlain && resp.StatusCode == http.StatusBadRequest && (strings.Contains(text, "HTTPS") || strings.Contains(text, "SSL-enabled"))
+	wantsTLS := strings.Contains(text, "HTTPS") || strings.Contains(text, "SSL-enabled")
+	return isPlain && wantsTLS && resp.StatusCode == http.StatusBadRequest
 }

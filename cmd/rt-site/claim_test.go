@@ -181,8 +181,9 @@ func TestTheServiceEndsWithoutItsObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := &secrets{conf: config.Serve{Dir: dir}, server: server}
-	err = files.serve(t.Context(), ln, server, log.New(io.Discard, "", 0))
+	silent := log.New(io.Discard, "", 0)
+	files := &secrets{conf: config.Serve{Dir: dir}, server: server, requests: &requestLog{log: newSparseLog(silent)}}
+	err = files.serve(t.Context(), ln, server, silent)
 	if exitStatus(err) != 78 || !errors.Is(err, api.ErrNotOwner) {
 		t.Errorf("%v", err)
 	}

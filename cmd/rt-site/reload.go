@@ -23,12 +23,25 @@ const reloadEvery = 5 * time.Second
 // secrets has the files of serve that change while it runs: tokens are revoked and certificates
 // expire. If a file cannot be read, the previous content stays valid.
 type secrets struct {
-	conf   config.Serve
-	server *api.Server
-	access *access
-	cert   atomic.Pointer[tls.Certificate]
-	tokens []api.Token
-	stamps []string // of the files that were read
+	conf     config.Serve
+	server   *api.Server
+	access   *access
+	requests *requestLog
+	cert     atomic.Pointer[tls.Certificate]
+	tokens   []api.Token
+	stamps   []string // of the files that were read
+}
+
+// open reads the files for the first time, and opens the log of requests.
+func (s *secrets) open(logger *log.Logger) (err error) {
+	s.requests, err = newRequestLog(s.conf.AccessLog, logger)
+	if err == nil {
+		s.access, err = newAccess(s.conf)
+	}
+	if err == nil {
+		err = s.read()
+	}
+	return err
 }
 
 // stampOf identifies the content of a file; empty for none.

@@ -61,15 +61,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	}
 	logger := log.New(stderr, "rt-site: ", log.LstdFlags)
 	files := &secrets{conf: s}
-	files.access, err = newAccess(s)
-	if err == nil {
-		err = files.read()
-	}
-	if err != nil {
-		return sitestores.Misconfigured(err)
-	}
-	requests, err := newRequestLog(s.AccessLog, logger)
-	if err != nil {
+	if err := files.open(logger); err != nil {
 		return sitestores.Misconfigured(err)
 	}
 	debug.SetMemoryLimit(memoryLimit)
@@ -118,8 +110,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		defer recovery.Handle(func(err error) { broken <- err })
 		broken <- st.Registry.Wait(ctx)
 	}()
-	err = files.serve(ctx, ln, api.Reporting(counts.Counting(files.server, files.server.Route), requests.write), logger)
-	requests.log.close()
+	err = files.serve(ctx, ln, counts.Counting(files.server, files.server.Route), logger)
 	stop()
 	if ended := <-broken; ended != nil {
 		err = errors.Join(fmt.Errorf("the registry makes no more changes: %w", ended), err)
@@ -168,7 +159,8 @@ func (s *secrets) serve(ctx context.Context, ln net.Listener, handler http.Handl
 			cancel()
 		}
 	})
-	err := api.Serve(ctx, ln, handler, shutdown, logger)
+	err := api.Serve(ctx, ln, api.Reporting(handler, s.requests.write), shutdown, logger)
+	s.requests.log.close()
 	cancel()
 	background.Wait()
 	return errors.Join(sitestores.NotOwner(lost), err)
