@@ -18,7 +18,7 @@ type Answered struct {
 	Method   string
 	URI      string // without the values of parameters that are not known, at most maxURI bytes
 	Proto    string
-	Status   int
+	Status   int   // 0: the connection ended before the answer
 	Bytes    int64 // of the body of the answer
 	Duration time.Duration
 	Refusal  string // why the request was refused; empty if the answer does not say it
@@ -42,10 +42,11 @@ func Reporting(next http.Handler, report func(*Answered)) http.Handler {
 		}
 		answer := &countedAnswer{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			a.Status, a.Bytes, a.Duration = answer.status, answer.bytes, time.Since(a.Begin)
+			a.Bytes, a.Duration = answer.bytes, time.Since(a.Begin)
 			report(a)
 		}()
 		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), answeredKey{}, a)))
+		a.Status = answer.status
 	})
 }
 
