@@ -226,7 +226,8 @@ func (d serviceChecks) unreachable(s service, err error) {
 // isMisdirected reports whether an answer shows that the URL is wrong. The API asks for a token at each of its paths, and
 // answers 404 before that at other paths.
 func (d serviceChecks) isMisdirected(client *http.Client, s service, resp *http.Response, body []byte) bool {
-	problem := upload.BadStatus(s.method+" "+s.url, resp, upload.Excerpt(body))
+	_, token, _ := strings.Cut(resp.Request.Header.Get("Authorization"), " ")
+	problem := upload.BadStatus(s.method+" "+s.url, resp, upload.Excerpt(body, token))
 	if problem.Kind == upload.Misdirected {
 		d.failAddress(s, problem.Error())
 		return true
