@@ -8,7 +8,7 @@ import (
 
 const (
 	sparseTime = time.Minute // in which an event is logged once
-	sparseKeys = 1024        // events that are told apart
+	sparseKeys = 1024        // kinds of events that are counted, each for itself
 )
 
 // sparseLog logs an event once a minute, and then how many it has left out. Its memory is bounded.
@@ -28,7 +28,7 @@ func (s *sparseLog) note(event, detail string) {
 	defer s.mu.Unlock()
 	n, isKnown := s.left[event]
 	if isFull := !isKnown && len(s.left) >= sparseKeys; isFull {
-		event = "more kinds of events in a minute than are told apart"
+		event = "events of further kinds"
 		n, isKnown = s.left[event]
 	}
 	if isKnown {
