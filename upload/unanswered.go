@@ -45,8 +45,7 @@ func otherScheme(host, scheme string, cause error) error {
 	return fmt.Errorf("the server speaks %[1]s: write %[1]s://%[2]s (%[3]w)", scheme, host, cause)
 }
 
-// speaksHTTPS reports whether an answer without encryption says that the server wants it. The texts are those of Go,
-// nginx and Apache.
+// speaksHTTPS reports whether an answer without encryption says that the server wants it, as Go, nginx and Apache do.
 func speaksHTTPS(resp *http.Response, text string) bool {
 	isPlain := resp.Request != nil && resp.Request.URL.Scheme == "http"
 	wantsTLS := strings.Contains(text, "HTTPS") || strings.Contains(text, "SSL-enabled")

@@ -206,7 +206,7 @@ func TestEveryVerbShowsOwnJobsOnly(t *testing.T) {
 	}
 }
 
-// The owner of a spool is told whose the files are that it may not read, and that they are not damaged.
+// The owner of a spool sees whose the files are that it may not read, and that they are not damaged.
 func TestFilesOfRootInTheSpool(t *testing.T) {
 	dir := usersDir(t)
 	shared, conf, token := filepath.Join(dir, "spool"), filepath.Join(dir, "rt.toml"), filepath.Join(dir, "token")
