@@ -74,6 +74,26 @@ func TestLake(t *testing.T) {
 	lakeCall(t, exitConfig, "--config", "/dev/null")
 }
 
+// A rebuild that has lost a file says so, and writes its runs again.
+func TestRebuildOfALostFile(t *testing.T) {
+	file, dir := lakeSite(t, "alice")
+	lakeCall(t, cli.ExitOK, "--config", file)
+	files, err := filepath.Glob(filepath.Join(dir, "samples", "data", "*", "*", "*.parquet"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if out := lakeCall(t, exitData, "--config", file, "rebuild"); !strings.Contains(out, files[0]) || !strings.Contains(out, "wrote 1 runs") {
+		t.Error(out)
+	}
+	lakeCall(t, cli.ExitOK, "--config", file, "rebuild")
+	if runs, samples := tableRows[lakeRow](t, file, "runs"), tableRows[lakeSample](t, file, "samples"); len(runs) != 1 || int64(len(samples)) != runs[0].Samples {
+		t.Errorf("%+v and %d samples", runs, len(samples))
+	}
+}
+
 // With --dir, a copy of the site does not write to the lake of the site.
 func TestLakeOfACopy(t *testing.T) {
 	file, _ := lakeSite(t, "alice")

@@ -25,13 +25,18 @@ func (o *options) write(ctx context.Context, stdout, stderr io.Writer) error {
 // rebuild writes everything.
 func (o *options) rebuild(ctx context.Context, stdout, stderr io.Writer) error {
 	return o.withLake(ctx, stderr, func(l *opened) error {
-		if err := l.DropUnreadable(ctx); err != nil {
+		lost, err := l.Repair(ctx)
+		if err != nil {
 			return err
+		}
+		for _, damage := range lost {
+			cli.Message(stderr, "rt-lake", "%v", damage)
+			err = fmt.Errorf("%w: %d files of the lake, see the messages: their runs that the site has no more are lost", site.ErrDamaged, len(lost))
 		}
 		if err := l.Registry.Lake.Rebuild(ctx); err != nil {
 			return err
 		}
-		return o.pass(ctx, l, stdout)
+		return errors.Join(err, o.pass(ctx, l, stdout))
 	})
 }
 

@@ -456,13 +456,13 @@ func TestDamagedFile(t *testing.T) {
 	if _, err := l.Write(t.Context()); err == nil || !strings.Contains(err.Error(), "start rt-lake rebuild") {
 		t.Errorf("the error is %v", err)
 	}
-	if err := l.DropUnreadable(t.Context()); err != nil {
-		t.Fatal(err)
+	if lost, err := l.Repair(t.Context()); err != nil || len(lost) != 1 {
+		t.Fatalf("%v, %v; want one file", lost, err)
 	}
 	if _, err := l.Write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	complete(t, w)
+	isCurrent(t, w)
 }
 
 // A writer without its lock changes nothing.

@@ -46,29 +46,6 @@ func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Tot
 	return done, l.cleanUp(ctx)
 }
 
-// DropUnreadable removes the files that cannot be read from the tables, for a rebuild.
-func (l *Lake) DropUnreadable(ctx context.Context) error {
-	change := &exchange{}
-	for t, of := range l.changes(change) {
-		files, err := t.files(ctx, iceberg.AlwaysTrue{})
-		if err != nil {
-			return err
-		}
-		for i := range files {
-			_, err := count(t.read(ctx, files[i:i+1], iceberg.AlwaysTrue{}))
-			if ctx.Err() != nil {
-				return err
-			}
-			if err != nil {
-				l.Problem(files[i].File.FilePath(), err)
-				of.remove = append(of.remove, files[i].File)
-			}
-		}
-	}
-	l.isPurged = l.isPurged || !change.isEmpty()
-	return l.apply(ctx, change)
-}
-
 // removeStrays removes the samples of runs that are not in runs. The next pass replaces the samples of the other runs of
 // the same batch.
 func (l *Lake) removeStrays(ctx context.Context, batch string) error {

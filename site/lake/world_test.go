@@ -41,6 +41,8 @@ type world struct {
 	isInPlace bool // a kill is before the change takes effect
 	runs      map[string]*testRun
 	gone      []site.Changed
+
+	readError func(name string) error // of a file that is read
 }
 
 // testRun is a run of the registry.
@@ -56,7 +58,7 @@ type testRun struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{dir: t.TempDir(), left: -1, runs: map[string]*testRun{}}
+	w := &world{dir: t.TempDir(), left: -1, runs: map[string]*testRun{}, readError: func(string) error { return nil }}
 	var err error
 	w.db, err = sql.Open("sqlite3", "file:"+filepath.Join(w.dir, "catalog.db")+"?_busy_timeout=10000&_journal_mode=WAL&_synchronous=OFF&_txlock=immediate")
 	if err != nil {
@@ -109,6 +111,20 @@ func (fs killedFS) Create(name string) (f icebergio.FileWriter, err error) {
 		return err
 	})
 	return f, err
+}
+
+func (fs killedFS) Open(name string) (icebergio.File, error) {
+	if err := fs.w.readError(name); err != nil {
+		return nil, err
+	}
+	return fs.LocalFS.Open(name)
+}
+
+func (fs killedFS) ReadFile(name string) ([]byte, error) {
+	if err := fs.w.readError(name); err != nil {
+		return nil, err
+	}
+	return fs.LocalFS.ReadFile(name)
 }
 
 func (fs killedFS) WriteFile(name string, content []byte) error {
@@ -365,10 +381,16 @@ func once(t testing.TB, w *world) {
 	}
 }
 
-// complete checks that the lake has what the registry has, and nothing else.
+// complete checks that the lake has what the registry has, and nothing else, and each snapshot a run once.
 func complete(t testing.TB, w *world) {
 	t.Helper()
 	once(t, w)
+	isCurrent(t, w)
+}
+
+// isCurrent checks that the current snapshots have what the registry has, and nothing else.
+func isCurrent(t testing.TB, w *world) {
+	t.Helper()
 	want, got := map[key]*testRun{}, map[key]int{}
 	for _, id := range slices.Sorted(maps.Keys(w.runs)) {
 		r := w.runs[id]
