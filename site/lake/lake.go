@@ -133,16 +133,12 @@ func (l *Lake) undo(ctx context.Context) error {
 	for changed != nil && changed.Summary.Properties[batchKey] != last { // an engine may have merged files meanwhile
 		changed = l.samples.parent(changed)
 	}
+	if changed == nil || l.samples.parent(changed) == nil { // it is the first, or an engine has removed the snapshot
+		return l.removeStrays(ctx, done)
+	}
 	tx := l.samples.NewTransaction()
 	err := tx.SetProperties(iceberg.Properties{batchKey: done})
-	isFirst := changed != nil && changed.ParentSnapshotID == nil
-	switch {
-	case err != nil:
-	case isFirst:
-		err = tx.Delete(ctx, iceberg.AlwaysTrue{}, nil)
-	case changed == nil || l.samples.parent(changed) == nil: // an engine has removed the snapshot
-		return l.removeStrays(ctx, done)
-	default:
+	if err == nil {
 		err = tx.RollbackToSnapshot(*changed.ParentSnapshotID)
 	}
 	if err != nil {

@@ -46,32 +46,6 @@ func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Tot
 	return done, l.cleanUp(ctx)
 }
 
-// removeStrays removes the samples of runs that are not in runs. The next pass replaces the samples of the other runs of
-// the same batch.
-func (l *Lake) removeStrays(ctx context.Context, batch string) error {
-	all, known, strays := selection{iceberg.AlwaysTrue{}, iceberg.AlwaysTrue{}}, map[key]bool{}, []site.Changed(nil)
-	err := l.runs.entries(ctx, all, func(e entry) { known[key{e.cluster, e.name}] = true })
-	if err != nil {
-		return err
-	}
-	err = l.samples.entries(ctx, all, func(e entry) {
-		if k := (key{e.cluster, e.name}); !known[k] {
-			known[k] = true
-			strays = append(strays, site.Changed{Cluster: e.cluster, Name: e.name, Start: e.started})
-		}
-	})
-	if err != nil {
-		return err
-	}
-	change := &tableChange{}
-	for _, s := range selectionsOf(strays) {
-		if _, err := l.samples.remove(ctx, s, l.FileBytes, change); err != nil {
-			return err
-		}
-	}
-	return l.samples.replace(ctx, change, batch)
-}
-
 // firstDay returns the first moment of the oldest date that stays.
 func (l *Lake) firstDay() time.Time { return time.Now().Add(-l.Retain).UTC().Truncate(24 * time.Hour) }
 

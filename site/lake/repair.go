@@ -9,10 +9,13 @@ import (
 	"github.com/apache/iceberg-go"
 	icebergio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
+
+	"github.com/resource-tracker/rt/site"
 )
 
 // Repair takes the files that are absent or damaged out of the tables, for a rebuild, and says why. It deletes no file. If
-// a file cannot be read for another reason, the tables stay: the site may have its runs no more.
+// a file cannot be read for another reason, the tables stay: the site may have its runs no more. Samples of runs that are
+// not in runs leave.
 func (l *Lake) Repair(ctx context.Context) (lost []error, err error) {
 	change := &exchange{}
 	for t, of := range l.changes(change) {
@@ -30,7 +33,34 @@ func (l *Lake) Repair(ctx context.Context) (lost []error, err error) {
 			}
 		}
 	}
-	return lost, l.apply(ctx, change)
+	if err := l.apply(ctx, change); err != nil {
+		return nil, err
+	}
+	return lost, l.removeStrays(ctx, l.runs.Properties()[batchKey])
+}
+
+// removeStrays removes the samples of runs that are not in runs. The next pass replaces the samples of the other runs of
+// the same batch.
+func (l *Lake) removeStrays(ctx context.Context, batch string) error {
+	all, known, strays := selection{iceberg.AlwaysTrue{}, iceberg.AlwaysTrue{}}, map[key]bool{}, []site.Changed(nil)
+	err := l.runs.entries(ctx, all, func(e entry) { known[key{e.cluster, e.name}] = true })
+	if err != nil {
+		return err
+	}
+	err = l.samples.entries(ctx, all, func(e entry) {
+		if k := (key{e.cluster, e.name}); !known[k] {
+			known[k] = true
+			strays = append(strays, site.Changed{Cluster: e.cluster, Name: e.name, Start: e.started})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	change := &exchange{}
+	if err := l.removeRuns(ctx, strays, change); err != nil {
+		return err
+	}
+	return l.samples.replace(ctx, &change.samples, batch)
 }
 
 // damageOf returns why a file is absent or cannot be parsed. err says nothing about the file.

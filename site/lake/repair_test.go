@@ -78,3 +78,29 @@ func TestRebuildAfterAReadError(t *testing.T) {
 		t.Errorf("the damaged file: %v", err)
 	}
 }
+
+// A rebuild after the loss of files of runs has the samples of each run once, and none of other runs.
+func TestRebuildWithoutFilesOfRuns(t *testing.T) {
+	w := newWorld(t)
+	w.put("r1", 7, day, 5)
+	w.put("r2", 8, day, 5)
+	write(t, w)
+	for _, path := range w.dataFiles(t, "runs") {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.runs["r1"].Changes++ // as the registry does in a rebuild
+	w.runs["r2"].isLost = true
+	l, err := w.lake(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := l.Repair(t.Context()); err != nil || len(lost) != 1 {
+		t.Fatalf("%v, %v; want one file", lost, err)
+	}
+	if _, err := l.Write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	isCurrent(t, w)
+}
