@@ -174,17 +174,3 @@ func (l *Lake) apply(ctx context.Context, c *exchange) error {
 	}
 	return l.runs.replace(ctx, &c.runs, batch)
 }
-
-// cleanUp removes old snapshots, or all but the current ones if rows must be nowhere.
-func (l *Lake) cleanUp(ctx context.Context) error {
-	for _, t := range []*lakeTable{l.samples, l.runs} {
-		clean := t.expire
-		if l.isPurged {
-			clean = t.purge
-		}
-		if err := clean(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -7,7 +7,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/iceberg-go"
@@ -157,47 +156,4 @@ func (t *lakeTable) replace(ctx context.Context, c *tableChange, batch string) e
 		return fmt.Errorf("change the table %s: %w", t.name(), err)
 	}
 	return t.commit(ctx, tx)
-}
-
-// expire removes the snapshots that are older than the property history.expire.max-snapshot-age-ms of the table says.
-func (t *lakeTable) expire(ctx context.Context) error { return t.expireBut(ctx) }
-
-// expireBut removes snapshots, but not their files, which Compact or purge removes. iceberg-go would fail if an earlier
-// call had removed a file that a manifest still names as replaced.
-func (t *lakeTable) expireBut(ctx context.Context, options ...table.ExpireSnapshotsOpt) error {
-	tx := t.NewTransaction()
-	if err := tx.ExpireSnapshots(append(options, table.WithPostCommit(false))...); err != nil {
-		return fmt.Errorf("expire the snapshots of the table %s: %w", t.name(), err)
-	}
-	return t.commit(ctx, tx)
-}
-
-// purge removes all snapshots but the current one, and all files that it does not name.
-func (t *lakeTable) purge(ctx context.Context) error {
-	if t.CurrentSnapshot() == nil {
-		return nil
-	}
-	// A manifest names the files that its snapshot has removed, and their smallest and largest values. The
-	// next snapshot does not have such a manifest.
-	tx := t.NewTransaction()
-	whole := table.WithRewriteManifestClusterBy(func(iceberg.DataFile) any { return 0 })
-	if _, err := tx.RewriteManifests(ctx, whole); err != nil {
-		return fmt.Errorf("rewrite the manifests of the table %s: %w", t.name(), err)
-	}
-	if err := t.commit(ctx, tx); err != nil {
-		return err
-	}
-	if err := t.expireBut(ctx, table.WithOlderThan(0), table.WithRetainLast(1)); err != nil {
-		return err
-	}
-	return t.removeOrphans(ctx, 0)
-}
-
-// removeOrphans removes the files that no snapshot names, as a killed writer leaves them.
-func (t *lakeTable) removeOrphans(ctx context.Context, age time.Duration) error {
-	_, err := t.DeleteOrphanFiles(ctx, table.WithFilesOlderThan(age))
-	if err != nil {
-		return fmt.Errorf("remove the files that the table %s does not name: %w", t.name(), err)
-	}
-	return nil
 }

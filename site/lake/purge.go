@@ -1,0 +1,90 @@
+package lake
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+)
+
+// cleanUp removes old snapshots, or all but the current ones if rows must be nowhere.
+func (l *Lake) cleanUp(ctx context.Context) error {
+	for _, t := range []*lakeTable{l.samples, l.runs} {
+		clean := l.expire
+		if l.isPurged {
+			clean = l.purge
+		}
+		if err := clean(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expire removes the snapshots that are older than the property history.expire.max-snapshot-age-ms of the table says, but
+// not their files, which Compact or purge removes. iceberg-go would fail if an earlier call had removed a file that a
+// manifest still names as replaced.
+func (l *Lake) expire(ctx context.Context, t *lakeTable) error {
+	tx := t.NewTransaction()
+	if err := tx.ExpireSnapshots(table.WithPostCommit(false)); err != nil {
+		return fmt.Errorf("expire the snapshots of the table %s: %w", t.name(), err)
+	}
+	return t.commit(ctx, tx)
+}
+
+// purge removes all that a table has but the current snapshot, and all files that this one does not name.
+func (l *Lake) purge(ctx context.Context, t *lakeTable) error {
+	if t.CurrentSnapshot() == nil {
+		return nil
+	}
+	// A manifest names the files that its snapshot has removed, and their smallest and largest values. The
+	// next snapshot does not have such a manifest.
+	tx := t.NewTransaction()
+	whole := table.WithRewriteManifestClusterBy(func(iceberg.DataFile) any { return 0 })
+	if _, err := tx.RewriteManifests(ctx, whole); err != nil {
+		return fmt.Errorf("rewrite the manifests of the table %s: %w", t.name(), err)
+	}
+	if err := t.commit(ctx, tx); err != nil {
+		return err
+	}
+	if err := l.keepCurrent(ctx, t); err != nil {
+		return fmt.Errorf("remove the snapshots of the table %s: %w", t.name(), err)
+	}
+	return t.removeOrphans(ctx, 0)
+}
+
+// keepCurrent removes all snapshots but the current one, and the tags and branches of engines, which would keep theirs.
+func (l *Lake) keepCurrent(ctx context.Context, t *lakeTable) error {
+	current, earlier, changes := t.CurrentSnapshot().SnapshotID, []int64{}, []table.Update{}
+	for name := range t.Metadata().Refs() {
+		if name != table.MainBranch {
+			changes = append(changes, table.NewRemoveSnapshotRefUpdate(name))
+		}
+	}
+	for _, s := range t.Metadata().Snapshots() {
+		if s.SnapshotID != current {
+			earlier = append(earlier, s.SnapshotID)
+		}
+	}
+	changes = append(changes, table.NewRemoveSnapshotsUpdate(earlier, false))
+	isSame := []table.Requirement{table.AssertRefSnapshotID(table.MainBranch, &current)}
+	_, _, err := l.Catalog.CommitTable(ctx, t.Identifier(), isSame, changes)
+	if err == nil {
+		err = t.Refresh(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return t.hint(ctx)
+}
+
+// removeOrphans removes the files that no snapshot names, as a killed writer leaves them.
+func (t *lakeTable) removeOrphans(ctx context.Context, age time.Duration) error {
+	_, err := t.DeleteOrphanFiles(ctx, table.WithFilesOlderThan(age))
+	if err != nil {
+		return fmt.Errorf("remove the files that the table %s does not name: %w", t.name(), err)
+	}
+	return nil
+}
