@@ -3,6 +3,7 @@ package lake
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/iceberg-go"
@@ -34,7 +35,8 @@ func (l *Lake) expire(ctx context.Context, t *lakeTable) error {
 	return t.commit(ctx, tx)
 }
 
-// purge removes all that a table has but the current snapshot, and all files that this one does not name.
+// purge removes all that a table has but the current snapshot, and the files that only other snapshots name. An engine may
+// be about to commit the files that no snapshot names.
 func (l *Lake) purge(ctx context.Context, t *lakeTable) error {
 	if t.CurrentSnapshot() == nil {
 		return nil
@@ -43,16 +45,42 @@ func (l *Lake) purge(ctx context.Context, t *lakeTable) error {
 	// next snapshot does not have such a manifest.
 	tx := t.NewTransaction()
 	whole := table.WithRewriteManifestClusterBy(func(iceberg.DataFile) any { return 0 })
-	if _, err := tx.RewriteManifests(ctx, whole); err != nil {
-		return fmt.Errorf("rewrite the manifests of the table %s: %w", t.name(), err)
+	_, err := tx.RewriteManifests(ctx, whole)
+	if err == nil {
+		err = t.commit(ctx, tx)
 	}
-	if err := t.commit(ctx, tx); err != nil {
+	before := *t.Table
+	if err == nil {
+		err = l.keepCurrent(ctx, t)
+	}
+	if err == nil {
+		err = t.removeFilesOf(ctx, before)
+	}
+	if err != nil {
+		return fmt.Errorf("remove the earlier snapshots of the table %s: %w", t.name(), err)
+	}
+	return nil
+}
+
+// removeFilesOf removes the files that an earlier state of the table names and the present one does not.
+func (t *lakeTable) removeFilesOf(ctx context.Context, before table.Table) error {
+	now := table.WithFilesOlderThan(0)
+	plan, err := t.PlanOrphanFiles(ctx, now)
+	if err != nil {
 		return err
 	}
-	if err := l.keepCurrent(ctx, t); err != nil {
-		return fmt.Errorf("remove the snapshots of the table %s: %w", t.name(), err)
+	unnamed, err := before.PlanOrphanFiles(ctx, now) // after the plan: it has all new files of engines that the plan has
+	if err != nil {
+		return err
 	}
-	return t.removeOrphans(ctx, 0)
+	store, err := t.FS(ctx)
+	stay := unnamed.Files()
+	for _, path := range plan.Files() {
+		if err == nil && !slices.Contains(stay, path) {
+			err = store.Remove(path)
+		}
+	}
+	return err
 }
 
 // keepCurrent removes all snapshots but the current one, and the tags and branches of engines, which would keep theirs.

@@ -1,9 +1,14 @@
 package lake
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go/table"
 )
@@ -26,5 +31,38 @@ func TestForgetReachesTags(t *testing.T) {
 	nowhere(t, w, "mallory", r.Name)
 	if refs := slices.Collect(maps.Keys(maps.Collect(w.load(t, "runs").Metadata().Refs()))); !slices.Equal(refs, []string{table.MainBranch}) {
 		t.Errorf("the table has the branches and tags %q", refs)
+	}
+}
+
+// Retention deletes no new file that no snapshot names: an engine may be about to commit it. Compact removes an old one.
+func TestRetentionLeavesFilesOfEngines(t *testing.T) {
+	w := newWorld(t)
+	old := w.put("r1", 7, time.Now().Add(-50*24*time.Hour), 5)
+	w.put("r2", 8, time.Now(), 5)
+	write(t, w)
+	dir := filepath.Dir(w.dataFiles(t, "runs")[0])
+	newFile, oldFile := filepath.Join(dir, "new.parquet"), filepath.Join(dir, "old.parquet")
+	for _, path := range []string{newFile, oldFile} {
+		if err := os.WriteFile(path, []byte("rows"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := time.Now().Add(-orphanAge - time.Minute)
+	if err := os.Chtimes(oldFile, before, before); err != nil {
+		t.Fatal(err)
+	}
+	l := w.opened(t)
+	if done, err := l.Write(t.Context()); err != nil || done.Expired != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	nowhere(t, w, old.Name)
+	if _, err := l.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(newFile); err != nil {
+		t.Errorf("a new file: %v", err)
+	}
+	if _, err := os.Stat(oldFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an old file: %v", err)
 	}
 }

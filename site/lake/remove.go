@@ -2,6 +2,7 @@ package lake
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/apache/iceberg-go"
@@ -43,7 +44,11 @@ func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Tot
 		return done, err
 	}
 	l.isPurged = true
-	return done, l.cleanUp(ctx)
+	err = l.cleanUp(ctx)
+	for t := range l.changes(change) {
+		err = errors.Join(err, t.removeOrphans(ctx, 0))
+	}
+	return done, err
 }
 
 // firstDay returns the first moment of the oldest date that stays.
