@@ -148,7 +148,10 @@ func (l *Lake) undo(ctx context.Context) error {
 }
 
 // exchange is a change of both tables.
-type exchange struct{ runs, samples tableChange }
+type exchange struct {
+	runs, samples tableChange
+	isPurge       bool // the rows that it removes must be nowhere
+}
 
 func (c *exchange) isEmpty() bool { return c.runs.isEmpty() && c.samples.isEmpty() }
 
@@ -165,12 +168,15 @@ func (l *Lake) apply(ctx context.Context, c *exchange) error {
 	if err := l.Check(ctx); err != nil {
 		return fmt.Errorf("the lake may have another writer: %w", err)
 	}
-	batch := l.samples.Properties()[batchKey]
+	of := iceberg.Properties{batchKey: l.samples.Properties()[batchKey]}
+	if c.isPurge {
+		of[purgeKey] = "due"
+	}
 	if !c.samples.isEmpty() {
-		batch = uuid.NewString()
-		if err := l.samples.replace(ctx, &c.samples, batch); err != nil {
+		of[batchKey] = uuid.NewString()
+		if err := l.samples.replace(ctx, &c.samples, of); err != nil {
 			return err
 		}
 	}
-	return l.runs.replace(ctx, &c.runs, batch)
+	return l.runs.replace(ctx, &c.runs, of)
 }

@@ -10,11 +10,14 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
+// purgeKey is the property of a table from the removal of rows that must be nowhere to the removal of the earlier snapshots.
+const purgeKey = "rt.purge"
+
 // cleanUp removes old snapshots, or all but the current ones if rows must be nowhere.
 func (l *Lake) cleanUp(ctx context.Context) error {
 	for _, t := range []*lakeTable{l.samples, l.runs} {
 		clean := l.expire
-		if l.isPurged {
+		if l.isPurged || t.Properties()[purgeKey] != "" {
 			clean = l.purge
 		}
 		if err := clean(ctx, t); err != nil {
@@ -83,7 +86,8 @@ func (t *lakeTable) removeFilesOf(ctx context.Context, before table.Table) error
 	return err
 }
 
-// keepCurrent removes all snapshots but the current one, and the tags and branches of engines, which would keep theirs.
+// keepCurrent removes all snapshots but the current one, and the tags and branches of engines, which would keep theirs. If
+// it is killed afterwards, Compact removes the files.
 func (l *Lake) keepCurrent(ctx context.Context, t *lakeTable) error {
 	current, earlier, changes := t.CurrentSnapshot().SnapshotID, []int64{}, []table.Update{}
 	for name := range t.Metadata().Refs() {
@@ -96,7 +100,7 @@ func (l *Lake) keepCurrent(ctx context.Context, t *lakeTable) error {
 			earlier = append(earlier, s.SnapshotID)
 		}
 	}
-	changes = append(changes, table.NewRemoveSnapshotsUpdate(earlier, false))
+	changes = append(changes, table.NewRemoveSnapshotsUpdate(earlier, false), table.NewRemovePropertiesUpdate([]string{purgeKey}))
 	isSame := []table.Requirement{table.AssertRefSnapshotID(table.MainBranch, &current)}
 	_, _, err := l.Catalog.CommitTable(ctx, t.Identifier(), isSame, changes)
 	if err == nil {

@@ -36,7 +36,7 @@ func (l *Lake) Forget(ctx context.Context, users []string, isDry bool) (done Tot
 	if err != nil || isDry {
 		return done, err
 	}
-	change := &exchange{}
+	change := &exchange{isPurge: true}
 	if err := l.removeRuns(ctx, runs, change); err != nil {
 		return done, err
 	}
@@ -63,7 +63,7 @@ func (l *Lake) retain(ctx context.Context, done *Totals) error {
 		return nil
 	}
 	isOld := iceberg.LessThan(iceberg.Reference("started"), iceberg.Timestamp(l.firstDay().UnixMicro()))
-	change := &exchange{}
+	change := &exchange{isPurge: true}
 	for t, of := range l.changes(change) {
 		n, err := t.remove(ctx, selection{isOld, isOld}, l.FileBytes, of)
 		if err != nil {
@@ -73,6 +73,5 @@ func (l *Lake) retain(ctx context.Context, done *Totals) error {
 			done.Expired = n
 		}
 	}
-	l.isPurged = l.isPurged || !change.isEmpty()
 	return l.apply(ctx, change)
 }

@@ -60,7 +60,7 @@ func (l *Lake) removeStrays(ctx context.Context, batch string) error {
 	if err := l.removeRuns(ctx, strays, change); err != nil {
 		return err
 	}
-	return l.samples.replace(ctx, &change.samples, batch)
+	return l.samples.replace(ctx, &change.samples, iceberg.Properties{batchKey: batch})
 }
 
 // damageOf returns why a file is absent or cannot be parsed. err says nothing about the file.

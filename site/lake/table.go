@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"strconv"
 	"strings"
@@ -144,13 +145,12 @@ type tableChange struct{ remove, add []iceberg.DataFile }
 
 func (c *tableChange) isEmpty() bool { return len(c.remove)+len(c.add) == 0 }
 
-// replace commits a change of a batch.
-func (t *lakeTable) replace(ctx context.Context, c *tableChange, batch string) error {
-	of := iceberg.Properties{batchKey: batch}
+// replace commits a change, with properties of the table and of its snapshot.
+func (t *lakeTable) replace(ctx context.Context, c *tableChange, of iceberg.Properties) error {
 	tx := t.NewTransaction()
 	err := tx.SetProperties(of)
 	if err == nil && !c.isEmpty() {
-		err = tx.ReplaceDataFilesWithDataFiles(ctx, c.remove, c.add, of, table.WithoutAutoNameMapping(), table.WithoutDuplicateCheck())
+		err = tx.ReplaceDataFilesWithDataFiles(ctx, c.remove, c.add, maps.Clone(of), table.WithoutAutoNameMapping(), table.WithoutDuplicateCheck())
 	}
 	if err != nil {
 		return fmt.Errorf("change the table %s: %w", t.name(), err)
