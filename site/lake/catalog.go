@@ -33,7 +33,33 @@ func SQLCatalog(db *sql.DB, isPostgres bool, store map[string]string) (catalog.C
 	if err != nil {
 		return nil, fmt.Errorf("open the catalog of the lake in the database of the site: %w", err)
 	}
-	return c, nil
+	return &siteCatalog{c, db, store}, nil
+}
+
+// siteCatalog is a catalog in the database of a site.
+type siteCatalog struct {
+	*sqlcatalog.Catalog
+	db    *sql.DB
+	store map[string]string
+}
+
+// followHint replaces the metadata of a table if its hint, in dir, names later ones. The names begin with a number.
+func (c *siteCatalog) followHint(ctx context.Context, table, dir string) error {
+	files, err := icebergio.LoadFS(ctx, c.store, dir)
+	if err != nil {
+		return err
+	}
+	hint, err := files.(icebergio.ReadFileIO).ReadFile(dir + hintName)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	last := dir + string(hint)
+	_, err = c.db.ExecContext(ctx, "UPDATE iceberg_tables SET metadata_location = $1 WHERE catalog_name = $2 AND table_name = $3 AND metadata_location BETWEEN $4 AND $5",
+		last+metadataSuffix, catalogName, table, dir, last)
+	return err
 }
 
 // RESTCatalog is a REST catalog at an address.

@@ -59,11 +59,17 @@ func (l *Lake) openTable(ctx context.Context, name string, own *columns) (t *lak
 			err = fmt.Errorf("the table %s: %w", name, err)
 		}
 	}()
-	ident := table.Identifier{namespace, name}
+	ident, location := table.Identifier{namespace, name}, strings.TrimRight(l.Warehouse, "/")+"/"+name
+	if c, is := l.Catalog.(*siteCatalog); is { // a backup of its database may have been restored
+		err = c.followHint(ctx, name, location+"/metadata/")
+		if err != nil {
+			return nil, fmt.Errorf("look for the last metadata: %w", err)
+		}
+	}
 	t = &lakeTable{}
 	t.Table, err = l.Catalog.LoadTable(ctx, ident)
 	if errors.Is(err, catalog.ErrNoSuchTable) {
-		t.Table, err = l.createTable(ctx, ident, own)
+		t.Table, err = l.createTable(ctx, ident, location, own)
 	}
 	if err != nil {
 		return nil, err
@@ -86,7 +92,7 @@ func schemaOf(s *iceberg.Schema) (*arrow.Schema, error) {
 }
 
 // createTable creates a table: partitions by cluster and the month of the start, in the order of jobs and time.
-func (l *Lake) createTable(ctx context.Context, ident table.Identifier, own *columns) (*table.Table, error) {
+func (l *Lake) createTable(ctx context.Context, ident table.Identifier, location string, own *columns) (*table.Table, error) {
 	schema := own.schema()
 	id := func(name string) int {
 		f, _ := schema.FindFieldByName(name)
@@ -106,7 +112,7 @@ func (l *Lake) createTable(ctx context.Context, ident table.Identifier, own *col
 	if err != nil {
 		return nil, err
 	}
-	return l.Catalog.CreateTable(ctx, ident, schema, catalog.WithLocation(strings.TrimRight(l.Warehouse, "/")+"/"+ident[1]),
+	return l.Catalog.CreateTable(ctx, ident, schema, catalog.WithLocation(location),
 		catalog.WithPartitionSpec(&spec), catalog.WithSortOrder(order), catalog.WithProperties(properties(own)))
 }
 
@@ -130,14 +136,17 @@ func (t *lakeTable) parent(s *table.Snapshot) *table.Snapshot {
 	return t.SnapshotByID(*s.ParentSnapshotID)
 }
 
-// hint names the last metadata in a file, for readers without the catalog.
+// The file that names the last metadata, and the end of the names of these.
+const hintName, metadataSuffix = "version-hint.text", ".metadata.json"
+
+// hint names the last metadata in a file, for readers without the catalog, and for a restored catalog.
 func (t *lakeTable) hint(ctx context.Context) error {
 	fs, err := t.FS(ctx)
 	if err != nil {
 		return err
 	}
-	name := strings.TrimSuffix(path.Base(t.MetadataLocation()), ".metadata.json")
-	return fs.(icebergio.WriteFileIO).WriteFile(t.Location()+"/metadata/version-hint.text", []byte(name))
+	name := strings.TrimSuffix(path.Base(t.MetadataLocation()), metadataSuffix)
+	return fs.(icebergio.WriteFileIO).WriteFile(t.Location()+"/metadata/"+hintName, []byte(name))
 }
 
 // tableChange is files that take the place of others, in one snapshot.
