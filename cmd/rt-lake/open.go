@@ -98,7 +98,7 @@ func isS3(s config.Serve) bool { return strings.HasPrefix(s.Lake, "s3://") }
 
 // openCatalog opens the catalog of the lake.
 func openCatalog(ctx context.Context, r *registry.Registry, s config.Serve) (c catalog.Catalog, end func() error, err error) {
-	files, err := access(s)
+	files, err := access(ctx, s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,21 +117,25 @@ func openCatalog(ctx context.Context, r *registry.Registry, s config.Serve) (c c
 	return c, db.Close, nil
 }
 
-// access is how the files of the lake are reached.
-func access(s config.Serve) (map[string]string, error) {
+// access is how the files of the lake are reached. Without AWS_REGION the store names the region.
+func access(ctx context.Context, s config.Serve) (map[string]string, error) {
 	if !isS3(s) {
 		if err := checkOwner(s.Lake, os.Geteuid()); err != nil {
 			return nil, fmt.Errorf("serve.lake: %w", err)
 		}
 		return nil, nil
 	}
-	keys, err := sitestores.KeysOf(s.Keys, os.Getenv)
+	store, keys, err := sitestores.NewS3(s, "serve.lake", s.Lake)
 	if err != nil {
-		return nil, sitestores.Misconfigured(fmt.Errorf("serve.lake: %w", err))
+		return nil, err
+	}
+	region, err := store.Region(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("serve.lake: %w", err)
 	}
 	return map[string]string{
 		icebergio.S3AccessKeyID: keys.Access, icebergio.S3SecretAccessKey: keys.Secret, icebergio.S3SessionToken: keys.Session,
-		icebergio.S3EndpointURL: s.Endpoint, icebergio.S3Region: cmp.Or(os.Getenv("AWS_REGION"), "us-east-1"),
+		icebergio.S3EndpointURL: s.Endpoint, icebergio.S3Region: region,
 	}, nil
 }
 

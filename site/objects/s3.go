@@ -123,6 +123,12 @@ func (s *S3) Check(ctx context.Context) error {
 	return nil
 }
 
+// Region returns the region for which requests are signed.
+func (s *S3) Region(ctx context.Context) (string, error) {
+	region, err := s.client.GetBucketLocation(ctx, s.bucket)
+	return region, s.explain("look up the region of", "", err)
+}
+
 // Put stores the bytes of body, which must have the given size, under a name. They are durable when
 // Put returns nil, as far as the store keeps its promise. Otherwise the name has the earlier
 // object, or these bytes if the answer was lost. Put replaces an object of the same name. It sends

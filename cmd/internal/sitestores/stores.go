@@ -154,21 +154,30 @@ func NotOwner(err error) error {
 
 // openS3 opens the bucket and checks that it can be read.
 func openS3(ctx context.Context, s config.Serve) (*objects.S3, error) {
-	keys, err := KeysOf(s.Keys, os.Getenv)
+	store, _, err := NewS3(s, "serve.objects", s.Objects)
 	if err != nil {
-		return nil, Misconfigured(err)
-	}
-	store, err := objects.NewS3(objects.S3Config{
-		Location: s.Objects, Endpoint: s.Endpoint, Region: os.Getenv("AWS_REGION"),
-		AccessKey: keys.Access, SecretKey: keys.Secret, Session: keys.Session,
-	})
-	if err != nil {
-		return nil, Misconfigured(fmt.Errorf("serve.objects: %w", err))
+		return nil, err
 	}
 	if err := store.Check(ctx); err != nil {
 		return nil, fmt.Errorf("serve.objects: %w", err)
 	}
 	return store, nil
+}
+
+// NewS3 returns the access to the bucket that a key of the configuration names. It does not connect.
+func NewS3(s config.Serve, key, location string) (*objects.S3, Keys, error) {
+	keys, err := KeysOf(s.Keys, os.Getenv)
+	if err != nil {
+		return nil, keys, Misconfigured(err)
+	}
+	store, err := objects.NewS3(objects.S3Config{
+		Location: location, Endpoint: s.Endpoint, Region: os.Getenv("AWS_REGION"),
+		AccessKey: keys.Access, SecretKey: keys.Secret, Session: keys.Session,
+	})
+	if err != nil {
+		return nil, keys, Misconfigured(fmt.Errorf("%s: %w", key, err))
+	}
+	return store, keys, nil
 }
 
 // Keys are the credentials of an object store.
