@@ -95,6 +95,9 @@ func columnOf(name, doc string, v reflect.Value) (column, error) {
 
 // leafOf returns the type of a column without fields, or nil.
 func leafOf(t reflect.Type) iceberg.Type {
+	if t == reflect.TypeFor[time.Time]() {
+		return iceberg.PrimitiveTypes.TimestampTz
+	}
 	if strings.HasPrefix(t.Name(), "Opt[") {
 		t = t.Field(0).Type
 	}
@@ -107,9 +110,6 @@ func leafOf(t reflect.Type) iceberg.Type {
 		return iceberg.PrimitiveTypes.Int64
 	case reflect.Float64:
 		return iceberg.PrimitiveTypes.Float64
-	}
-	if t == reflect.TypeFor[time.Time]() {
-		return iceberg.PrimitiveTypes.TimestampTz
 	}
 	return nil
 }
@@ -235,8 +235,11 @@ func signed(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
 // addLeaf adds a value without fields. A text that is empty and a time that is zero are not known.
 func addLeaf(b array.Builder, v reflect.Value) {
 	isRead := true
-	if v.Kind() == reflect.Struct {
-		v, isRead = read(v.Addr().Interface())
+	switch at := v.Addr().Interface().(type) {
+	case *time.Time:
+		v, isRead = reflect.ValueOf(at.UnixMicro()), !at.IsZero()
+	case interface{ Valid() bool }: // an rt.Opt
+		v, isRead = v.Field(0), at.Valid()
 	}
 	if isRead && v.Kind() == reflect.String {
 		isRead = v.Len() > 0
@@ -261,26 +264,4 @@ func addLeaf(b array.Builder, v reflect.Value) {
 	case *array.TimestampBuilder:
 		b.Append(arrow.Timestamp(v.Int()))
 	}
-}
-
-// read returns the value of an rt.Opt, or of a time in microseconds, and whether it is known.
-func read(at any) (v reflect.Value, isRead bool) {
-	switch p := at.(type) {
-	case *time.Time:
-		return reflect.ValueOf(p.UnixMicro()), !p.IsZero()
-	case *rt.Opt[time.Time]:
-		at := p.Or(time.Time{})
-		return read(&at)
-	case *rt.Opt[uint64]:
-		return reflect.ValueOf(p.Or(0)), p.Valid()
-	case *rt.Opt[int64]:
-		return reflect.ValueOf(p.Or(0)), p.Valid()
-	case *rt.Opt[float64]:
-		return reflect.ValueOf(p.Or(0)), p.Valid()
-	case *rt.Opt[bool]:
-		return reflect.ValueOf(p.Or(false)), p.Valid()
-	case *rt.Opt[string]:
-		return reflect.ValueOf(p.Or("")), p.Valid()
-	}
-	return v, false
 }
