@@ -3,6 +3,7 @@ package lake
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -79,16 +80,9 @@ func (w *wanted) key() key { return key{w.Cluster, w.Name} }
 // compare orders runs by partition, job and time.
 func (w *wanted) compare(other *wanted) int {
 	a, b := partitionOf(&w.Changed), partitionOf(&other.Changed)
-	id, hasID := w.JobID.Get()
-	otherID, hasOther := other.JobID.Get()
-	noJob := func(has bool) int {
-		if has {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Or(strings.Compare(a.cluster, b.cluster), a.month.Compare(b.month), cmp.Compare(noJob(hasID), noJob(hasOther)),
-		cmp.Compare(id, otherID), w.Start.Compare(other.Start), strings.Compare(w.Name, other.Name))
+	noJob := uint64(math.MaxUint64) // after all jobs
+	return cmp.Or(strings.Compare(a.cluster, b.cluster), a.month.Compare(b.month), cmp.Compare(w.JobID.Or(noJob), other.JobID.Or(noJob)),
+		w.Start.Compare(other.Start), strings.Compare(w.Name, other.Name))
 }
 
 // want returns the runs that a batch is about, with their registrations. Of a run whose row in the registry is damaged,
