@@ -242,7 +242,8 @@ func (r *Live) Want(ctx context.Context, job site.JobRow, now time.Time) error {
 // mayBeLive reports whether a job can have live runs: they stay for minutes after its end.
 func mayBeLive(j *site.JobRow, now time.Time) bool { return j.IsRunning() || now.Sub(j.End) < keepLive }
 
-// addLive adds to jobs the live runs that a reader may see, and their figures.
+// addLive adds to jobs the live runs that a reader may see, and their figures. It leaves out those whose delivery is
+// complete: a node that got no answer to the finish reports them once more.
 func addLive(ctx context.Context, from transaction, jobs []site.JobRow, access *site.Access) error {
 	now := time.Now()
 	var c conditions
@@ -260,7 +261,9 @@ func addLive(ctx context.Context, from transaction, jobs []site.JobRow, access *
 	}
 	rows, err := collect(ctx, from, func(scan scanFunc) (l liveRow, err error) {
 		return l, scan(&l.owner, &l.job.cluster, &l.job.id, &l.job.generation, &l.figures)
-	}, "SELECT owner, cluster, job_id, generation, figures FROM live WHERE job_id IN ("+strings.Join(ids, ", ")+") ORDER BY cluster, node, stem", c.args...)
+	}, "SELECT owner, cluster, job_id, generation, figures FROM live l WHERE job_id IN ("+strings.Join(ids, ", ")+`) AND
+		NOT EXISTS (SELECT 1 FROM run r WHERE r.cluster = l.cluster AND r.job_id = l.job_id AND r.generation = l.generation AND
+			r.owner = l.owner AND r.stem = l.stem AND r.finished IS NOT NULL) ORDER BY cluster, node, stem`, c.args...)
 	if err != nil {
 		return err
 	}

@@ -94,6 +94,20 @@ func TestLive(t *testing.T) {
 	})
 }
 
+// A report of a run that is delivered already, as after a finish without an answer, adds nothing to the sums.
+func TestLiveAfterDelivery(t *testing.T) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		one := running(1, "n1", 10)
+		putLive(t, r, "n1", one)
+		endLiveRun(t, r, 1, one, 35)
+		one.Run.State, one.Run.End = rt.StateEnded, time.Now()
+		putLive(t, r, "n1", one)
+		same(t, "reported again", liveList(t, r, nil), "1.1 ended 35 of 200, 0 live")
+		putLive(t, r, "n1")
+		same(t, "at last", liveList(t, r, nil), "1.1 ended 35 of 200, 0 live")
+	})
+}
+
 // The readings of a job are wanted for a time after someone has looked at it, on all of its nodes.
 func TestLiveWanted(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
