@@ -67,27 +67,9 @@ func (r *LakeRuns) Registrations(ctx context.Context, run site.Changed) ([]site.
 
 // MarkWritten stores that the lake has these versions of runs. A run that has changed meanwhile stays in ChangedRuns.
 func (r *LakeRuns) MarkWritten(ctx context.Context, runs []site.Changed) error {
-	return r.eachRun(ctx, "store that the lake has runs", runs, func(tx transaction, c *site.Changed) error {
+	return changeEach(ctx, r.db, "store that the lake has runs", runs, func(tx transaction, c site.Changed) error {
 		return execute(ctx, tx, "UPDATE run SET changes = 0 WHERE id = $1 AND changes = $2", c.ID, c.Changes)
 	})
-}
-
-// eachRun calls change for each run, in transactions of as many runs as the database has in one.
-func (r *LakeRuns) eachRun(ctx context.Context, what string, runs []site.Changed, change func(transaction, *site.Changed) error) error {
-	for part := range slices.Chunk(runs, r.db.batch) {
-		err := r.db.change(ctx, what, func(tx transaction) error {
-			for i := range part {
-				if err := change(tx, &part[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // GoneRuns returns at most limit runs, after the given one, that the lake may have. RemoveRun has removed them, or
@@ -108,7 +90,7 @@ func (r *LakeRuns) GoneRuns(ctx context.Context, after site.Changed, limit int) 
 
 // ForgetGone stores that the lake does not have runs of GoneRuns.
 func (r *LakeRuns) ForgetGone(ctx context.Context, runs []site.Changed) error {
-	return r.eachRun(ctx, "store that the lake does not have runs", runs, func(tx transaction, c *site.Changed) error {
+	return changeEach(ctx, r.db, "store that the lake does not have runs", runs, func(tx transaction, c site.Changed) error {
 		return execute(ctx, tx, "DELETE FROM lake_gone WHERE id = $1 AND name = $2", c.ID, c.Name)
 	})
 }

@@ -21,7 +21,7 @@ import (
 const (
 	// maxLive is the largest number of live runs of one owner.
 	maxLive = 100_000
-	// keepLive is how long the runs of a node stay that sends no report.
+	// keepLive is how long the runs of a node stay, or stay running, that sends nothing.
 	keepLive = 6 * time.Hour
 	// wantedFor is how long the readings of a job are wanted after someone has looked at it.
 	wantedFor = 5 * time.Minute
@@ -32,6 +32,7 @@ const (
 type Live struct {
 	db   *database
 	jobs jobRows
+	runs *Runs
 }
 
 // liveKey is the primary key of a live run.
@@ -148,6 +149,9 @@ func (r *Live) putOne(ctx context.Context, tx transaction, n newLive, old jobKey
 		if count >= maxLive {
 			return fmt.Errorf("%w: this token has reported %d runs that are not delivered", site.ErrQuota, count)
 		}
+		if err := reopen(ctx, tx, &n); err != nil {
+			return err
+		}
 	}
 	job, _, err := r.jobs.putJob(ctx, tx, lockedRun{owner: n.owner, job: old}, &n.run)
 	if err != nil {
@@ -195,9 +199,11 @@ func endLive(ctx context.Context, tx transaction, owner string, record *rt.Run) 
 	return job, err
 }
 
-// Expire removes the live runs of nodes that have sent no report for keepLive before a time.
+// Expire removes the live runs of nodes that have sent no report for keepLive before a time. Runs with a record that
+// are running end as lost, if nothing of them has arrived in this time.
 func (r *Live) Expire(ctx context.Context, at time.Time) error {
-	return r.removeAll(ctx, "reported < $1", micros(at.Add(-keepLive)))
+	before := at.Add(-keepLive)
+	return errors.Join(r.endSilent(ctx, before), r.removeAll(ctx, "reported < $1", micros(before)))
 }
 
 // Clear removes all live runs that were reported until now. Those that still run are there again with the next report
@@ -213,18 +219,9 @@ func (r *Live) removeAll(ctx context.Context, condition string, value any) error
 		if err != nil || len(gone) == 0 {
 			return err
 		}
-		for some := range slices.Chunk(gone, r.db.batch) {
-			err := r.db.change(ctx, what, func(tx transaction) error {
-				for _, one := range some {
-					if err := r.remove(ctx, tx, one); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
+		err = changeEach(ctx, r.db, what, gone, func(tx transaction, one knownLive) error { return r.remove(ctx, tx, one) })
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -60,7 +61,7 @@ func newRegistry(read *sql.DB, w writer, d dialect, c Config) *Registry {
 	runs := &Runs{db, quotas, jobs}
 	return &Registry{
 		db: db, prices: jobs.prices, Settings: &Settings{db}, Runs: runs, Objects: objects, Removals: &Removals{db, runs, quotas, jobs},
-		Jobs: &Jobs{db, c.Pseudonym, defaultWindows}, Visible: &VisibleRuns{db, objects, c.Pseudonym}, Nodes: &Nodes{db}, Live: &Live{db, jobs}, Lake: &LakeRuns{db},
+		Jobs: &Jobs{db, c.Pseudonym, defaultWindows}, Visible: &VisibleRuns{db, objects, c.Pseudonym}, Nodes: &Nodes{db}, Live: &Live{db, jobs, runs}, Lake: &LakeRuns{db},
 	}
 }
 
@@ -177,6 +178,24 @@ func (r *Registry) Wait(ctx context.Context) error {
 func (d *database) change(ctx context.Context, what string, f func(transaction) error) error {
 	if err := d.writer.change(ctx, f); err != nil {
 		return fmt.Errorf("%s: %w", what, d.fault(err))
+	}
+	return nil
+}
+
+// changeEach calls change for each of a list, in transactions of as many as the database has runs in one.
+func changeEach[T any](ctx context.Context, d *database, what string, list []T, change func(transaction, T) error) error {
+	for some := range slices.Chunk(list, d.batch) {
+		err := d.change(ctx, what, func(tx transaction) error {
+			for _, one := range some {
+				if err := change(tx, one); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

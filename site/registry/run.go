@@ -169,8 +169,8 @@ type lockedRun struct {
 	id, owner string
 	charged   int64
 	objects   int64
-	record    int64 // bytes of the record as JSON
-	state     sql.NullString
+	record    int64          // bytes of the record as JSON
+	state     sql.NullString // running also if it has ended as silent
 	finish    *site.Finish
 	job       jobKey // zero: of no job
 }
@@ -178,7 +178,7 @@ type lockedRun struct {
 func (r *Runs) lockRun(ctx context.Context, tx transaction, id string) (lockedRun, error) {
 	run := lockedRun{id: id}
 	var finish []byte
-	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, coalesce(length(record), 0), state, finish, coalesce(cluster, ''), coalesce(job_id, 0), coalesce(generation, 0) FROM run WHERE id = $1"+r.db.lock, id).
+	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, coalesce(length(record), 0), CASE WHEN accounted < 0 THEN '"+string(rt.StateRunning)+"' ELSE state END, finish, coalesce(cluster, ''), coalesce(job_id, 0), coalesce(generation, 0) FROM run WHERE id = $1"+r.db.lock, id).
 		Scan(&run.owner, &run.charged, &run.objects, &run.record, &run.state, &finish, &run.job.cluster, &run.job.id, &run.job.generation)
 	if err == nil {
 		run.finish, err = decode[site.Finish](finish)

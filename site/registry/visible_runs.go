@@ -13,7 +13,7 @@ import (
 // heldColumns are the columns of scanHeld after the metadata. SQLite has no statistics of the
 // tables. With a plain condition of the class it would read all objects of the class (index
 // object_age), instead of the run's objects.
-const heldColumns = `, r.finish, r.finished, r.record, r.expired,
+const heldColumns = `, r.finish, r.finished, r.record, r.expired, CASE WHEN r.accounted < 0 THEN r.ended END,
 	coalesce((SELECT o.bytes FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), 0),
 	coalesce((SELECT o.sha256 FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), ''),
 	(SELECT count(*) FROM object o WHERE o.run_id = r.id AND o.class || '' = '` + string(site.ClassCSV) + `'),
@@ -34,10 +34,15 @@ type heldRun struct {
 
 func scanHeld(scan scanFunc) (h heldRun, err error) {
 	var held site.Held
+	var silentEnd sql.NullInt64
 	h.StoredRun, err = scanRun(func(to ...any) error {
-		return scan(append(to, &held.RecordBytes, &held.RecordSHA256, &h.csv, &h.rows)...)
+		return scan(append(to, &silentEnd, &held.RecordBytes, &held.RecordSHA256, &h.csv, &h.rows)...)
 	})
 	h.Held = held
+	isSilent := silentEnd.Valid && h.Record != nil
+	if isSilent {
+		h.Record.Ending = endOfSilent(moment(silentEnd.Int64))
+	}
 	return h, err
 }
 

@@ -153,6 +153,10 @@ func (f *recordFile) load(ctx context.Context, dir string, limits *spool.ImportL
 	if err != nil {
 		return run, err
 	}
+	isSilent := s.Run.State == rt.StateRunning && f.Run != nil // the registry may know that its node is dead
+	if isSilent {
+		s.Run.Ending = f.Run.Ending
+	}
 	if s.Run.State == rt.StateEnded {
 		s.Run.State = rt.StateDelivered
 	}

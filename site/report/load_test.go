@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
@@ -35,6 +38,26 @@ func loaded(t *testing.T, add Add, records ...[]byte) (*LoadedJob, error) {
 		t.Fatal(err)
 	}
 	return Load(t.Context(), dir, add)
+}
+
+// The registry knows that the node of a run is dead, and the record does not.
+func TestReportOfASilentNode(t *testing.T) {
+	_, record := written(t, 4, 0, 20) // not closed
+	lost := rt.Ending{State: rt.StateEnded, Outcome: rt.OutcomeLost, End: time.Unix(1772352020, 0).UTC()}
+	for _, c := range []struct{ known, want rt.Ending }{
+		{rt.Ending{State: rt.StateRunning}, rt.Ending{State: rt.StateRunning}},
+		{lost, rt.Ending{State: rt.StateDelivered, Outcome: rt.OutcomeLost, End: lost.End}},
+	} {
+		dir := t.TempDir()
+		file := recordFile{Name: "0.rtrec", Run: &rt.Run{Ending: c.known}}
+		if err := os.WriteFile(filepath.Join(dir, file.Name), record, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := file.load(t.Context(), dir, &spool.ImportLimits{Runs: 1, Bytes: maxFiles}, noFigures)
+		if err != nil || r.Summary.Run.Ending != c.want {
+			t.Errorf("%+v, want %+v; %v", r.Summary.Run.Ending, c.want, err)
+		}
+	}
 }
 
 func noFigures(context.Context, *spool.Reader, *report.Summary) error { return nil }
