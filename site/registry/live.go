@@ -23,6 +23,8 @@ const (
 	maxLive = 100_000
 	// keepLive is how long the runs of a node stay, or stay running, that sends nothing.
 	keepLive = 6 * time.Hour
+	// keepReplaced is how long they stay if the node reports them with another token.
+	keepReplaced = 10 * time.Minute
 	// wantedFor is how long the readings of a job are wanted after someone has looked at it.
 	wantedFor = 5 * time.Minute
 )
@@ -200,10 +202,13 @@ func endLive(ctx context.Context, tx transaction, owner string, record *rt.Run) 
 }
 
 // Expire removes the live runs of nodes that have sent no report for keepLive before a time. Runs with a record that
-// are running end as lost, if nothing of them has arrived in this time.
+// are running end as lost, if nothing of them has arrived in this time. A live run also goes if another owner has
+// reported it since, and not only a moment later: the node has another token.
 func (r *Live) Expire(ctx context.Context, at time.Time) error {
 	before := at.Add(-keepLive)
-	return errors.Join(r.endSilent(ctx, before), r.removeAll(ctx, "reported < $1", micros(before)))
+	return errors.Join(r.endSilent(ctx, before), r.removeAll(ctx, "reported < $1", micros(before)),
+		r.removeAll(ctx, `EXISTS (SELECT 1 FROM live l WHERE l.job_id = live.job_id AND l.cluster = live.cluster AND l.node = live.node AND
+			l.stem = live.stem AND l.owner <> live.owner AND l.reported > live.reported + $1)`, keepReplaced.Microseconds()))
 }
 
 // Clear removes all live runs that were reported until now. Those that still run are there again with the next report

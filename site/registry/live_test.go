@@ -148,6 +148,26 @@ func TestLiveOfOthers(t *testing.T) {
 	})
 }
 
+// After a change of its token a node has another owner. The rows of the old one stay for a moment: two owners can report
+// a run in turns.
+func TestLiveOfANewOwner(t *testing.T) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		now := time.Now()
+		report := func(owner string, at time.Time) {
+			t.Helper()
+			_, err := r.Live.Put(t.Context(), owner, site.LiveReport{Cluster: "c", Node: "n1", Runs: []site.LiveRun{running(1, "n1", 10)}}, at)
+			is(t, "Put", err, nil)
+		}
+		report("old", now)
+		report("new", now.Add(time.Minute))
+		is(t, "Expire", r.Live.Expire(t.Context(), now.Add(time.Minute)), nil)
+		same(t, "at the change", liveList(t, r, nil), "1.1 running 10 of 100, 1 live, read at 10s; 1.2 running 10 of 100, 1 live, read at 10s")
+		report("new", now.Add(time.Hour))
+		is(t, "Expire", r.Live.Expire(t.Context(), now.Add(time.Hour)), nil)
+		same(t, "later", liveList(t, r, nil), "1.2 running 10 of 100, 1 live, read at 10s")
+	})
+}
+
 // The runs of a node that is silent go, and their number is bounded.
 func TestLiveIsBounded(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
