@@ -7,6 +7,13 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
+// The limits of a LiveReport.
+const (
+	MaxLiveReport = 1 << 20 // bytes
+	MaxLiveRuns   = 1000
+	MaxLiveRun    = 8 << 10 // bytes of JSON
+)
+
 // LiveReport is what a node reports of the runs that it has not delivered yet: those that run, and those that ended
 // just now. A report replaces the one before.
 type LiveReport struct {

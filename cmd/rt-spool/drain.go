@@ -162,6 +162,10 @@ func printDrained(c *cli.Context, d *drain.Drained, sacctNamed bool) {
 		fmt.Fprintf(c.App.Writer, "%d runs delivered (%d rows, %d bytes), %d failed, %d waiting, %d still tracked, %d damaged\n",
 			d.Delivered, d.Rows, d.Bytes, d.Failed, d.Waiting+d.AwaitSacct, d.Live, d.Damaged)
 	}
+	hasProblem := d.LiveReport != "" && d.LiveReport != drain.ReportSent
+	if hasProblem {
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %s", d.LiveReport)
+	}
 	for _, w := range d.Warnings {
 		rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", w)
 	}

@@ -51,7 +51,7 @@ func reportNode(ctx context.Context, cfg config.Config, d *drain.Drained, drainE
 	case err != nil:
 		return err.Error()
 	case isSent:
-		return "sent"
+		return drain.ReportSent
 	}
 	return ""
 }

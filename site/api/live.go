@@ -11,13 +11,6 @@ import (
 // livePath is the path of the reports of runs that are not delivered yet.
 const livePath = "live"
 
-// The limits of such a report.
-const (
-	maxLiveReport = 1 << 20 // bytes
-	maxLiveRuns   = 1000
-	maxLiveRun    = 8 << 10 // bytes of JSON
-)
-
 // putLive answers PUT /live with the names of the runs whose readings are wanted.
 func (s *receiver) putLive(w http.ResponseWriter, t turn, body []byte) error {
 	var l site.LiveReport
@@ -45,8 +38,8 @@ func parseLive(body []byte) (l site.LiveReport, err error) {
 	switch {
 	case !isNamed:
 		return l, refuse(http.StatusUnprocessableEntity, "node and cluster must have at most 128 letters, digits, \".\", \"_\" and \"-\", and node at least one")
-	case len(l.Runs) > maxLiveRuns:
-		return l, refuse(http.StatusRequestEntityTooLarge, "a report may have %d runs", maxLiveRuns)
+	case len(l.Runs) > site.MaxLiveRuns:
+		return l, refuse(http.StatusRequestEntityTooLarge, "a report may have %d runs", site.MaxLiveRuns)
 	}
 	for i := range l.Runs {
 		if err := checkLive(&l, &l.Runs[i]); err != nil {
@@ -66,8 +59,8 @@ func checkLive(l *site.LiveReport, f *site.LiveRun) error {
 	switch {
 	case err != nil:
 		return refuse(http.StatusUnprocessableEntity, "a run of the report is no JSON: %v", err)
-	case len(text) > maxLiveRun:
-		return refuse(http.StatusRequestEntityTooLarge, "a run of a report may have %d bytes", maxLiveRun)
+	case len(text) > site.MaxLiveRun:
+		return refuse(http.StatusRequestEntityTooLarge, "a run of a report may have %d bytes", site.MaxLiveRun)
 	case !isHere:
 		return refuse(http.StatusUnprocessableEntity, "a run of the report is of another node or cluster")
 	case !isWhole:

@@ -74,9 +74,9 @@ func TestLiveReportsThatAreRefused(t *testing.T) {
 		"no start":           {"PUT", "/live", change(`"start"`, `"begin"`), 422},
 		"a start before all": {"PUT", "/live", change("2026-03-01T12:00:00+01:00", "1900-03-01T12:00:00Z"), 422},
 		"a text as number":   {"PUT", "/live", change(":30", `:"30"`), 422},
-		"a long name":        {"PUT", "/live", change(`"md"`, `"`+strings.Repeat("n", maxLiveRun)+`"`), 413},
-		"too many":           {"PUT", "/live", `{"node":"n1","runs":[{}` + strings.Repeat(",{}", maxLiveRuns) + `]}`, 413},
-		"too large":          {"PUT", "/live", change(`"x":1`, `"x":"`+strings.Repeat("y", maxLiveReport)+`"`), 413},
+		"a long name":        {"PUT", "/live", change(`"md"`, `"`+strings.Repeat("n", site.MaxLiveRun)+`"`), 413},
+		"too many":           {"PUT", "/live", `{"node":"n1","runs":[{}` + strings.Repeat(",{}", site.MaxLiveRuns) + `]}`, 413},
+		"too large":          {"PUT", "/live", change(`"x":1`, `"x":"`+strings.Repeat("y", site.MaxLiveReport)+`"`), 413},
 		"GET":                {"GET", "/live", "", 405},
 		"another path":       {"PUT", "/live/n1", liveReport, 404},
 	} {

@@ -245,7 +245,7 @@ func (s *Server) serveOwner(w http.ResponseWriter, r *http.Request) error {
 	answeredOf(r).Sender = owner
 	switch {
 	case isNode && parts[0] == livePath:
-		return s.receiver.serveReport(w, r, owner, maxLiveReport, s.receiver.putLive)
+		return s.receiver.serveReport(w, r, owner, site.MaxLiveReport, s.receiver.putLive)
 	case isNode:
 		return s.receiver.serveReport(w, r, owner, maxNodeReport, s.receiver.putNode)
 	}

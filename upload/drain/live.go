@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
@@ -25,9 +27,10 @@ const (
 	liveAfterEnd = 10 * time.Minute
 	// liveReadings is the number of snapshots from which the figures of a run so far are computed.
 	liveReadings = 300
-	// What a receiver takes of a node.
-	maxLiveRuns  = 1000
-	maxLiveBytes = 8 << 10 // of a run, as JSON
+	// liveName is how many bytes of the name of a job a report has: a user can give many jobs a long name.
+	liveName = 200
+	// headBytes is more than a report has apart from its runs.
+	headBytes = 1 << 10
 )
 
 // Live reports the runs that are not delivered yet to a receiver that takes such reports, see site.LiveReport.
@@ -44,8 +47,15 @@ type liveReport struct {
 	to    *sentinel.Client
 	dir   *Directory
 	boot  string
-	nodes map[nodeName][]site.LiveRun
+	nodes map[nodeName][]liveRun
 	files map[string]string // of the runs, by rt.Run.FileStem
+	left  int               // runs that do not fit into their report
+}
+
+// liveRun is a run of a report.
+type liveRun struct {
+	*site.LiveRun
+	text json.RawMessage
 }
 
 // liveResult is what became of a report.
@@ -54,8 +64,12 @@ type liveResult struct {
 	nodes   []nodeName
 	isTaken bool
 	wanted  map[string]bool // by the name of the spool file
+	left    int             // runs that did not fit into it
 	err     error
 }
+
+// ReportSent is Drained.LiveReport and Drained.NodeReport if all of the report was sent.
+const ReportSent = "sent"
 
 func (r *liveResult) text() string {
 	switch {
@@ -63,8 +77,10 @@ func (r *liveResult) text() string {
 		return r.err.Error()
 	case r.at.IsZero():
 		return ""
+	case r.left > 0:
+		return fmt.Sprintf("%d runs that are not delivered yet are not reported: a report has at most %d runs and %d KiB", r.left, site.MaxLiveRuns, site.MaxLiveReport>>10)
 	}
-	return "sent"
+	return ReportSent
 }
 
 // addLive records a report.
@@ -89,7 +105,7 @@ func (l *Live) begin(dir *Directory) *liveReport {
 	if err != nil {
 		return nil
 	}
-	r := &liveReport{l.To, dir, boot, map[nodeName][]site.LiveRun{}, map[string]string{}}
+	r := &liveReport{to: l.To, dir: dir, boot: boot, nodes: map[nodeName][]liveRun{}, files: map[string]string{}}
 	if name, err := os.Hostname(); err == nil && name == before.Host { // else the spool is a copy
 		for _, node := range before.LiveNodes {
 			r.nodes[node] = nil
@@ -114,17 +130,25 @@ func (r *liveReport) add(ctx context.Context, e *spool.Entry) {
 	if err != nil {
 		return
 	}
+	r.addFigures(f)
+	r.files[run.FileStem()] = filepath.Base(e.Path)
+}
+
+// addFigures adds the figures of a run.
+func (r *liveReport) addFigures(f *site.LiveRun) {
+	name := &f.Run.Meta.JobName
+	*name = strings.ToValidUTF8((*name)[:min(len(*name), liveName)], "")
 	text, err := json.Marshal(f)
-	if len(text) > maxLiveBytes {
+	if len(text) > site.MaxLiveRun {
 		f.Run.NodeList = ""
 		text, err = json.Marshal(f)
 	}
-	if err != nil || len(text) > maxLiveBytes {
+	if err != nil || len(text) > site.MaxLiveRun {
+		r.left++
 		return
 	}
 	node := nodeName{f.Run.Cluster, f.Run.Node}
-	r.nodes[node] = append(r.nodes[node], *f)
-	r.files[run.FileStem()] = filepath.Base(e.Path)
+	r.nodes[node] = append(r.nodes[node], liveRun{f, text})
 }
 
 // figuresSoFar returns the figures of a run as they leave.
@@ -164,16 +188,42 @@ func (r *liveReport) send(ctx context.Context) (done liveResult) {
 			done.wanted[r.files[stem]] = true
 		}
 	}
+	done.left = r.left
 	return done
 }
 
-func (r *liveReport) sendNode(ctx context.Context, node nodeName, runs []site.LiveRun) (wanted []string, isTaken bool, err error) {
-	slices.SortFunc(runs, func(a, b site.LiveRun) int { // the newest first
-		return cmp.Or(b.Run.Start.Compare(a.Run.Start), cmp.Compare(a.Run.JobID.Or(0), b.Run.JobID.Or(0)))
-	})
-	text, err := json.Marshal(site.LiveReport{Cluster: node.Cluster, Node: node.Node, Runs: append([]site.LiveRun{}, runs[:min(len(runs), maxLiveRuns)]...)})
+func (r *liveReport) sendNode(ctx context.Context, node nodeName, runs []liveRun) (wanted []string, isTaken bool, err error) {
+	text, err := json.Marshal(struct { // site.LiveReport
+		Cluster string            `json:"cluster"`
+		Node    string            `json:"node"`
+		Runs    []json.RawMessage `json:"runs"`
+	}{node.Cluster, node.Node, r.fitRuns(runs)})
 	if err != nil {
 		return nil, true, err
 	}
 	return r.to.PutLive(ctx, text)
+}
+
+// fitRuns returns the runs of a node that fit into a report: those that run before those that have ended, the newest
+// first.
+func (r *liveReport) fitRuns(runs []liveRun) []json.RawMessage {
+	hasEnded := func(run *liveRun) int {
+		if run.Run.State == rt.StateRunning {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(runs, func(a, b liveRun) int {
+		return cmp.Or(hasEnded(&a)-hasEnded(&b), b.Run.Start.Compare(a.Run.Start), cmp.Compare(a.Run.JobID.Or(0), b.Run.JobID.Or(0)))
+	})
+	list, size := []json.RawMessage{}, headBytes
+	for _, run := range runs {
+		size += len(run.text) + 1
+		if len(list) == site.MaxLiveRuns || size > site.MaxLiveReport {
+			break
+		}
+		list = append(list, run.text)
+	}
+	r.left += len(runs) - len(list)
+	return list
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
@@ -22,6 +23,7 @@ import (
 type liveSite struct {
 	status int
 	seen   []string // nodes with the numbers of their jobs
+	bytes  int      // of the last report
 }
 
 func (s *liveSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -29,6 +31,7 @@ func (s *liveSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	if err == nil && r.URL.Path == "/live" {
 		err = json.Unmarshal(text, &l)
+		s.bytes = len(text)
 		line := l.Cluster + "/" + l.Node + ":"
 		for _, run := range l.Runs {
 			line += fmt.Sprintf(" %d %s", run.Run.JobID.Or(0), run.Run.State)
@@ -121,4 +124,41 @@ func TestLiveReport(t *testing.T) {
 	takes(func(*drains) {})
 	dir.Live = nil // drain.live = false
 	drain("", false)
+}
+
+// The jobs of one user do not displace the running jobs of others from a report, which is as large as receivers take.
+func TestLiveReportFits(t *testing.T) {
+	receiver := &liveSite{status: http.StatusOK}
+	server := httptest.NewServer(receiver)
+	defer server.Close()
+	client, err := sentinel.New(sentinel.Config{HTTP: server.Client(), Endpoint: server.URL, Token: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now().Add(-time.Hour)
+	send := func(names int, state rt.State) liveResult {
+		r := &liveReport{to: client, nodes: map[nodeName][]liveRun{}, files: map[string]string{}}
+		for i := range names + 1 {
+			run := rt.Run{Identity: rt.Identity{Node: "n1", JobID: rt.Some(uint64(i)), Start: begin.Add(time.Duration(i) * time.Second)}}
+			run.State, run.Meta.JobName = rt.StateRunning, "md"
+			if i > 0 { // the jobs of the user are newer
+				run.State, run.Meta.JobName = state, "é"+strings.Repeat("<", 1000)
+			}
+			r.addFigures((&report.Summary{Run: run}).Figures())
+		}
+		receiver.seen = nil
+		return r.send(t.Context())
+	}
+	for _, c := range []struct {
+		names int
+		state rt.State
+		left  bool
+	}{{170, rt.StateRunning, false}, {2000, rt.StateEnded, true}} {
+		done := send(c.names, c.state)
+		text := strings.Join(receiver.seen, ";") + " "
+		isLeft := strings.HasPrefix(done.text(), fmt.Sprintf("%d runs ", c.names+1-strings.Count(text, "ed ")-strings.Count(text, "ing ")))
+		if done.err != nil || receiver.bytes > site.MaxLiveReport || !strings.Contains(text, " 0 running") || isLeft != c.left {
+			t.Errorf("%d names: %d bytes, %q, %v; %.200s", c.names, receiver.bytes, done.text(), done.err, text)
+		}
+	}
 }
