@@ -158,9 +158,9 @@ type JobRow struct {
 	SuspendedSecs rt.Opt[float64]
 
 	report.Balance // of the runs of the whole job, not of its steps
-	// Waste is Balance.Waste when the last run was stored, in whole core-seconds.
+	// Waste is Balance.Waste, in whole core-seconds. A list by waste has the order of the waste without Live.
 	Waste rt.Opt[int64]
-	// Live are the runs that nodes have reported and not delivered yet. Figures include them, but not Waste.
+	// Live are the runs that nodes have reported and not delivered yet. Figures include them.
 	Live []LiveRun `json:",omitempty"`
 }
 

@@ -14,10 +14,12 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Sum is the sum of lines. What is not known adds nothing; a figure that no line has is absent.
+// Sum is the sum of lines. What is not known adds nothing; a figure that no line has is absent. A job that is running
+// adds only to Jobs: its figures are not final.
 type Sum struct {
 	Name           string          `json:"name"` // of the group
 	Jobs           int             `json:"jobs"`
+	Known          int             `json:"jobs_known"` // whose waste is known
 	CoreHours      rt.Opt[float64] `json:"core_hours"`
 	UnusedHours    rt.Opt[float64] `json:"core_hours_unused"`
 	GPUHours       rt.Opt[float64] `json:"gpu_hours"`
@@ -76,6 +78,12 @@ func SumOf(lines []Line) (s Sum) {
 
 func (s *Sum) addLine(l *Line) {
 	s.Jobs++
+	if l.State == string(rt.StateRunning) {
+		return
+	}
+	if l.WasteHours.Valid() {
+		s.Known++
+	}
 	addKnown(&s.CoreHours, l.CoreHours)
 	addKnown(&s.UnusedHours, l.UnusedHours)
 	addKnown(&s.GPUHours, l.GPUHours)
@@ -107,7 +115,15 @@ func (s *Sum) Print(w io.Writer, prices *report.Prices) {
 	if len(parts) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "Together: %s; waste %s\n", strings.Join(parts, ", "), prices.WasteText(s.wasteSecs, report.Exact))
+	fmt.Fprintf(w, "Together: %s; waste %s\n%s", strings.Join(parts, ", "), prices.WasteText(s.wasteSecs, report.Exact), noteOf(s.Jobs, s.Known))
+}
+
+// noteOf says how many jobs are not in a sum of waste; empty for none.
+func noteOf(jobs, known int) string {
+	if known == jobs {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d jobs have no waste yet: they are running, or have no figures\n", jobs-known, jobs)
 }
 
 // PrintSums prints sums as a table that fits into width characters, all columns if width is 0.
@@ -126,7 +142,14 @@ func PrintSums(w io.Writer, sums []Sum, group string, width int) error {
 		{Head: "NOT-USED", Drop: 5, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedGiBHours })},
 		{Head: "WASTE", Cell: hours(func(s *Sum) rt.Opt[float64] { return s.Waste })},
 	}
+	jobs, known := 0, 0
+	for i := range sums {
+		jobs, known = jobs+sums[i].Jobs, known+sums[i].Known
+	}
 	_, err := table.Write(w, columns, sums, width)
+	if err == nil {
+		_, err = io.WriteString(w, noteOf(jobs, known))
+	}
 	return err
 }
 

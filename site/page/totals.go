@@ -169,7 +169,7 @@ func totalRowOf(t site.Total, prices report.Prices) totalRow {
 		row.Waste = t.WasteMark().Sign(hours(rt.Some(t.WasteSecs)))
 	}
 	if lacking := t.Jobs - t.Known; lacking > 0 {
-		row.Note = fmt.Sprintf("%s without figures", grouped(lacking))
+		row.Note = fmt.Sprintf("%s running or without figures", grouped(lacking))
 	}
 	return row
 }

@@ -106,6 +106,34 @@ func TestJobsByWaste(t *testing.T) {
 	})
 }
 
+// The figures of a running job are not final: the list has them so far, and no sum has them. See docs/waste.md.
+func TestTotalsOfRunningJobs(t *testing.T) {
+	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		one, other, ended := running(1, "n1", 10), running(1, "n2", 20), running(2, "n1", 5)
+		putLive(t, r, "n1", one)
+		endLiveRun(t, r, 1, other, 35)
+		endLiveRun(t, r, 2, ended, 40)
+		check := func(what, want string) {
+			t.Helper()
+			for _, by := range []site.Group{site.ByUser, site.ByWeek} {
+				totals, err := r.Jobs.Totals(t.Context(), site.Filter{}, by)
+				is(t, "Totals", err, nil)
+				if len(totals) != 1 {
+					t.Fatal(totals)
+				}
+				f := totals[0]
+				same(t, what, fmt.Sprintf("%d jobs, %d known, %v of %v, waste %v", f.Jobs, f.Known, f.CoreSecsUsed.Or(-1), f.CoreSecs.Or(-1), f.WasteSecs), want)
+			}
+		}
+		check("one runs", "2 jobs, 1 known, 40 of 200, waste 160")
+		jobs, _, err := r.Jobs.List(t.Context(), site.Filter{JobID: rt.Some[uint64](1)}, "", 1)
+		is(t, "List", err, nil)
+		same(t, "the waste so far", jobs[0].Waste, rt.Some[int64](165+90))
+		endLiveRun(t, r, 3, one, 60)
+		check("both have ended", "2 jobs, 2 known, 135 of 600, waste 465")
+	})
+}
+
 // The totals are the sums over the jobs that the reader may see, by user, account and week.
 func TestTotals(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {

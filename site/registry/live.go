@@ -244,9 +244,9 @@ func (r *Live) Want(ctx context.Context, job site.JobRow, now time.Time) error {
 // mayBeLive reports whether a job can have live runs: they stay for minutes after its end.
 func mayBeLive(j *site.JobRow, now time.Time) bool { return j.IsRunning() || now.Sub(j.End) < keepLive }
 
-// addLive adds to jobs the live runs that a reader may see, and their figures. It leaves out those whose delivery is
+// addLive adds to jobs the live runs that a reader may see, their figures and their waste so far. It leaves out those whose delivery is
 // complete: a node that got no answer to the finish reports them once more.
-func addLive(ctx context.Context, from transaction, jobs []site.JobRow, access *site.Access) error {
+func (r *Jobs) addLive(ctx context.Context, jobs []site.JobRow, access *site.Access) error {
 	now := time.Now()
 	var c conditions
 	var ids []string
@@ -261,7 +261,7 @@ func addLive(ctx context.Context, from transaction, jobs []site.JobRow, access *
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := collect(ctx, from, func(scan scanFunc) (l liveRow, err error) {
+	rows, err := collect(ctx, r.db.read, func(scan scanFunc) (l liveRow, err error) {
 		return l, scan(&l.owner, &l.job.cluster, &l.job.id, &l.job.generation, &l.figures)
 	}, "SELECT owner, cluster, job_id, generation, figures FROM live l WHERE job_id IN ("+strings.Join(ids, ", ")+`) AND
 		NOT EXISTS (SELECT 1 FROM run r WHERE r.cluster = l.cluster AND r.job_id = l.job_id AND r.generation = l.generation AND
@@ -273,6 +273,9 @@ func addLive(ctx context.Context, from transaction, jobs []site.JobRow, access *
 		if j := at[row.job]; j != nil && j.Owner == row.owner {
 			if err := row.addTo(j, access); err != nil {
 				return err
+			}
+			if waste := wasteOf(&j.Balance, *r.prices); waste >= 0 {
+				j.Waste.Set(waste)
 			}
 		}
 	}

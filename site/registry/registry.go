@@ -61,7 +61,7 @@ func newRegistry(read *sql.DB, w writer, d dialect, c Config) *Registry {
 	runs := &Runs{db, quotas, jobs}
 	return &Registry{
 		db: db, prices: jobs.prices, Settings: &Settings{db}, Runs: runs, Objects: objects, Removals: &Removals{db, runs, quotas, jobs},
-		Jobs: &Jobs{db, c.Pseudonym, defaultWindows}, Visible: &VisibleRuns{db, objects, c.Pseudonym}, Nodes: &Nodes{db}, Live: &Live{db, jobs, runs}, Lake: &LakeRuns{db},
+		Jobs: &Jobs{db, c.Pseudonym, defaultWindows, jobs.prices}, Visible: &VisibleRuns{db, objects, c.Pseudonym}, Nodes: &Nodes{db}, Live: &Live{db, jobs, runs}, Lake: &LakeRuns{db},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -33,6 +34,7 @@ type Jobs struct {
 	db         *database
 	pseudonyms pseudonyms
 	windows    windows
+	prices     *report.Prices
 }
 
 // List returns the jobs that a filter selects, in its order, at most limit of them. after is the
@@ -49,7 +51,7 @@ func (r *Jobs) List(ctx context.Context, f site.Filter, after string, limit int)
 	f.Users, f.Access = r.pseudonyms.wanted(f), r.pseudonyms.reach(f.Access)
 	jobs, next, err = r.page(ctx, f, after, max(limit, 1))
 	if err == nil {
-		err = addLive(ctx, r.db.read, jobs, f.Access)
+		err = r.addLive(ctx, jobs, f.Access)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("list the jobs: %w", r.db.fault(err))

@@ -3,8 +3,11 @@ package registry
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -17,9 +20,25 @@ const (
 	firstMonday = int64(4 * 24 * time.Hour / time.Microsecond)
 )
 
+// summedJobs are the jobs as sums have them: a running job has no figures, because they are not final.
+var summedJobs = func() string {
+	columns := "started, cluster, job_id, family, username, account, partition, name, state, outcome"
+	for _, name := range append(slices.Clone(figureNames), "waste") {
+		none := "NULL"
+		switch {
+		case name == "waste":
+			none = "-1"
+		case strings.HasSuffix(name, "_mark"):
+			none = "''"
+		}
+		columns += fmt.Sprintf(", CASE WHEN state = '%s' THEN %s ELSE %s END AS %[3]s", rt.StateRunning, none, name)
+	}
+	return "(SELECT " + columns + " FROM job) AS job"
+}()
+
 // Totals sums the figures of the jobs that began in the interval of a filter, and that match its
 // users, accounts, cluster and access. It returns the totals with the most waste first, at most
-// 200. Weeks are in order, the newest 200.
+// 200. Weeks are in order, the newest 200. A job that is running is counted, without figures.
 func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error) {
 	expression, order := map[site.Group]string{
 		site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),
@@ -50,7 +69,7 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site
 	}
 	query := "SELECT " + expression + ` AS group_name, count(*), sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used), max(core_mark), max(mem_mark),
 		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
-		FROM job` + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(maxTotals)
+		FROM ` + summedJobs + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(maxTotals)
 	return list(ctx, r.db, "sum the figures of jobs", func(scan scanFunc) (t site.Total, err error) {
 		var number int64
 		name := any(&t.Name)
