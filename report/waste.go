@@ -90,9 +90,7 @@ func (b *Balance) Add(other *Balance) {
 	from := other.Pairs()
 	for i, pair := range b.Pairs() {
 		for k := range pair {
-			if v, isKnown := from[i][k].Get(); isKnown {
-				pair[k].Set(pair[k].Or(0) + v)
-			}
+			addKnown(pair[k], *from[i][k])
 		}
 	}
 	b.CoreMark, b.MemoryMark = max(b.CoreMark, other.CoreMark), max(b.MemoryMark, other.MemoryMark)

@@ -164,6 +164,11 @@ type JobRow struct {
 	Live []LiveRun `json:",omitempty"`
 }
 
+// Sum returns what the job reserved, used and wasted.
+func (j *JobRow) Sum() report.Sum {
+	return report.Sum{Balance: j.Balance, NotUsed: j.Unused(), WasteSecs: rt.Map(j.Waste, func(secs int64) float64 { return float64(secs) })}
+}
+
 // Sort is the order of a list of jobs.
 type Sort string
 

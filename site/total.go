@@ -22,7 +22,6 @@ type Total struct {
 	Name string    // of the user, account or partition
 	Week time.Time // its first instant
 	Jobs int64
-	report.Balance
-	Known     int64   // jobs whose waste is known
-	WasteSecs float64 // of these, in equivalent core-seconds
+	report.Sum
+	Known int64 // jobs whose waste is known
 }

@@ -130,11 +130,7 @@ func showJob(c *cli.Context, name string, isReport bool) error {
 		return errors.Join(err, cfgErr)
 	}
 	if c.Bool("json") {
-		lines := []runs.Line{}
-		for _, j := range jobs {
-			lines = append(lines, runs.LineOf(j, o.Prices))
-		}
-		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, lines))
+		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, runs.DetailsOf(jobs, o.Prices)))
 	}
 	if isArrayOf(summaries) && len(jobs) > 1 {
 		return errors.Join(err, report.WriteArray(c.App.Writer, report.RollUp(name, summaries), "text", o))

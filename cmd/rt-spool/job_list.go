@@ -36,7 +36,7 @@ func listJobs(c *cli.Context) error {
 		return err
 	}
 	if c.IsSet("by") {
-		return errors.Join(printSums(c, lines), jobs.problems(c))
+		return errors.Join(printSums(c, lines, jobs.prices), jobs.problems(c))
 	}
 	slices.SortStableFunc(lines, func(a, b runs.Line) int {
 		switch {
@@ -71,7 +71,7 @@ func listJobs(c *cli.Context) error {
 		fmt.Fprintf(c.App.Writer, "and %d older ones (--all)\n", len(lines)-shownJobs)
 	}
 	printWaiting(c, jobs.waiting)
-	sum := runs.SumOf(lines)
+	sum := runs.SumOf(lines, jobs.prices)
 	sum.Print(c.App.Writer, &jobs.prices)
 	if jobs.isLocal(c) {
 		fmt.Fprintln(c.App.Writer, "These are the jobs of this machine: no service of the site is configured.")
@@ -211,8 +211,8 @@ func printUserLines(c *cli.Context, lines []runs.Line, jobs *collected) error {
 }
 
 // printSums prints the sums of --by.
-func printSums(c *cli.Context, lines []runs.Line) error {
-	sums := runs.SumsBy(lines, c.String("by"))
+func printSums(c *cli.Context, lines []runs.Line, prices report.Prices) error {
+	sums := runs.SumsBy(lines, c.String("by"), prices)
 	switch {
 	case c.Bool("json"):
 		return rtcli.PrintJSON(c.App.Writer, sums)

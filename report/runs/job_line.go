@@ -56,6 +56,24 @@ type Line struct {
 	WasteHours     rt.Opt[float64] `json:"waste_core_hours"` // see report.Balance.Waste
 	WasteMark      report.Mark     `json:"waste_mark"`
 	WasteCost      rt.Opt[float64] `json:"waste_cost"` // null without a price in rt.toml
+
+	Sum report.Sum `json:"-"` // the hours come from it
+}
+
+// Detail is a line with the advice: what rt-job JOB and the API of a site have of a job.
+type Detail struct {
+	Line
+	Advice       []report.Advice `json:"advice"`
+	AdviceReason string          `json:"advice_reason"` // why there is no advice to request less
+}
+
+// DetailsOf returns the lines of jobs with their advice.
+func DetailsOf(jobs []*report.JobSummary, prices report.Prices) []Detail {
+	list := []Detail{}
+	for _, j := range jobs {
+		list = append(list, Detail{LineOf(j, prices), append([]report.Advice{}, j.Advice...), j.AdviceReason})
+	}
+	return list
 }
 
 // LineOf returns the line of a job.
@@ -76,21 +94,11 @@ func LineOf(j *report.JobSummary, prices report.Prices) Line {
 }
 
 func (l *Line) setWaste(b *report.Balance, prices report.Prices) {
-	const gib = 1 << 30
-	hours := [...][2]*rt.Opt[float64]{{&l.CoreHours, &l.UnusedHours}, {&l.GPUHours, &l.UnusedGPUHours}, {&l.GiBHours, &l.UnusedGiBHours}}
-	for i, unused := range b.Unused() {
-		if v, ok := unused.Get(); ok {
-			unit := [...]float64{3600, 3600, 3600 * gib}[i]
-			hours[i][0].Set(b.Pairs()[i][0].Or(0) / unit)
-			hours[i][1].Set(v / unit)
-		}
-	}
-	l.UnusedMark = b.CoreMark.Rest()
-	if secs, ok := b.Waste(prices).Get(); ok {
-		l.WasteHours.Set(secs / 3600)
-		l.WasteMark = b.WasteMark()
-		l.WasteCost = prices.Cost(secs)
-	}
+	l.Sum = report.SumOf(b, prices)
+	h := l.Sum.Hours(prices)
+	l.CoreHours, l.UnusedHours, l.UnusedMark = h.CoreHours, h.UnusedCoreHours, b.CoreMark.Rest()
+	l.GPUHours, l.UnusedGPUHours, l.GiBHours, l.UnusedGiBHours = h.GPUHours, h.UnusedGPUHours, h.GiBHours, h.UnusedGiBHours
+	l.WasteHours, l.WasteMark, l.WasteCost = h.WasteHours, h.WasteMark, h.WasteCost
 }
 
 // nameOf returns what a JOB argument can be: the job's label, or the name of a run outside Slurm.
@@ -140,7 +148,10 @@ func jobState(j *report.JobSummary) string {
 
 // Records returns lines or sums as records of CSV. The first record has the names of the JSON fields.
 func Records[T Line | Sum](list []T) [][]string {
-	fields := slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[T]()), func(f reflect.StructField) bool { return !f.IsExported() })
+	fields := slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[T]()), func(f reflect.StructField) bool {
+		name := f.Tag.Get("json")
+		return name == "" || name == "-"
+	})
 	var head []string
 	for _, f := range fields {
 		head = append(head, f.Tag.Get("json"))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,25 +16,19 @@ import (
 // Sum is the sum of lines. What is not known adds nothing; a figure that no line has is absent. A job that is running
 // adds only to Jobs: its figures are not final.
 type Sum struct {
-	Name           string          `json:"name"` // of the group
-	Jobs           int             `json:"jobs"`
-	Known          int             `json:"jobs_known"` // whose waste is known
-	CoreHours      rt.Opt[float64] `json:"core_hours"`
-	UnusedHours    rt.Opt[float64] `json:"core_hours_unused"`
-	GPUHours       rt.Opt[float64] `json:"gpu_hours"`
-	UnusedGPUHours rt.Opt[float64] `json:"gpu_hours_unused"`
-	GiBHours       rt.Opt[float64] `json:"gib_hours"`
-	UnusedGiBHours rt.Opt[float64] `json:"gib_hours_unused"`
-	Waste          rt.Opt[float64] `json:"waste_core_hours"`
+	Name  string `json:"name"` // of the group
+	Jobs  int    `json:"jobs"`
+	Known int    `json:"jobs_known"` // whose waste is known
+	report.Hours
 
-	wasteSecs rt.Opt[float64] // whole seconds, so that sums in another order are equal
+	sum report.Sum // the hours come from it: sums of seconds in another order are equal
 }
 
 // Groups are what SumsBy adds up by.
 var Groups = []string{"user", "account", "partition", "name", "week"}
 
 // SumsBy adds up lines by one of Groups, the most waste first. A week is named by its Monday.
-func SumsBy(lines []Line, group string) []Sum {
+func SumsBy(lines []Line, group string, prices report.Prices) []Sum {
 	sums := []Sum{}
 	at := map[string]int{}
 	for i := range lines {
@@ -46,9 +39,9 @@ func SumsBy(lines []Line, group string) []Sum {
 			at[name] = k
 			sums = append(sums, Sum{Name: name})
 		}
-		sums[k].addLine(&lines[i])
+		sums[k].addLine(&lines[i], prices)
 	}
-	slices.SortStableFunc(sums, func(a, b Sum) int { return -cmp.Compare(a.Waste.Or(0), b.Waste.Or(0)) })
+	slices.SortStableFunc(sums, func(a, b Sum) int { return -cmp.Compare(a.WasteHours.Or(0), b.WasteHours.Or(0)) })
 	return sums
 }
 
@@ -69,14 +62,14 @@ func groupOf(l *Line, group string) string {
 }
 
 // SumOf adds up lines.
-func SumOf(lines []Line) (s Sum) {
+func SumOf(lines []Line, prices report.Prices) (s Sum) {
 	for i := range lines {
-		s.addLine(&lines[i])
+		s.addLine(&lines[i], prices)
 	}
 	return s
 }
 
-func (s *Sum) addLine(l *Line) {
+func (s *Sum) addLine(l *Line, prices report.Prices) {
 	s.Jobs++
 	if l.State == string(rt.StateRunning) {
 		return
@@ -84,21 +77,8 @@ func (s *Sum) addLine(l *Line) {
 	if l.WasteHours.Valid() {
 		s.Known++
 	}
-	addKnown(&s.CoreHours, l.CoreHours)
-	addKnown(&s.UnusedHours, l.UnusedHours)
-	addKnown(&s.GPUHours, l.GPUHours)
-	addKnown(&s.UnusedGPUHours, l.UnusedGPUHours)
-	addKnown(&s.GiBHours, l.GiBHours)
-	addKnown(&s.UnusedGiBHours, l.UnusedGiBHours)
-	addKnown(&s.wasteSecs, rt.Map(l.WasteHours, func(hours float64) float64 { return math.Round(hours * 3600) }))
-	s.Waste = rt.Map(s.wasteSecs, func(secs float64) float64 { return secs / 3600 })
-}
-
-// addKnown adds a figure to a sum if it is known.
-func addKnown(sum *rt.Opt[float64], figure rt.Opt[float64]) {
-	if v, isKnown := figure.Get(); isKnown {
-		sum.Set(sum.Or(0) + v)
-	}
+	s.sum.AddSum(&l.Sum)
+	s.Hours = s.sum.Hours(prices)
 }
 
 // Print prints what was requested and not used together.
@@ -107,7 +87,7 @@ func (s *Sum) Print(w io.Writer, prices *report.Prices) {
 	for _, one := range []struct {
 		all, unused rt.Opt[float64]
 		unit        string
-	}{{s.CoreHours, s.UnusedHours, "core-hours"}, {s.GPUHours, s.UnusedGPUHours, "GPU-hours"}, {s.GiBHours, s.UnusedGiBHours, "GiB-hours of memory"}} {
+	}{{s.CoreHours, s.UnusedCoreHours, "core-hours"}, {s.GPUHours, s.UnusedGPUHours, "GPU-hours"}, {s.GiBHours, s.UnusedGiBHours, "GiB-hours of memory"}} {
 		if one.all.Or(0) > 0 {
 			parts = append(parts, fmt.Sprintf("%s of %s %s not used", hoursText(one.unused), hoursText(one.all), one.unit))
 		}
@@ -115,7 +95,7 @@ func (s *Sum) Print(w io.Writer, prices *report.Prices) {
 	if len(parts) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "Together: %s; waste %s\n%s", strings.Join(parts, ", "), prices.WasteText(s.wasteSecs, report.Exact), noteOf(s.Jobs, s.Known))
+	fmt.Fprintf(w, "Together: %s; waste %s\n%s", strings.Join(parts, ", "), prices.WasteText(s.sum.WasteSecs, report.Exact), noteOf(s.Jobs, s.Known))
 }
 
 // noteOf says how many jobs are not in a sum of waste; empty for none.
@@ -135,12 +115,12 @@ func PrintSums(w io.Writer, sums []Sum, group string, width int) error {
 		{Head: strings.ToUpper(group), IsName: true, Cell: func(s *Sum) string { return cmp.Or(s.Name, "-") }},
 		{Head: "JOBS", Cell: func(s *Sum) string { return fmt.Sprint(s.Jobs) }},
 		{Head: "CORE-H", Cell: hours(func(s *Sum) rt.Opt[float64] { return s.CoreHours })},
-		{Head: "NOT-USED", Drop: 3, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedHours })},
+		{Head: "NOT-USED", Drop: 3, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedCoreHours })},
 		{Head: "GPU-H", Drop: 1, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.GPUHours })},
 		{Head: "NOT-USED", Drop: 4, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedGPUHours })},
 		{Head: "GIB-H", Drop: 2, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.GiBHours })},
 		{Head: "NOT-USED", Drop: 5, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedGiBHours })},
-		{Head: "WASTE", Cell: hours(func(s *Sum) rt.Opt[float64] { return s.Waste })},
+		{Head: "WASTE", Cell: hours(func(s *Sum) rt.Opt[float64] { return s.WasteHours })},
 	}
 	jobs, known := 0, 0
 	for i := range sums {

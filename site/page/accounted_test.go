@@ -48,7 +48,7 @@ func TestRowsHaveMarks(t *testing.T) {
 	if row.CPU.Text() != ">=50 %" || row.Memory.Text() != ">=25 %" || row.Waste != "<=1.00" || row.GPU.Text() != dash {
 		t.Errorf("a job: CPU %s, memory %s, waste %s, GPU %s", row.CPU.Text(), row.Memory.Text(), row.Waste, row.GPU.Text())
 	}
-	total := totalRowOf(site.Total{Jobs: 1, Known: 1, WasteSecs: 3600, Balance: f}, report.DefaultPrices)
+	total := totalRowOf(site.Total{Jobs: 1, Known: 1, Sum: report.Sum{Balance: f, WasteSecs: rt.Some(3600.0)}}, report.DefaultPrices)
 	if total.CPU.Of != ">=1.00 of 2.00" || total.Memory.Of != ">=1.00 of 4.00" || total.Waste != "<=1.00" || total.CPU.Text() != ">=50 %" {
 		t.Errorf("a total: CPU %s (%s), memory %s, waste %s", total.CPU.Of, total.CPU.Text(), total.Memory.Of, total.Waste)
 	}

@@ -97,16 +97,15 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	if by == site.ByAccount {
 		what = "Accounts"
 	}
-	totals, err := p.conf.Registry.Jobs.Totals(r.Context(), f, by)
+	totals, err := p.conf.Registry.Jobs.Totals(r.Context(), f, by, mostTotals)
 	if err != nil {
 		return err
 	}
-	weeks, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByWeek)
+	weeks, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByWeek, chartWeeks)
 	if err != nil {
 		return err
 	}
-	weeks = weeks[:min(len(weeks), chartWeeks)] // the newest are first
-	partitions, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByPartition)
+	partitions, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByPartition, mostTotals)
 	if err != nil {
 		return err
 	}
@@ -165,14 +164,17 @@ func totalRowOf(t site.Total, prices report.Prices) totalRow {
 		CPU: usageOf(t.CoreSecsUsed, t.CoreSecs, t.CoreMark), GPU: usageOf(t.GPUSecsUsed, t.GPUSecs, report.Exact),
 		Memory: usageOf(scaled(t.MemorySecsUsed, 1.0/gib), scaled(t.MemorySecs, 1.0/gib), t.MemoryMark),
 	}
-	if t.Known > 0 {
-		row.Waste = t.WasteMark().Sign(hours(rt.Some(t.WasteSecs)))
+	if t.WasteSecs.Valid() {
+		row.Waste = t.WasteMark().Sign(hours(t.WasteSecs))
 	}
 	if lacking := t.Jobs - t.Known; lacking > 0 {
 		row.Note = fmt.Sprintf("%s running or without figures", grouped(lacking))
 	}
 	return row
 }
+
+// mostTotals is the number of rows of a table of totals.
+const mostTotals = 200
 
 // mostSaving is the number of jobs in the list of those that waste most.
 const mostSaving = 10

@@ -146,14 +146,14 @@ func TestTotals(t *testing.T) {
 			}
 		}
 		text := func(f site.Filter, by site.Group) (list []string) {
-			totals, err := r.Jobs.Totals(t.Context(), f, by)
+			totals, err := r.Jobs.Totals(t.Context(), f, by, 9)
 			is(t, "Totals", err, nil)
 			for _, total := range totals {
 				name := total.Name
 				if by == site.ByWeek {
 					name = total.Week.Format(time.DateOnly)
 				}
-				list = append(list, fmt.Sprintf("%s: %d jobs, %d known, %v of %v, waste %v, GPUs %t", name, total.Jobs, total.Known, total.CoreSecsUsed.Or(-1), total.CoreSecs.Or(-1), total.WasteSecs, total.GPUSecs.Valid()))
+				list = append(list, fmt.Sprintf("%s: %d jobs, %d known, %v of %v, waste %v, GPUs %t", name, total.Jobs, total.Known, total.CoreSecsUsed.Or(-1), total.CoreSecs.Or(-1), total.WasteSecs.Or(-1), total.GPUSecs.Valid()))
 			}
 			return list
 		}
@@ -177,6 +177,25 @@ func TestTotals(t *testing.T) {
 		same(t, "a reader", text(site.Filter{Access: &site.Access{Users: []string{"alice", ""}}}, site.ByUser), []string{
 			"alice: 2 jobs, 2 known, 200 of 700, waste 500, GPUs false",
 		})
+		for name, f := range map[string]site.Filter{
+			"a partition": {Partitions: []string{"batch"}}, "a job": {JobID: rt.Some[uint64](2)}, "an outcome": {Outcome: "finished"}, "a state": {State: rt.StateEnded}, "a cluster": {Cluster: "c"}, "a name": {Name: "TRAI"},
+		} {
+			jobs, _, err := r.Jobs.List(t.Context(), f, "", 9)
+			is(t, "List", err, nil)
+			want := int64(0)
+			totals, err := r.Jobs.Totals(t.Context(), f, site.ByUser, 9)
+			is(t, "Totals", err, nil)
+			for _, total := range totals {
+				want += total.Jobs
+			}
+			if want == 0 || want != int64(len(jobs)) {
+				t.Errorf("%s: the sums have %d jobs, the list %d", name, want, len(jobs))
+			}
+		}
+		few, err := r.Jobs.Totals(t.Context(), site.Filter{}, site.ByUser, 1)
+		if err != nil || len(few) != 1 || few[0].Name != "" {
+			t.Errorf("%v %v: one total is the most wasteful", few, err)
+		}
 		same(t, "a reader of nothing", text(site.Filter{Access: &site.Access{}}, site.ByWeek), []string(nil))
 	})
 }

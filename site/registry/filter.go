@@ -62,7 +62,7 @@ func (r *Jobs) ranges(f site.Filter) []indexRange {
 	if id, ok := f.JobID.Get(); ok {
 		rest := f
 		rest.Access = nil
-		b.addRange("(job_id = ? OR family = ?)", rest, r.windows.other, int64(id), int64(id))
+		b.addRange(hasJobID, rest, r.windows.other, int64(id), int64(id))
 		if f.Access != nil {
 			b.all[0].restrict(*f.Access)
 		}
@@ -160,6 +160,9 @@ func (b *rangeBuilder) addRange(condition string, rest site.Filter, window int, 
 	b.all = append(b.all, one)
 }
 
+// hasJobID selects a job, or the tasks or components of a job.
+const hasJobID = "(job_id = ? OR family = ?)"
+
 // knownWaste selects the jobs whose waste is known.
 const knownWaste = "waste >= 0"
 
@@ -178,22 +181,26 @@ func (c *conditions) restrict(a site.Access) {
 	c.where = append(c.where, "("+strings.Join(either, " OR ")+")")
 }
 
-// addOther adds the conditions of a filter that the rows of the index are compared with. The
-// concatenations keep the database from another index.
-func addOther(c *conditions, f site.Filter) {
+// addNames adds the conditions of a filter that compare texts. suffix follows the name of each column.
+func (c *conditions) addNames(f site.Filter, suffix string) {
 	for _, one := range []struct {
 		column string
 		values []string
 	}{{"username", f.Users}, {"account", f.Accounts}, {"cluster", some(f.Cluster)}, {"partition", f.Partitions},
 		{"outcome", some(f.Outcome)}, {"state", some(string(f.State))}} {
-		if len(one.values) == 0 {
-			continue
+		if len(one.values) > 0 {
+			c.where = append(c.where, one.column+suffix+" IN ("+c.values(one.values)+")")
 		}
-		c.where = append(c.where, one.column+" || '' IN ("+c.values(one.values)+")")
 	}
 	if f.Name != "" {
 		c.addCondition(`name LIKE ? ESCAPE '\'`, "%"+likeEscapes.Replace(folded(f.Name))+"%")
 	}
+}
+
+// addOther adds the conditions of a filter that the rows of the index are compared with. The
+// concatenations keep the database from another index.
+func addOther(c *conditions, f site.Filter) {
+	c.addNames(f, " || ''")
 	isUntil := !f.Until.IsZero() && f.Sort != site.ByStart // else add has it
 	if isUntil {
 		c.addCondition("started + 0 < ?", micros(f.Until))

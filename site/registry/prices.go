@@ -15,7 +15,7 @@ import (
 // pricesSetting is the name of the setting that has the prices of the column waste. Without it they are the default.
 const pricesSetting = "prices"
 
-// Prices returns the prices of the waste of jobs.
+// Prices returns the prices of the waste of jobs. Those in money are what SetPrices got.
 func (r *Registry) Prices() report.Prices { return *r.prices }
 
 // loadPrices reads the prices when the registry is opened.
@@ -37,11 +37,13 @@ func (r *Registry) loadPrices(ctx context.Context) error {
 // SetPrices sets the prices and computes the waste of all jobs again if they are new. Call it before the registry is
 // used by others.
 func (r *Registry) SetPrices(ctx context.Context, p report.Prices) error {
-	p = report.Prices{GPU: p.GPU, GiB: p.GiB} // money changes no row
-	if p == *r.prices {
+	ofRows := report.Prices{GPU: p.GPU, GiB: p.GiB} // money changes no row
+	isSame := r.prices.GPU == p.GPU && r.prices.GiB == p.GiB
+	if isSame {
+		*r.prices = p
 		return nil
 	}
-	value, err := json.Marshal(p)
+	value, err := json.Marshal(ofRows)
 	if err != nil {
 		return err
 	}

@@ -93,10 +93,18 @@ func (p place) values(by site.Sort) []any {
 
 // cursors has the expressions for valid cursors. A cursor is the start of a job in microseconds, the
 // job's id and the bytes of the cluster in hexadecimal. In lists by waste, the waste comes first. The
-// description of the API has the expression of ByStart.
+// description of the API has both in one expression.
 var cursors = map[site.Sort]*regexp.Regexp{
 	site.ByStart: regexp.MustCompile(`^-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`),
 	site.ByWaste: regexp.MustCompile(`^[0-9]{1,18}\.-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`),
+}
+
+// SortOf returns the order of the list that a cursor is from.
+func SortOf(cursor string) site.Sort {
+	if cursors[site.ByWaste].MatchString(cursor) {
+		return site.ByWaste
+	}
+	return site.ByStart
 }
 
 func parseCursor(text string, by site.Sort) (p place, err error) {

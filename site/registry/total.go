@@ -11,9 +11,6 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// maxTotals is how many totals one call returns.
-const maxTotals = 200
-
 // week in microseconds, and the first Monday after the epoch of the database.
 const (
 	week        = int64(7 * 24 * time.Hour / time.Microsecond)
@@ -36,10 +33,18 @@ var summedJobs = func() string {
 	return "(SELECT " + columns + " FROM job) AS job"
 }()
 
-// Totals sums the figures of the jobs that began in the interval of a filter, and that match its
-// users, accounts, cluster and access. It returns the totals with the most waste first, at most
-// 200. Weeks are in order, the newest 200. A job that is running is counted, without figures.
-func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error) {
+// unusedColumns sum what each job did not use, as report.Balance.Unused.
+var unusedColumns = func() (columns string) {
+	for _, name := range []string{"core", "gpu", "mem"} {
+		columns += fmt.Sprintf("sum(CASE WHEN %[1]s_secs > %[1]s_used THEN %[1]s_secs - %[1]s_used WHEN %[1]s_secs IS NOT NULL THEN 0.0 END), ", name)
+	}
+	return columns
+}()
+
+// Totals sums the figures of the jobs that began in the interval of a filter and match the rest of it. It ignores
+// Filter.Node. It returns the totals with the most waste first, at most limit. Weeks are in order, the newest ones. A job that is
+// running is counted, without figures.
+func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group, limit int) ([]site.Total, error) {
 	expression, order := map[site.Group]string{
 		site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),
 	}[by], "wasted DESC, group_name"
@@ -49,7 +54,34 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site
 	case by == site.ByWeek:
 		order = "group_name DESC"
 	}
-	var c conditions
+	f.Users, f.Access = r.pseudonyms.wanted(f), r.pseudonyms.reach(f.Access)
+	c := summed(f)
+	query := "SELECT " + expression + " AS group_name, count(*), " + unusedColumns + `sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used), max(core_mark), max(mem_mark),
+		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
+		FROM ` + summedJobs + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(limit)
+	return list(ctx, r.db, "sum the figures of jobs", func(scan scanFunc) (t site.Total, err error) {
+		var number int64
+		var waste float64
+		to := []any{&t.Name, &t.Jobs}
+		if by == site.ByWeek {
+			to[0] = &number
+		}
+		for i := range t.NotUsed {
+			to = append(to, optional[float64]{&t.NotUsed[i]})
+		}
+		err = scan(append(append(to, columnsOf(&t.Balance)...), &t.Known, &waste)...)
+		if t.Known > 0 {
+			t.WasteSecs.Set(waste)
+		}
+		if by == site.ByWeek {
+			t.Week = moment(firstMonday + number*week)
+		}
+		return t, err
+	}, query, c.args...)
+}
+
+// summed are the conditions of the jobs whose figures Totals sums.
+func summed(f site.Filter) (c conditions) {
 	if !f.Since.IsZero() {
 		c.addCondition("started >= ?", micros(f.Since))
 	}
@@ -59,27 +91,9 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site
 	if f.Access != nil {
 		c.restrict(site.Access{Users: named(f.Access.Users), Accounts: named(f.Access.Accounts)})
 	}
-	for _, one := range []struct {
-		column string
-		values []string
-	}{{"username", f.Users}, {"account", f.Accounts}, {"cluster", some(f.Cluster)}} {
-		if len(one.values) > 0 {
-			c.where = append(c.where, one.column+" IN ("+c.values(one.values)+")")
-		}
+	if id, ok := f.JobID.Get(); ok {
+		c.addCondition(hasJobID, int64(id), int64(id))
 	}
-	query := "SELECT " + expression + ` AS group_name, count(*), sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used), max(core_mark), max(mem_mark),
-		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
-		FROM ` + summedJobs + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(maxTotals)
-	return list(ctx, r.db, "sum the figures of jobs", func(scan scanFunc) (t site.Total, err error) {
-		var number int64
-		name := any(&t.Name)
-		if by == site.ByWeek {
-			name = &number
-		}
-		err = scan(append(append([]any{name, &t.Jobs}, columnsOf(&t.Balance)...), &t.Known, &t.WasteSecs)...)
-		if by == site.ByWeek {
-			t.Week = moment(firstMonday + number*week)
-		}
-		return t, err
-	}, query, c.args...)
+	c.addNames(f, "")
+	return c
 }
