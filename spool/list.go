@@ -271,3 +271,17 @@ func Matches(run *rt.Run, job string) bool {
 	}
 	return run.JobID == rt.Some(id) || run.ArrayJobID == rt.Some(id) || run.HetJobID == rt.Some(id)
 }
+
+// JobNumber returns the number in the name of a job or a run, by which a site finds it: 12 for "12_3". It is absent
+// outside a scheduler.
+func JobNumber(job string) (id rt.Opt[uint64]) {
+	job = strings.TrimPrefix(job, "job-") // the name of a run
+	end := strings.IndexFunc(job, func(c rune) bool { return c < '0' || c > '9' })
+	if end < 0 {
+		end = len(job)
+	}
+	if n, err := strconv.ParseUint(job[:end], 10, 64); err == nil {
+		id.Set(n)
+	}
+	return id
+}

@@ -131,7 +131,7 @@ func joinSite(c *cli.Context, site *client.Client, runs *runs.Collected, f *runs
 		queries = nil
 	}
 	for _, job := range f.Jobs { // the tasks of an array have one number
-		q.JobID = client.JobID(job)
+		q.JobID = spool.JobNumber(job)
 		isAsked := slices.ContainsFunc(queries, func(other client.Query) bool { return other.JobID == q.JobID })
 		if q.JobID.Valid() && !isAsked {
 			queries = append(queries, q)

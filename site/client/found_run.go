@@ -54,23 +54,10 @@ func runsOf(j *ListedJob) []FoundRun {
 	return out
 }
 
-// JobID returns the number by which a site finds the runs of a JOB argument.
-func JobID(job string) (id rt.Opt[uint64]) {
-	job = strings.TrimPrefix(job, "job-") // the name of a run
-	end := strings.IndexFunc(job, func(c rune) bool { return c < '0' || c > '9' })
-	if end < 0 {
-		end = len(job)
-	}
-	if n, err := strconv.ParseUint(job[:end], 10, 64); err == nil {
-		id.Set(n)
-	}
-	return id
-}
-
 // Find returns the runs at the site that a JOB argument names, the oldest first. It returns none
 // for an argument that is no job of a scheduler. Of a run without an id the site has only the figures so far.
 func (c *Client) Find(ctx context.Context, job string) ([]FoundRun, error) {
-	id := JobID(job)
+	id := spool.JobNumber(job)
 	if !id.Valid() {
 		return nil, nil
 	}

@@ -331,19 +331,6 @@ func TestEarlier(t *testing.T) {
 	}
 }
 
-// A JOB argument finds a job by the number in it.
-func TestJobID(t *testing.T) {
-	for job, want := range map[string]rt.Opt[uint64]{
-		"12": rt.Some[uint64](12), "12_3": rt.Some[uint64](12), "12+1": rt.Some[uint64](12), "12.0": rt.Some[uint64](12), "12.batch": rt.Some[uint64](12),
-		"job-12.0-n1-1772367120000": rt.Some[uint64](12), "run-7-n1-1772367120000": rt.None[uint64](), "": rt.None[uint64](), "x": rt.None[uint64](),
-		"99999999999999999999": rt.None[uint64](), "-1": rt.None[uint64](),
-	} {
-		if got := JobID(job); got != want {
-			t.Errorf("%q: %v", job, got)
-		}
-	}
-}
-
 func sumOf(record []byte) string { return fmt.Sprintf("%x", sha256.Sum256(record)) }
 
 // A run that is registered twice is one run. If the record of one registration cannot be had, the

@@ -17,6 +17,7 @@ import (
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
+	sitereport "github.com/resource-tracker/rt/site/report"
 )
 
 // Config of Pages.
@@ -30,10 +31,15 @@ type Config struct {
 }
 
 // Pages serves the pages.
-type Pages struct{ conf Config }
+type Pages struct {
+	conf  Config
+	found sitereport.Jobs
+}
 
 // New returns Pages.
-func New(c Config) *Pages { return &Pages{c} }
+func New(c Config) *Pages {
+	return &Pages{c, sitereport.Jobs{Registry: c.Registry, Write: c.Report, Fault: c.Fault}}
+}
 
 // policy allows what the pages have: no script, and the style of the site.
 const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -257,33 +257,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Slurm uses ids again: two jobs with one id are two pages. Tasks of one array are one page.
-func TestJobsWithOneID(t *testing.T) {
-	day := func(n int) time.Time { return time.Date(2026, 1, 1+n, 0, 0, 0, 0, time.UTC) }
-	row := func(id uint64, generation int64, user string, from, to int) site.JobRow {
-		j := site.JobRow{Cluster: "c", JobID: id, Generation: generation, User: user, State: rt.StateEnded, Start: day(from)}
-		if to > 0 {
-			j.End = day(to)
-		}
-		return j
-	}
-	// The newest first: an array with one row for each task, whose last task has the id of the array.
-	rows := []site.JobRow{
-		row(7, 3, "alice", 101, 0), row(8, 2, "alice", 100, 101), row(7, 2, "bob", 99, 100),
-		row(7, 1, "alice", 20, 21), row(9, 1, "alice", 19, 20), row(8, 1, "alice", 5, 15),
-	}
-	for _, tt := range []struct {
-		generation int64
-		want       string
-	}{{0, "7.3 8.2"}, {3, "7.3 8.2"}, {2, "7.2"}, {1, "7.1 9.1 8.1"}, {4, ""}} {
-		got := ""
-		for _, j := range oneJob(rows, 7, tt.generation) {
-			got += fmt.Sprintf(" %d.%d", j.JobID, j.Generation)
-		}
-		if strings.TrimSpace(got) != tt.want {
-			t.Errorf("generation %d: %s, want %s", tt.generation, got, tt.want)
-		}
-	}
+// Slurm uses ids again: the generation names one of the jobs with an id.
+func TestGenerationOfAJob(t *testing.T) {
 	for query, want := range map[string]int{"": 200, "&generation=1": 200, "&generation=2": 404, "&generation=0": 400, "&generation=x": 400} {
 		if status, body, _ := newFake(t).get(t, "/report.html?cluster=c&id=7"+query); status != want {
 			t.Errorf("%s: %d %s", query, status, body)
