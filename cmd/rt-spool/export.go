@@ -29,25 +29,32 @@ type exporter struct {
 	format string
 	write  writeRun
 	needs  string // the data of the format that a node may lack
+	// writeNext writes one of several runs, so that their lines name them; nil: a file has one run.
+	writeNext writeRun
 }
 
 // exporters are the formats that a run can be written in.
 var exporters = []exporter{
-	{"csv", resourcetracker.ExportCSV, ""},
-	{"jsonl", exportJSON, ""},
-	{"record", exportRecord, ""},
-	{"ftdc", exportFTDC, ""},
-	{"sonar-csv", variant(sonar.Export, false), ""},
-	{"sonar-json", variant(sonar.Export, true), ""},
-	{"gempba", variant(gempba.Export, 0), ""},
-	{"powerapi-hwpc", variant(powerapi.ExportJSON, "hwpc"), "hardware counters or RAPL energy"},
-	{"powerapi-power", variant(powerapi.ExportJSON, "power"), "energy of the node"},
-	{"powerapi-procfs", variant(powerapi.ExportJSON, "procfs"), "CPU time of the job"},
-	{"powerapi-core-csv", variant(powerapi.ExportGroupCSV, "core"), "hardware counters of cores"},
-	{"powerapi-rapl-csv", variant(powerapi.ExportGroupCSV, "rapl"), "RAPL energy"},
-	{"powerapi-msr-csv", variant(powerapi.ExportGroupCSV, "msr"), "hardware counters of the group msr"},
-	{"powerapi-power-csv", variant(powerapi.ExportCSV, "power"), "energy of the node"},
-	{"powerapi-procfs-csv", variant(powerapi.ExportCSV, "procfs"), "CPU time of the job"},
+	{format: "csv", write: resourcetracker.ExportCSV},
+	{format: "jsonl", write: exportJSON, writeNext: exportNamedJSON},
+	{format: "record", write: exportRecord},
+	{format: "ftdc", write: exportFTDC},
+	listing("sonar-csv", "", variant(sonar.Export, false)),
+	listing("sonar-json", "", variant(sonar.Export, true)),
+	{format: "gempba", write: variant(gempba.Export, 0)},
+	listing("powerapi-hwpc", "hardware counters or RAPL energy", variant(powerapi.ExportJSON, "hwpc")),
+	listing("powerapi-power", "energy of the node", variant(powerapi.ExportJSON, "power")),
+	listing("powerapi-procfs", "CPU time of the job", variant(powerapi.ExportJSON, "procfs")),
+	{format: "powerapi-core-csv", write: variant(powerapi.ExportGroupCSV, "core"), needs: "hardware counters of cores"},
+	{format: "powerapi-rapl-csv", write: variant(powerapi.ExportGroupCSV, "rapl"), needs: "RAPL energy"},
+	{format: "powerapi-msr-csv", write: variant(powerapi.ExportGroupCSV, "msr"), needs: "hardware counters of the group msr"},
+	{format: "powerapi-power-csv", write: variant(powerapi.ExportCSV, "power"), needs: "energy of the node"},
+	{format: "powerapi-procfs-csv", write: variant(powerapi.ExportCSV, "procfs"), needs: "CPU time of the job"},
+}
+
+// listing is a format whose lines name their job.
+func listing(format, needs string, write writeRun) exporter {
+	return exporter{format, write, needs, write}
 }
 
 // variant adapts an export that does not depend on the scope and takes another choice.
@@ -88,14 +95,15 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 func exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "write the samples of one run in another format",
-		ArgsUsage: "JOB",
+		Usage:     "write the samples of one run, or of all, in another format",
+		ArgsUsage: "JOB | --all",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "csv", Usage: "the `FORMAT`: " + exportFormats()},
 			&cli.StringFlag{Name: "scope", Usage: "the figures of `SCOPE`: job or node (default: the configuration's drain.scope)"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, not to standard output (-)"},
 			&cli.Float64Flag{Name: "speed", Usage: "of gempba: write the lines `FACTOR` times as fast as they were sent (default: as fast as possible)"},
 			nodeFlag,
+			&cli.BoolFlag{Name: "all", Usage: "write all runs of the spool that you may read; the lines of the format must name their job"},
 		},
 		Action: runExport,
 	}
@@ -106,7 +114,8 @@ func runExport(c *cli.Context) error {
 	if at < 0 {
 		return rtcli.Usage("--format %q: it is one of %s", c.String("format"), exportFormats())
 	}
-	isScreen := slices.Contains([]string{"record", "ftdc"}, exporters[at].format) && c.String("output") == "" && rtcli.IsTerminal(c.App.Writer)
+	isStandard := c.String("output") == "" || c.String("output") == "-"
+	isScreen := slices.Contains([]string{"record", "ftdc"}, exporters[at].format) && isStandard && rtcli.IsTerminal(c.App.Writer)
 	if isScreen {
 		return rtcli.Usage("--format %s is no text: give --output FILE", exporters[at].format)
 	}
@@ -117,6 +126,13 @@ func runExport(c *cli.Context) error {
 	speed, err := speedOf(c)
 	if err != nil {
 		return err
+	}
+	isOne := c.NArg() > 0 || c.IsSet("node") || speed > 0
+	switch {
+	case c.Bool("all") && isOne:
+		return rtcli.Usage("export --all writes all runs: give no JOB, --node or --speed")
+	case c.Bool("all"):
+		return exportAll(c, exporters[at], scope)
 	}
 	found, err := onlyRun(c)
 	if err != nil {
