@@ -12,11 +12,12 @@ const MaxReportRuns = 300
 const (
 	FormHTML = "html"
 	FormJSON = "json" // an array with a summary of each run
+	FormJobs = "jobs" // an array of the jobs, as rt-job --json JOB prints them
 )
 
 // Report is a request for the report of a job.
 type Report struct {
-	Form    string      // FormHTML or FormJSON
+	Form    string      // one of the forms
 	Name    string      // of the job, as the reader wrote it
 	Reader  string      // Reader.Name
 	Runs    []StoredRun // with their records

@@ -145,10 +145,11 @@ func TestAnswersFitTheDescription(t *testing.T) {
 	statuses := map[int]int{}
 	for pattern, operations := range doc["paths"].(map[string]any) {
 		responses := operations.(map[string]any)["get"].(map[string]any)["responses"].(map[string]any)
-		for _, id := range append(s.ids, "20260301t120009-aaaaaaaaaaaaaaaaaaaaaaaaaa", "x") {
+		jobs := []string{"1", "20_7", "20+1", "x"}
+		for i, id := range append(s.ids, "20260301t120009-aaaaaaaaaaaaaaaaaaaaaaaaaa", "x") {
 			for _, token := range []string{"all", "alice", "physics", "unknown"} {
-				for _, query := range []string{"", "?x=1"} {
-					path := strings.ReplaceAll(pattern, "{run_id}", id) + query
+				for _, query := range []string{"", "?x=1", "?by=user"} {
+					path := strings.NewReplacer("{run_id}", id, "{job}", jobs[i%len(jobs)]).Replace(pattern) + query
 					status, body := s.get(t, path, "Authorization", "Bearer "+token)
 					statuses[status]++
 					response, ok := responses[fmt.Sprint(status)].(map[string]any)

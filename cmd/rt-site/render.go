@@ -13,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/report/html"
+	rtruns "github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/site"
 	sitereport "github.com/resource-tracker/rt/site/report"
 )
@@ -58,8 +59,11 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 	if err != nil {
 		return err
 	}
-	if job.Form == site.FormJSON {
+	switch job.Form {
+	case site.FormJSON:
 		return cli.PrintJSON(stdout, job.Summaries())
+	case site.FormJobs:
+		return cli.PrintJSON(stdout, rtruns.DetailsOf(job.Jobs, pricesOf(cfg.Waste)))
 	}
 	page := html.Page{Name: job.Name, Jobs: job.Jobs, Array: job.Array, Zone: time.UTC}
 	for _, link := range job.Links {

@@ -72,7 +72,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	if err := st.Registry.SetPrices(ctx, rtreport.Prices{GPU: cfg.Waste.GPU, GiB: cfg.Waste.GiB}); err != nil {
+	if err := st.Registry.SetPrices(ctx, pricesOf(cfg.Waste)); err != nil {
 		return err
 	}
 	reports := sitereport.New(sitereport.Maker{
@@ -87,7 +87,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		Metrics: counts.Answering(st.Registry, s.Lake != ""), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, CredentialLife: s.CredentialLife.Duration,
-		RunOf: runOf, Readers: files.access.readers,
+		RunOf: runOf, Readers: files.access.readers, Report: reports.Write,
 		Fault: func(err error) { logger.Print(err) },
 	})
 	if err != nil {
@@ -116,6 +116,10 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		err = errors.Join(fmt.Errorf("the registry makes no more changes: %w", ended), err)
 	}
 	return errors.Join(err, files.server.Close())
+}
+
+func pricesOf(w config.Waste) rtreport.Prices {
+	return rtreport.Prices{GPU: w.GPU, GiB: w.GiB, CoreHour: w.CoreHour, Currency: w.Currency}
 }
 
 // outcomeOf returns the outcome in the summary of a finish, or else what its status says.

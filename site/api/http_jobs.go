@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
 )
@@ -45,6 +46,7 @@ type jobItem struct {
 	Generation    int64           `json:"generation"`
 	SlurmState    *string         `json:"slurm_state"`
 	SuspendedSecs rt.Opt[float64] `json:"suspended_secs"`
+	report.Hours                  // with the runs in Live, except for the waste
 	LastReading   *time.Time      `json:"last_reading"` // of Live
 	// Live are the runs that nodes have reported and not delivered yet, with their figures so far.
 	Live []site.LiveRun `json:"live"`
@@ -159,6 +161,9 @@ func (s *readers) writeList(w http.ResponseWriter, r *http.Request, q reading, n
 		return err
 	}
 	list.filter.Access = q.access
+	if list.cursor != "" {
+		list.filter.Sort = registry.SortOf(list.cursor)
+	}
 	jobs, next, err := s.conf.Registry.Jobs.List(q.ctx, list.filter, list.cursor, list.limit)
 	if err != nil {
 		return err
@@ -188,22 +193,28 @@ func (s problems) abort(err error) {
 type listWriter struct {
 	registry *registry.Registry
 	reading
-	out   *bufio.Writer
-	items int
+	prices report.Prices
+	out    *bufio.Writer
+	items  int
 }
 
 // beginList begins the answer with a list.
 func (s *readers) beginList(w http.ResponseWriter, q reading, name string) *listWriter {
 	w.Header().Set("Content-Type", "application/json")
-	l := &listWriter{registry: s.conf.Registry, reading: q, out: bufio.NewWriterSize(w, 32<<10)}
+	l := &listWriter{registry: s.conf.Registry, reading: q, prices: s.conf.Registry.Prices(), out: bufio.NewWriterSize(w, 32<<10)}
 	l.text(`{"` + name + `":[`)
 	return l
 }
 
 // end ends the answer, with the cursor of the next page.
 func (l *listWriter) end(next string) {
-	l.text("\n],\"next\":\"" + next + "\"}\n") // a cursor has no character that JSON escapes
-	_ = l.out.Flush()                          // the client has closed the connection
+	l.endWith(`"next":"` + next + `"`) // a cursor has no character that JSON escapes
+}
+
+// endWith ends the answer, with members that follow the list.
+func (l *listWriter) endWith(members string) {
+	l.text("\n]," + members + "}\n")
+	_ = l.out.Flush() // the client has closed the connection
 }
 
 // text writes a text. A later write has the same error.
@@ -272,10 +283,11 @@ func (l *listWriter) job(job site.JobRow) error {
 
 // viewOf returns a job with the fields of its row, and those that only records have.
 func (l *listWriter) viewOf(job site.JobRow, runs []site.StoredRun) jobItem {
+	sum := job.Sum()
 	v := jobItem{
 		jobView{Cluster: known(job.Cluster), JobID: rt.Some(job.JobID), User: known(job.User), Account: known(job.Account), Partition: known(job.Partition)},
 		endView{known(job.State), known(job.Outcome), knownTime(job.Start), knownTime(job.End)},
-		job.Generation, known(job.SlurmState), job.SuspendedSecs, knownTime(job.LastReading()), append([]site.LiveRun{}, job.Live...),
+		job.Generation, known(job.SlurmState), job.SuspendedSecs, sum.Hours(l.prices), knownTime(job.LastReading()), append([]site.LiveRun{}, job.Live...),
 	}
 	for i := len(runs) - 1; i >= 0; i-- {
 		if runs[i].Owner != job.Owner {

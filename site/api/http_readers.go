@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/resource-tracker/rt/site"
+	sitereport "github.com/resource-tracker/rt/site/report"
 )
 
 // readRoot is the first part of the paths of the reading API.
@@ -25,6 +27,7 @@ type readers struct {
 	limits   *limits
 	ownRuns  *ownRuns
 	problems problems
+	jobs     sitereport.Jobs
 }
 
 // serveReading answers a request below /v1.
@@ -52,8 +55,8 @@ func (s *readers) serveReading(w http.ResponseWriter, r *http.Request) error {
 	id := ""
 	if len(path) > 1 {
 		id = path[1]
-		if !nameOfRun.MatchString(id) {
-			return errNoRun()
+		if kind := pathIDs[path[0]]; !kind.form.MatchString(id) {
+			return refuse(http.StatusNotFound, "%s", kind.absent)
 		}
 	}
 	q := reading{turn{r.Context(), reader.Name, s.limits.cpu}, reader, reader.Access()}
@@ -65,17 +68,29 @@ type readHandler func(s *readers, w http.ResponseWriter, r *http.Request, q read
 // pathOpenAPI is the path of the description of the API.
 const pathOpenAPI = "openapi.json"
 
-// readRoutes are the paths below /v1, with {run_id} for the id of a run.
+// pathIDs are the ids after the first part of a path.
+var pathIDs = map[string]struct {
+	name   string // in readRoutes
+	form   *regexp.Regexp
+	absent string
+}{
+	"runs": {"{run_id}", nameOfRun, "there is no such run"},
+	"jobs": {"{job}", nameOfJob, "there is no such job: the name of one is 12, 12_3 for a task of an array, or 12+1 for a component"},
+}
+
+// readRoutes are the paths below /v1, with the names of pathIDs for ids.
 var readRoutes = map[string]readHandler{
 	pathOpenAPI:             (*readers).serveOpenAPI, // without a reader
 	"whoami":                (*readers).whoAmI,
 	"jobs":                  (*readers).readJobs,
+	"jobs/{job}":            (*readers).readJob,
 	"nodes":                 (*readers).readNodes,
 	"runs":                  (*readers).readRuns,
 	"runs/{run_id}":         (*readers).readRun,
 	"runs/{run_id}/record":  (*readers).readRecord,
 	"runs/{run_id}/csv":     (*readers).readCSV,
 	"runs/{run_id}/summary": (*readers).readSummary,
+	"sums":                  (*readers).readSums,
 	"unassigned":            (*readers).readUnassigned,
 }
 
@@ -83,7 +98,7 @@ var readRoutes = map[string]readHandler{
 func readRoute(path []string) readHandler {
 	pattern := append([]string{}, path...)
 	if len(pattern) > 1 {
-		pattern[1] = "{run_id}"
+		pattern[1] = pathIDs[path[0]].name
 	}
 	return readRoutes[strings.Join(pattern, "/")]
 }

@@ -50,7 +50,7 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 		for _, p := range get.Parameters {
 			if p.In == "path" {
 				inPath = append(inPath, p.Name)
-				if p.Schema.Pattern != nameOfRun.String() {
+				if pattern := map[string]string{"run_id": nameOfRun.String(), "job": nameOfJob.String()}[p.Name]; p.Schema.Pattern != pattern {
 					t.Errorf("%s: %s has the pattern %s", path, p.Name, p.Schema.Pattern)
 				}
 				continue
@@ -63,6 +63,10 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 				known, cursor = nodeParameters[p.Name], nodeCursors
 			case "/v1/unassigned":
 				known, cursor = unassignedParameters[p.Name], nameOfRun
+			case "/v1/sums":
+				known = sumParameters[p.Name]
+			case "/v1/jobs/{job}":
+				known = jobParameters[p.Name]
 			}
 			wrong := false
 			switch p.Name {
@@ -72,6 +76,12 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 				wrong = *s.Minimum != 0 || *s.Maximum != 999_999_999_999_999_999
 			case "cursor":
 				wrong = s.Pattern != cursor.String()
+			case "generation":
+				wrong = *s.Minimum != 1 || *s.Maximum != 999_999_999_999_999_999
+			case "sort":
+				wrong = !slices.Equal(s.Enum, sorts)
+			case "by":
+				wrong = !slices.Equal(s.Enum, groups)
 			case "state":
 				wrong = !slices.Equal(s.Enum, states)
 			case "outcome":
@@ -96,12 +106,18 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 			want = slices.Sorted(maps.Keys(nodeParameters))
 		case "/v1/unassigned":
 			want = slices.Sorted(maps.Keys(unassignedParameters))
+		case "/v1/sums":
+			want = slices.Sorted(maps.Keys(sumParameters))
+		case "/v1/jobs/{job}":
+			want = slices.Sorted(maps.Keys(jobParameters))
 		}
 		if !slices.Equal(query, want) {
 			t.Errorf("%s has the parameters %q, the service %q", path, query, want)
 		}
-		if hasID := strings.Contains(path, "{run_id}"); hasID != slices.Equal(inPath, []string{"run_id"}) {
-			t.Errorf("%s: parameters of the path %q", path, inPath)
+		for _, name := range []string{"run_id", "job"} {
+			if strings.Contains(path, "{"+name+"}") != slices.Contains(inPath, name) {
+				t.Errorf("%s: parameters of the path %q", path, inPath)
+			}
 		}
 	}
 }
@@ -111,7 +127,7 @@ func TestNoReaders(t *testing.T) {
 	s := newServer(t, Config{})
 	for path, want := range map[string]int{
 		"/v1/openapi.json": 200, "/v1/openapi.json?x=1": 400, "/v1/jobs": 403, "/v1/runs": 403, "/v1/nodes": 403, "/v1/unassigned": 403, "/v1/whoami": 403, "/v1/": 404, "/v1": 404, "/v1/x": 404,
-		"/v1/runs/20260301t120000-aaaaaaaaaaaaaaaaaaaaaaaaaa": 403, "/v1/runs/x/record": 403, "/v1/runs/x/y": 404, "/v1/jobs/": 404, "//v1/jobs": 404,
+		"/v1/runs/20260301t120000-aaaaaaaaaaaaaaaaaaaaaaaaaa": 403, "/v1/runs/x/record": 403, "/v1/runs/x/y": 404, "/v1/jobs/": 403, "/v1/jobs/7": 403, "/v1/jobs/7/runs": 404, "/v1/sums?by=user": 403, "/v1/sums/": 404, "//v1/jobs": 404,
 		"/v1/openapi.json/x": 404,
 	} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)

@@ -28,6 +28,9 @@ const retryNewer = 5 * time.Minute
 // retryAway is the Retry-After of a request while the database cannot be reached.
 const retryAway = 10 * time.Second
 
+// retryReport is the Retry-After of a report while others are made.
+const retryReport = 5 * time.Second
+
 // errClientGone means that an answer cannot be sent: the client has closed the connection, or reads it too
 // slowly.
 var errClientGone = errors.New("the client does not read the answer")

@@ -25,7 +25,8 @@ const (
 
 var (
 	number   = regexp.MustCompile(`^[0-9]{1,18}$`)
-	cursors  = regexp.MustCompile(`^-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`)
+	cursors  = regexp.MustCompile(`^([0-9]{1,18}\.)?-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`) // with the waste before it in this order
+	sorts    = []string{"start", "waste"}
 	states   = []string{string(rt.StateRunning), string(rt.StateEnded), string(rt.StateDelivered)}
 	outcomes = []string{
 		string(rt.OutcomeFinished), string(rt.OutcomeFailed), string(rt.OutcomeCancelled), string(rt.OutcomeTimeout),
@@ -35,10 +36,12 @@ var (
 
 // query is a list request.
 type query struct {
-	filter site.Filter
-	node   string // of GET /v1/nodes
-	limit  int
-	cursor string
+	filter     site.Filter
+	node       string     // of GET /v1/nodes
+	by         site.Group // of GET /v1/sums
+	generation int64      // of GET /v1/jobs/{job}
+	limit      int
+	cursor     string
 }
 
 // parameter sets a part of a query from the values of a parameter. It returns what is wrong with them.
@@ -66,6 +69,9 @@ var listParameters = map[string]parameter{
 		q.filter.JobID = rt.Some(id)
 		return ""
 	}},
+	"sort": {false, word(sorts, func(q *query, v string) {
+		q.filter.Sort = map[string]site.Sort{"start": site.ByStart, "waste": site.ByWaste}[v]
+	})},
 	"limit": {false, func(q *query, v []string) string {
 		n, err := strconv.Atoi(v[0])
 		isOutside := n < 1 || n > maxPageJobs

@@ -22,6 +22,7 @@ import (
 	"github.com/resource-tracker/rt/site/auth"
 	"github.com/resource-tracker/rt/site/page"
 	"github.com/resource-tracker/rt/site/registry"
+	sitereport "github.com/resource-tracker/rt/site/report"
 )
 
 // Config of a Server.
@@ -32,6 +33,8 @@ type Config struct {
 	Tokens   []Token       // each permits to register runs, and to read and finish its owner's runs
 	Readers  *auth.Readers // who may use the paths below /v1, and the pages; nil: no one
 	Pages    *page.Pages   // nil: there are none
+	// Report writes the report of a job, as Maker.Write of site/report; nil: there are none.
+	Report func(ctx context.Context, w io.Writer, r site.Report) error
 	// Metrics answers GET /metrics of operators; nil: there are none.
 	Metrics http.Handler
 
@@ -136,7 +139,7 @@ func assemble(c *Config, m *marker) *Server {
 		conf: c, limits: limits, owners: owners, problems: problems, blobs: blobs,
 		uploads:   &uploads{c, owners, names, bodies, blobs, problems},
 		receiver:  &receiver{c, owners, names, bodies, blobs, ownRuns},
-		readers:   &readers{c, limits, ownRuns, problems},
+		readers:   &readers{c, limits, ownRuns, problems, sitereport.Jobs{Registry: c.Registry, Write: c.Report, Fault: c.Fault}},
 		retention: &retention{c, m, blobs},
 	}
 }

@@ -93,9 +93,11 @@ func Load(ctx context.Context, dir string, add Add) (*LoadedJob, error) {
 	if isArray && len(j.Jobs) > 1 {
 		oldest := slices.SortedStableFunc(slices.Values(summaries), func(a, b *report.Summary) int { return a.Run.Start.Compare(b.Run.Start) })
 		j.Array = report.RollUp(j.Name, oldest)
-		return j, nil
 	}
-	j.advise(list.Earlier)
+	isAdvised := j.Array == nil || j.Form == site.FormJobs // of the page of an array RollUp has the advice
+	if isAdvised {
+		j.advise(list.Earlier)
+	}
 	return j, nil
 }
 
