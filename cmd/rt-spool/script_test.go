@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"rt-spool": main, "rt-job": main, "fakesacct": fakesacct.Main})
+	testscript.Main(m, map[string]func(){"rt-spool": main, "rt-job": main, "fakesacct": fakesacct.Main, "render": render})
 }
 
 const testToken = "token-that-no-output-may-hold"
@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 			return writeConfig(e.WorkDir, "http://127.0.0.1:1") // nothing listens on port 1
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"run": cmdRun, "receiver": cmdReceiver, "received": cmdReceived, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample, "command": cmdCommand, "history": cmdHistory, "site": cmdSite,
+			"run": cmdRun, "receiver": cmdReceiver, "received": cmdReceived, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample, "command": cmdCommand, "history": cmdHistory, "site": cmdSite, "api": cmdAPI,
 		},
 	})
 }

@@ -1,18 +1,28 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/e2e/testsite"
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/report/runs"
+	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/auth"
 	"github.com/resource-tracker/rt/site/registry"
+	sitereport "github.com/resource-tracker/rt/site/report"
+	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
 	"github.com/resource-tracker/rt/upload/drain"
 )
@@ -33,7 +43,14 @@ func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(err)
 	readers.SetTokens(tokens)
 	ts.Check(os.WriteFile(ts.MkAbs("site-key"), []byte(siteKey), 0o600))
-	h, closeAll, err := testsite.OpenWith(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: archive.Check, Readers: readers},
+	var h *api.Server
+	var closeAll func() error
+	reports := sitereport.New(sitereport.Maker{
+		Open:    func(ctx context.Context, runID string) (io.ReadCloser, error) { return h.OpenRecord(ctx, runID) },
+		Command: func(ctx context.Context, dir string) *exec.Cmd { return exec.CommandContext(ctx, "render", dir) },
+		Temp:    ts.MkAbs("."),
+	})
+	h, closeAll, err = testsite.OpenWith(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: archive.Check, Readers: readers, Report: reports.Write},
 		registry.Config{Pseudonym: func(user string) string { return drain.UserPseudonym([]byte(siteKey), user) }})
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(closeAll()) })
@@ -68,4 +85,30 @@ func countLists(file string, h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// render is the process in which rt-site makes the report of a job for its API.
+func render() {
+	job, err := sitereport.Load(context.Background(), os.Args[1], func(context.Context, *spool.Reader, *report.Summary) error { return nil })
+	if err == nil {
+		err = rtcli.PrintJSON(os.Stdout, runs.DetailsOf(job.Jobs, report.DefaultPrices))
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// cmdAPI prints a member of the JSON that the site has at a path: api PATH MEMBER.
+func cmdAPI(ts *testscript.TestScript, _ bool, args []string) {
+	r, err := http.NewRequest(http.MethodGet, ts.Getenv("SITE")+args[0], nil)
+	ts.Check(err)
+	r.Header.Set("Authorization", "Bearer "+siteToken)
+	answer, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	defer answer.Body.Close()
+	var members map[string]json.RawMessage
+	ts.Check(json.NewDecoder(answer.Body).Decode(&members))
+	var out bytes.Buffer
+	ts.Check(json.Indent(&out, members[args[1]], "", "  "))
+	fmt.Fprintln(ts.Stdout(), out.String())
 }

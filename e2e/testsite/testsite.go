@@ -32,7 +32,7 @@ func OpenWith(ctx context.Context, dir, token string, c Config, o registry.Confi
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Registry, c.Objects, c.Temp = r, &memory{objects: map[string][]byte{}}, dir
+	c.Registry, c.Objects, c.Temp = r, Memory(), dir
 	c.Tokens = []api.Token{{Hash: site.HashToken(token)}}
 	s, err = api.New(ctx, c)
 	if err != nil {
@@ -40,6 +40,9 @@ func OpenWith(ctx context.Context, dir, token string, c Config, o registry.Confi
 	}
 	return s, func() error { return errors.Join(s.Close(), r.Close()) }, nil
 }
+
+// Memory returns an object store that is empty.
+func Memory() site.ObjectStore { return &memory{objects: map[string][]byte{}} }
 
 // memory is an object store.
 type memory struct {
