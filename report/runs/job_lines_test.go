@@ -196,11 +196,14 @@ func TestLinesHaveMarks(t *testing.T) {
 // The figures of a running job are not final, so no sum has them: see docs/waste.md.
 func TestSumsOfRunningJobs(t *testing.T) {
 	line := func(state rt.State, waste rt.Opt[float64]) Line {
-		return Line{User: "anna", State: string(state), CoreHours: rt.Some(2.0), UnusedHours: rt.Some(1.0), WasteHours: waste}
+		secs := rt.Map(waste, func(hours float64) float64 { return hours * 3600 })
+		sum := report.Sum{Balance: report.Balance{CoreSecs: rt.Some(7200.0)}, WasteSecs: secs}
+		sum.NotUsed[0].Set(3600)
+		return Line{User: "anna", State: string(state), WasteHours: waste, Sum: sum}
 	}
 	lines := []Line{line("finished", rt.Some(1.5)), line("lost", rt.None[float64]()), line(rt.StateRunning, rt.Some(4.0))}
-	sums := SumsBy(lines, "user")
-	if len(sums) != 1 || sums[0].Jobs != 3 || sums[0].Known != 1 || sums[0].Waste != rt.Some(1.5) || sums[0].CoreHours != rt.Some(4.0) {
+	sums := SumsBy(lines, "user", report.DefaultPrices)
+	if len(sums) != 1 || sums[0].Jobs != 3 || sums[0].Known != 1 || sums[0].WasteHours != rt.Some(1.5) || sums[0].CoreHours != rt.Some(4.0) {
 		t.Errorf("%+v", sums)
 	}
 	const note = "2 of 3 jobs have no waste yet"
@@ -209,13 +212,13 @@ func TestSumsOfRunningJobs(t *testing.T) {
 		t.Errorf("%v: %s", err, &b)
 	}
 	b.Reset()
-	all := SumOf(lines)
+	all := SumOf(lines, report.DefaultPrices)
 	all.Print(&b, &report.DefaultPrices)
 	if !strings.HasPrefix(b.String(), "Together: 2.00 of 4.00 core-hours not used; waste 1.50 core-hours\n"+note) {
 		t.Error(b.String())
 	}
 	b.Reset()
-	all = SumOf(lines[:1])
+	all = SumOf(lines[:1], report.DefaultPrices)
 	if all.Print(&b, &report.DefaultPrices); strings.Contains(b.String(), "no waste yet") {
 		t.Error(b.String())
 	}

@@ -116,13 +116,13 @@ func TestTotalsOfRunningJobs(t *testing.T) {
 		check := func(what, want string) {
 			t.Helper()
 			for _, by := range []site.Group{site.ByUser, site.ByWeek} {
-				totals, err := r.Jobs.Totals(t.Context(), site.Filter{}, by)
+				totals, err := r.Jobs.Totals(t.Context(), site.Filter{}, by, 10)
 				is(t, "Totals", err, nil)
 				if len(totals) != 1 {
 					t.Fatal(totals)
 				}
 				f := totals[0]
-				same(t, what, fmt.Sprintf("%d jobs, %d known, %v of %v, waste %v", f.Jobs, f.Known, f.CoreSecsUsed.Or(-1), f.CoreSecs.Or(-1), f.WasteSecs), want)
+				same(t, what, fmt.Sprintf("%d jobs, %d known, %v of %v, waste %v", f.Jobs, f.Known, f.CoreSecsUsed.Or(-1), f.CoreSecs.Or(-1), f.WasteSecs.Or(-1)), want)
 			}
 		}
 		check("one runs", "2 jobs, 1 known, 40 of 200, waste 160")
