@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -34,7 +35,7 @@ func NoAnswer(op string, err error) *Error {
 		e.Unsent = true
 	default:
 		dial, isNet := errors.AsType[*net.OpError](err)
-		e.Unsent = isNet && (dial.Op == "dial" || dial.Op == "proxyconnect")
+		e.Unsent = isNet && slices.Contains([]string{"dial", "proxyconnect"}, dial.Op)
 	}
 	return e
 }

@@ -32,7 +32,7 @@ const about = `usage: rt-lake [--config FILE] write [--json] [--dir DIR]
 
 rt-lake write, or rt-lake alone, writes what the site received since the last time to the
 Iceberg tables runs and samples, in serve.lake.
-rt-lake compact merges small files, and removes those of a writer that was killed.
+rt-lake compact merges small files, and removes what a killed writer left.
 rt-lake rebuild writes all runs again, for a lake that has lost files.
 rt-lake forget removes the runs of users; rt-site forget starts it.
 rt-lake export writes the runs of one job as two Parquet files.

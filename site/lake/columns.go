@@ -183,8 +183,8 @@ func (c *column) setElements(v, element reflect.Value, of column) {
 		c.bind = func(t arrow.DataType) { of.bind(t.(*arrow.MapType).ItemType()) }
 	}
 	c.add = func(b array.Builder) {
-		isNone := v.IsNil() || v.Kind() != reflect.Pointer && v.Len() == 0
-		if isNone {
+		isEmpty := v.Kind() != reflect.Pointer && v.Len() == 0
+		if v.IsNil() || isEmpty {
 			b.AppendNull()
 			return
 		}

@@ -42,8 +42,8 @@ var unusedColumns = func() (columns string) {
 }()
 
 // Totals sums the figures of the jobs that began in the interval of a filter and match the rest of it. It ignores
-// Filter.Node. It returns the totals with the most waste first, at most limit. Weeks are in order, the newest ones. A job that is
-// running is counted, without figures.
+// Filter.Node. It returns the totals with the most waste first, at most limit. Weeks are in order, the newest ones. A job
+// that is running is counted, without figures.
 func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group, limit int) ([]site.Total, error) {
 	expression, order := map[site.Group]string{
 		site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),

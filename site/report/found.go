@@ -92,9 +92,9 @@ func (s *Jobs) rowsWithID(ctx context.Context, reader site.Reader, f *Found) (ro
 		if !f.Cluster.Valid() {
 			f.Cluster.Set(j.Cluster)
 		}
-		isOther := j.Cluster != f.Cluster.Or("") || isTask && j.Label != f.Job
+		isOtherTask := isTask && j.Label != f.Job
 		switch {
-		case isOther:
+		case isOtherTask, j.Cluster != f.Cluster.Or(""):
 			continue
 		case len(rows) == site.MaxReportRuns:
 			f.IsPartial = true
@@ -186,7 +186,8 @@ func (f *Found) Reported() (list []site.StoredRun) {
 	isOfNode := func(r site.StoredRun) bool { return r.Record != nil && !site.IsOwnerOfUser(r.Owner) }
 	onlyWhole, onlyNodes := slices.ContainsFunc(f.Runs, isWhole), slices.ContainsFunc(f.Runs, isOfNode)
 	list = bestCopies(slices.DeleteFunc(slices.Clone(f.Runs), func(run site.StoredRun) bool {
-		return (onlyWhole && !isWhole(run)) || (onlyNodes && !isOfNode(run))
+		isPart, isOfUser := onlyWhole && !isWhole(run), onlyNodes && !isOfNode(run)
+		return isPart || isOfUser
 	}))
 	list = slices.DeleteFunc(list, func(run site.StoredRun) bool { return run.Held.RecordBytes == 0 })
 	slices.SortStableFunc(list, func(a, b site.StoredRun) int {
