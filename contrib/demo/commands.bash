@@ -45,7 +45,7 @@ commands() {
     track_all
     during commands_now wait_for_commands
     step "The jobs"
-    show rt-spool --config "$dir/rt.toml" jobs
+    show rt-job --config "$dir/rt.toml" --allusers
     step "The one that uses one of four cores"
-    show rt-spool --config "$dir/rt.toml" report 7
+    show rt-job --config "$dir/rt.toml" --verbose 7
 }

@@ -104,6 +104,7 @@ build() {
         die "make programs failed"
     mkdir "$dir/bin" "$dir/work"
     cp "$(realpath "$make_bin")"/{rt-prolog,rt-epilog,rt-tracker,rt-spool,rt-site,resource-tracker} "$dir/bin/"
+    ln -s rt-spool "$dir/bin/rt-job"
     ${CC:-gcc} -O2 -pthread -o "$dir/work/work" e2e/workload/workload.c
     export PATH=$dir/bin:$PATH
 }

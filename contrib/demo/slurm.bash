@@ -146,12 +146,12 @@ slurm_jobs() {
         drain
     fi
     step "The jobs"
-    show rt-spool --config "$dir/rt.toml" jobs
+    show rt-job --config "$dir/rt.toml" --allusers
     step "The job that was killed for memory"
-    show rt-spool --config "$dir/rt.toml" report "${id[oom]}" | tee "$dir/oom"
-    grep -q '^Outcome *oom' "$dir/oom" || die "the report does not say that the job ran out of memory"
-    step "The wasteful job, with advice"
-    show rt-spool --config "$dir/rt.toml" report "${id[wasteful]}"
+    show rt-job --config "$dir/rt.toml" "${id[oom]}" | tee "$dir/oom"
+    grep -q '^Job .*killed: memory' "$dir/oom" || die "the report does not say that the job ran out of memory"
+    step "The wasteful job: the whole report, with advice"
+    show rt-job --config "$dir/rt.toml" --verbose "${id[wasteful]}"
     step "What resource-tracker recorded in the job by-srun, without root"
     show rt-spool --spool "$dir/state/rt" report --format oneline "${id[by-srun]}"
 }
