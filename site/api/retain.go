@@ -60,7 +60,7 @@ func (s *retention) maintain(ctx context.Context, retain Ages, isDaily bool) err
 		return err
 	}
 	err := s.expireAll(ctx, retain, time.Now())
-	err = errors.Join(err, s.conf.Registry.Live.Expire(ctx, time.Now()))
+	err = errors.Join(err, s.conf.Registry.Live.Expire(ctx, time.Now()), s.conf.Registry.Sessions.Expire(ctx, time.Now()))
 	if isDaily {
 		_, unused := s.removeUnused(ctx, time.Now().Add(-unusedAge))
 		err = errors.Join(err, unused)

@@ -51,6 +51,7 @@ type Registry struct {
 	Nodes    *Nodes
 	Live     *Live
 	Lake     *LakeRuns
+	Sessions *Sessions
 }
 
 // newRegistry returns the registry that reads with the connections of read and makes changes with w.
@@ -62,6 +63,7 @@ func newRegistry(read *sql.DB, w writer, d dialect, c Config) *Registry {
 	return &Registry{
 		db: db, prices: jobs.prices, Settings: &Settings{db}, Runs: runs, Objects: objects, Removals: &Removals{db, runs, quotas, jobs},
 		Jobs: &Jobs{db, c.Pseudonym, defaultWindows, jobs.prices}, Visible: &VisibleRuns{db, objects, c.Pseudonym}, Nodes: &Nodes{db}, Live: &Live{db, jobs, runs}, Lake: &LakeRuns{db},
+		Sessions: &Sessions{db},
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // schemaSums has the checksum of the statements of each version of the tables.
 var schemaSums = map[string]string{
-	"00002_registry.sql": "f0719027414d1876",
+	"00002_registry.sql": "695a2714c32a5790",
 }
 
 // A statement of the schema does not change without its number.

@@ -164,6 +164,22 @@ CREATE TABLE setting (
     value BYTEA NOT NULL
 );
 
+-- The sessions of browsers, the links that begin one, and the links that share a job. Nothing here lets anyone in.
+CREATE TABLE session (
+    id       TEXT PRIMARY KEY, -- names it in lists
+    hash     TEXT NOT NULL,    -- SHA-256 of its secret
+    kind     TEXT NOT NULL,    -- 'link', 'session' or 'share'
+    username TEXT NOT NULL,
+    target   TEXT NOT NULL,    -- the page of a link or a share
+    address  TEXT NOT NULL,    -- of the client
+    created  BIGINT NOT NULL,
+    expires  BIGINT NOT NULL,
+    used     BIGINT NOT NULL   -- the last use, some minutes late; 0: never
+);
+CREATE UNIQUE INDEX session_hash ON session (hash);
+CREATE INDEX session_username ON session (username);
+CREATE INDEX session_expires ON session (expires);
+
 -- Objects in the object store that rt-site forget has yet to delete.
 CREATE TABLE leftover (
     stored TEXT PRIMARY KEY
@@ -195,6 +211,7 @@ DROP TABLE node;
 DROP TABLE live;
 DROP TABLE disk_use;
 DROP TABLE setting;
+DROP TABLE session;
 DROP TABLE leftover;
 DROP TABLE lake_gone;
 DROP TABLE audit;
