@@ -19,6 +19,7 @@ func TestLinks(t *testing.T) {
 		"github.com/resource-tracker/rt/site/api", "github.com/resource-tracker/rt/site/registry", "github.com/resource-tracker/rt/site/objects",
 		"github.com/resource-tracker/rt/site/auth", "github.com/resource-tracker/rt/site/upkeep", "github.com/resource-tracker/rt/site/page",
 		"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/minio/minio-go/v7",
+		"github.com/coreos/go-oidc/v3/oidc",
 	}
 	collectors := []string{ // a service reads nothing of its machine
 		"github.com/resource-tracker/rt/collect", "github.com/resource-tracker/rt/collect/cgroup", "github.com/resource-tracker/rt/collect/proc",

@@ -4,7 +4,7 @@ import "errors"
 
 // Reader is who may read runs.
 type Reader struct {
-	By       string   // how the reader was identified: "munge", "proxy" or "token"
+	By       string   // how the reader was identified: "munge", "proxy", "token", "session" or "share"
 	Name     string   // names the client in the limits, without a secret
 	User     string   // empty for a token without a user
 	Operator bool     // sees all runs

@@ -34,6 +34,7 @@ type Readers struct {
 	operators operators
 	accounts  Coordinators
 	tokens    atomic.Pointer[[]Token]
+	sessions  *Sessions // nil: no browser has one
 }
 
 // New returns Readers without tokens.
@@ -53,6 +54,26 @@ func New(c Config) (*Readers, error) {
 
 // SetTokens replaces the read tokens, from the next request on.
 func (a *Readers) SetTokens(tokens []Token) { a.tokens.Store(&tokens) }
+
+// UseSessions accepts the cookies of sessions. Call it before the first request.
+func (a *Readers) UseSessions(s *Sessions) { a.sessions = s }
+
+// Ways are the ways in which a person at a browser can show who it is.
+type Ways struct{ Munge, SSO, Tokens bool }
+
+// Ways returns the ways that are configured.
+func (a *Readers) Ways() Ways {
+	hasSessions := a.sessions != nil
+	return Ways{Munge: hasSessions && a.munge != nil, SSO: hasSessions && a.sessions.HasSSO(), Tokens: len(*a.tokens.Load()) > 0}
+}
+
+// How a reader was identified.
+const (
+	byMunge   = "munge"
+	byProxy   = "proxy"
+	bySession = "session"
+	byShare   = "share"
+)
 
 // The schemes of the header Authorization.
 const (
@@ -78,11 +99,14 @@ func (a *Readers) Reader(r *http.Request) (site.Reader, error) {
 		return site.Reader{}, err
 	}
 	if isProxy {
-		return a.person(r, "proxy", user)
+		return a.person(r, byProxy, user)
 	}
 	fields := r.Header.Values("Authorization")
+	if len(fields) == 0 && a.sessions != nil {
+		return a.ofSession(r)
+	}
 	if len(fields) != 1 {
-		return site.Reader{}, fmt.Errorf("%w: send one header Authorization with Bearer and a read token, or with MUNGE", site.ErrUnknownReader)
+		return site.Reader{}, errNoProof
 	}
 	scheme, credential, _ := strings.Cut(fields[0], " ")
 	credential = strings.TrimSpace(credential)
@@ -93,13 +117,30 @@ func (a *Readers) Reader(r *http.Request) (site.Reader, error) {
 		if err != nil {
 			return site.Reader{}, err
 		}
-		return a.person(r, "munge", user)
+		return a.person(r, byMunge, user)
 	case strings.EqualFold(scheme, schemeBearer):
 		return readerOf(*a.tokens.Load(), credential)
 	case strings.EqualFold(scheme, schemeMunge):
 		return site.Reader{}, fmt.Errorf("%w: this service does not accept MUNGE (serve.munge)", site.ErrUnknownReader)
 	}
 	return site.Reader{}, fmt.Errorf("%w: the header Authorization has another scheme than MUNGE and Bearer", site.ErrUnknownReader)
+}
+
+var errNoProof = fmt.Errorf("%w: send one header Authorization with Bearer and a read token, or with MUNGE", site.ErrUnknownReader)
+
+// ofSession returns the reader of a request with the cookie of a session.
+func (a *Readers) ofSession(r *http.Request) (site.Reader, error) {
+	session, err := a.sessions.current(r)
+	if errors.Is(err, site.ErrNotFound) {
+		return site.Reader{}, errNoProof
+	}
+	if err == nil {
+		err = a.sessions.use(r.Context(), session)
+	}
+	if err != nil {
+		return site.Reader{}, err
+	}
+	return a.person(r, bySession, session.User)
 }
 
 // person returns the reader with the name of a user. It fails unless all rights of the reader are
