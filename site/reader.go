@@ -11,6 +11,9 @@ type Reader struct {
 	Accounts []string // sees the jobs of these accounts
 }
 
+// IsShare reports whether the reader has a link that shows one job.
+func (r Reader) IsShare() bool { return r.By == "share" }
+
 // Access returns what the reader sees; nil means all runs.
 func (r Reader) Access() *Access {
 	if r.Operator {

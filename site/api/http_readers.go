@@ -109,22 +109,28 @@ func (s *readers) readerOf(w http.ResponseWriter, r *http.Request) (site.Reader,
 		return site.Reader{}, refuse(http.StatusForbidden, "this service has no readers: see serve.munge, serve.proxy_header and serve.read_token_file in rt.toml(5)")
 	}
 	reader, err := s.conf.Readers.Reader(withToken(r))
+	if err != nil {
+		return reader, s.notIdentified(w, err)
+	}
+	answeredOf(r).Sender = cmp.Or(reader.User, reader.Name)
+	return reader, nil
+}
+
+// notIdentified returns the answer to a request whose reader could not be identified.
+func (s *readers) notIdentified(w http.ResponseWriter, err error) error {
 	switch {
-	case err == nil:
-		answeredOf(r).Sender = cmp.Or(reader.User, reader.Name)
-		return reader, nil
 	case errors.Is(err, site.ErrUnknownReader):
 		for _, challenge := range s.conf.Readers.Challenges() {
 			w.Header().Add("WWW-Authenticate", challenge)
 		}
-		return reader, refuse(http.StatusUnauthorized, "%v", err)
+		return refuse(http.StatusUnauthorized, "%v", err)
 	case errors.Is(err, site.ErrNoReader):
-		return reader, refuse(http.StatusForbidden, "%v", err)
+		return refuse(http.StatusForbidden, "%v", err)
 	case !errors.Is(err, site.ErrBusy):
 		s.conf.Fault(err)
 		err = errors.New("the service cannot find out who sends this request; its log has the error")
 	}
-	return reader, &problem{status: http.StatusServiceUnavailable, retry: maxWait, undone: true, detail: err.Error()}
+	return &problem{status: http.StatusServiceUnavailable, retry: maxWait, undone: true, detail: err.Error()}
 }
 
 // whoAmI answers GET /v1/whoami.

@@ -43,7 +43,7 @@ func (s *Server) Route(r *http.Request) string {
 		return "read"
 	case s.readers.isMetrics(r):
 		return "metrics"
-	case s.readers.isPage(r):
+	case s.readers.isPage(r), s.readers.isLinks(r):
 		return "page"
 	case r.URL.Path == "/"+nodesPath, r.URL.Path == "/"+livePath:
 		return "node"

@@ -11,16 +11,30 @@ import (
 
 // isPage reports whether a request is for a page. A PUT of /nodes is not.
 func (s *readers) isPage(r *http.Request) bool {
-	isReading := r.Method == http.MethodGet || r.Method == http.MethodHead
-	return isReading && s.conf.Pages != nil && s.conf.Pages.Has(r.URL.Path)
+	return s.conf.Pages != nil && s.conf.Pages.Has(r)
 }
 
 // servePage answers a request for a page, within the limits of the reading API.
 func (s *readers) servePage(w http.ResponseWriter, r *http.Request) error {
+	pages := s.conf.Pages
+	if pages.IsOpen(r) {
+		return s.serveOpen(w, r)
+	}
+	if secret := pages.ShareOf(r); secret != "" && s.conf.Readers != nil {
+		return s.serveShared(w, r, secret)
+	}
 	reader, err := s.readerOf(w, r)
 	var p *problem
 	isUnknown := errors.As(err, &p) && p.status == http.StatusUnauthorized
-	if isUnknown { // a browser then asks for a name and a password
+	if isUnknown {
+		ways := s.conf.Readers.Ways()
+		hasOthers := ways.Munge || ways.SSO
+		if hasOthers && !pages.WantsToken(r) {
+			answeredOf(r).Refusal = p.detail
+			pages.ServeKnock(w, r, ways)
+			return nil
+		}
+		// A browser then asks for a name and a password.
 		w.Header().Add("WWW-Authenticate", `Basic realm="rt", charset="UTF-8"`)
 		return refuse(http.StatusUnauthorized, "%s; in a browser, load this page again and enter any name and, as the password, a read token", p.detail)
 	}
@@ -32,7 +46,7 @@ func (s *readers) servePage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	s.conf.Pages.ServePage(&pacedWriter{ResponseWriter: w}, r, reader)
+	pages.ServePage(&pacedWriter{ResponseWriter: w}, r, reader)
 	return nil
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/resource-tracker/rt/site"
 )
 
 // TestListHasPages reads a list page by page, as the header Link says.
@@ -186,5 +188,24 @@ func TestTokensAreReplaced(t *testing.T) {
 	s.SetTokens(tokensOf(token))
 	if status, _ := api(t, s, "GET", "/runs", ""); status != http.StatusOK {
 		t.Errorf("a new token: %d", status)
+	}
+}
+
+// Upkeep removes the sessions that have expired, and no others.
+func TestSessionsExpire(t *testing.T) {
+	s := newServer(t, Config{})
+	now := time.Now()
+	for id, life := range map[string]time.Duration{"old": -time.Second, "valid": time.Hour} {
+		session := site.Session{ID: id, Kind: site.SessionBrowser, User: "alice", Created: now.Add(-time.Hour), Expires: now.Add(life)}
+		if err := s.conf.Registry.Sessions.Add(t.Context(), session, site.HashToken(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.retention.maintain(t.Context(), Ages{}, false); err != nil {
+		t.Fatal(err)
+	}
+	left, err := s.conf.Registry.Sessions.List(t.Context(), "", now.Add(-time.Minute))
+	if err != nil || len(left) != 1 || left[0].ID != "valid" {
+		t.Errorf("%+v, %v", left, err)
 	}
 }

@@ -88,6 +88,7 @@ type Server struct {
 	receiver  *receiver
 	readers   *readers
 	retention *retention
+	origin    http.CrossOriginProtection // of requests that change something
 }
 
 // Close refuses new requests and waits 10 s for those in progress. If it returns an error, some
@@ -212,10 +213,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.limits.rate.count(address, 1, now)
+	isForeign := s.origin.Check(r) != nil
 	var err error
 	switch { // Not a ServeMux: it would redirect keys that are not clean paths.
+	case isForeign:
+		err = refuse(http.StatusForbidden, "a page of another site has sent this request: it changes nothing")
 	case strings.HasPrefix(r.URL.Path, "/"+bucket+"/"):
 		s.uploads.serveObject(w, r)
+	case s.readers.isLinks(r):
+		err = s.readers.serveLinks(w, r)
 	case strings.HasPrefix(r.URL.Path, "/"+readRoot+"/"):
 		err = s.readers.serveReading(w, r)
 	case s.readers.isMetrics(r):

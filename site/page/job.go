@@ -33,6 +33,7 @@ type jobPage struct {
 	IsByWaste                  bool
 	ByStart, ByWaste, Name     string
 	User, Account, JobsOfOwner string
+	Share                      string // address; empty: the reader may not share the job
 }
 
 // runRow is a run in a table.
@@ -42,7 +43,10 @@ type runRow struct {
 }
 
 // linkOf returns a link to a page of a job.
-func linkOf(page string, f *sitereport.Found) string {
+func (r request) linkOf(page string, f *sitereport.Found) string {
+	if r.share != "" {
+		return link(page, map[string]string{"share": r.share})
+	}
 	return jobLink(page, f.Cluster.Or(""), f.ID, f.Generation)
 }
 
@@ -103,6 +107,12 @@ func (p *Pages) jobWithout(w http.ResponseWriter, r request, f *sitereport.Found
 	for _, run := range f.Runs {
 		page.Runs = append(page.Runs, runRowOf(run))
 	}
+	if p.conf.Sessions.CanShare(r.reader) {
+		page.Share = r.linkOf("share", f)
+	}
+	if r.share != "" {
+		page.withoutLinks()
+	}
 	return p.show(r, w, "job.html.tmpl", fmt.Sprintf("Job %d", f.ID), page)
 }
 
@@ -134,15 +144,25 @@ func filesOf(run site.StoredRun) []site.Link {
 
 // links returns the links of the page of a job. hasFiles is not set if the report cannot be made.
 func (p *Pages) links(r request, f *sitereport.Found, hasFiles bool) []site.Link {
+	files := []site.Link{{Text: "Download:"}}
+	if hasFiles {
+		files = append(files, site.Link{Text: "HTML", URL: r.linkOf("report.html", f)}, site.Link{Text: "JSON", URL: r.linkOf("report.json", f)})
+	}
+	if r.share != "" {
+		return files
+	}
 	list := []site.Link{{Text: "Jobs", URL: "jobs"}, {Text: "Users", URL: "users"}, {Text: "Accounts", URL: "accounts"}}
 	if r.reader.Operator {
 		list = append(list, site.Link{Text: "Nodes", URL: "nodes"})
 	}
-	list = append(list, site.Link{Text: "Download:"})
-	runs := f.Reported()
-	if hasFiles {
-		list = append(list, site.Link{Text: "HTML", URL: linkOf("report.html", f)}, site.Link{Text: "JSON", URL: linkOf("report.json", f)})
+	if p.conf.Sessions.CanShare(r.reader) {
+		list = append(list, site.Link{Text: "Share", URL: r.linkOf("share", f)})
 	}
+	if r.reader.By == "session" {
+		list = append(list, site.Link{Text: "Log out", URL: "logout"})
+	}
+	list = append(list, files...)
+	runs := f.Reported()
 	for i, run := range runs {
 		if i == mostCSV {
 			break

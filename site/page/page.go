@@ -16,6 +16,7 @@ import (
 
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/auth"
 	"github.com/resource-tracker/rt/site/registry"
 	sitereport "github.com/resource-tracker/rt/site/report"
 )
@@ -26,8 +27,9 @@ type Config struct {
 	// Report writes the report of a job, from the complete records of its runs; nil: there are none. An error that wraps
 	// site.ErrNoReport or site.ErrBusy is shown to the reader.
 	Report       func(ctx context.Context, w io.Writer, r site.Report) error
-	ReportPolicy string      // the Content-Security-Policy of an HTML report
-	Fault        func(error) // receives the errors of the registry and of the reports
+	Sessions     *auth.Sessions // let browsers in; nil: no browser has a session
+	ReportPolicy string         // the Content-Security-Policy of an HTML report
+	Fault        func(error)    // receives the errors of the registry and of the reports
 }
 
 // Pages serves the pages.
@@ -64,12 +66,7 @@ type request struct {
 	*http.Request
 	reader site.Reader
 	access *site.Access
-}
-
-// Has reports whether a path is one of the pages.
-func (p *Pages) Has(path string) bool {
-	_, isPage := routes[strings.TrimPrefix(path, "/")]
-	return isPage
+	share  string // secret of the share that the reader has; empty for others
 }
 
 // routes are the pages. They are all in one directory, so that relative links work on each of them.
@@ -85,44 +82,72 @@ var routes = map[string]func(p *Pages, w http.ResponseWriter, r request) error{
 	"style.css":   (*Pages).style,
 }
 
-// ServePage answers a GET or HEAD request of a reader.
+// ServePage answers a request of a reader; of no one if the page is open.
 func (p *Pages) ServePage(w http.ResponseWriter, r *http.Request, reader site.Reader) {
+	referrer := "same-origin"
+	if _, isDoor := doors[nameOf(r)]; isDoor { // its address may have a secret
+		referrer = "no-referrer"
+	}
+	setHeaders(w, referrer)
+	p.serve(w, request{r, reader, reader.Access(), ""})
+}
+
+func setHeaders(w http.ResponseWriter, referrer string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
-	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Referrer-Policy", referrer)
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	serve := routes[strings.TrimPrefix(r.URL.Path, "/")]
+}
+
+func (p *Pages) serve(w http.ResponseWriter, r request) {
+	serve := routes[nameOf(r.Request)]
+	if serve == nil {
+		serve = doors[nameOf(r.Request)].serve
+	}
 	err := errAbsent
 	if serve != nil {
-		err = serve(p, w, request{r, reader, reader.Access()})
+		err = serve(p, w, r)
 	}
 	if err != nil {
-		p.fail(w, r, reader, err)
+		p.fail(w, r.Request, r.reader, err)
 	}
 }
 
 // fail answers with a page that describes an error.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, reader site.Reader, err error) {
-	status, text := http.StatusInternalServerError, "The service has an internal error. Its log describes it; try again later."
-	switch {
-	case r.Context().Err() != nil:
+	if r.Context().Err() != nil {
 		return
-	case errors.Is(err, errBadRequest):
-		status, text = http.StatusBadRequest, strings.TrimPrefix(err.Error(), errBadRequest.Error()+": ")
-	case errors.Is(err, site.ErrCursor):
-		status, text = http.StatusBadRequest, "The link to this part of the list is not valid: begin with the first page."
-	case errors.Is(err, errAbsent):
-		status, text = http.StatusNotFound, "There is nothing at this address that you may see."
-	case errors.Is(err, site.ErrNoReport):
-		status, text = http.StatusNotFound, reasonOf(err)
-	case errors.Is(err, site.ErrBusy):
-		status, text = http.StatusServiceUnavailable, "Other reports are being made: try again in a few seconds."
-		w.Header().Set("Retry-After", "5")
-	default:
-		p.conf.Fault(fmt.Errorf("make the page %s: %w", r.URL.Path, err))
 	}
-	body := frame{Title: "No page", Reader: reader, Problem: text, Prices: p.conf.Registry.Prices()}
-	_ = body.write(w, status, "problem.html.tmpl", nil) // the client has closed the connection
+	status, text := p.Answer(r, err)
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	_ = p.frame(r, reader, "No page").withProblem(text).write(w, status, "problem.html.tmpl", nil) // the client has closed the connection
+}
+
+// Answer returns the status of an error, and its text for a person. Fault gets an error that is not the reader's.
+func (p *Pages) Answer(r *http.Request, err error) (status int, text string) {
+	switch {
+	case errors.Is(err, errBadRequest):
+		return http.StatusBadRequest, strings.TrimPrefix(err.Error(), errBadRequest.Error()+": ")
+	case errors.Is(err, site.ErrCursor):
+		return http.StatusBadRequest, "The link to this part of the list is not valid: begin with the first page."
+	case errors.Is(err, errAbsent):
+		return http.StatusNotFound, "There is nothing at this address that you may see."
+	case errors.Is(err, site.ErrNoReport):
+		return http.StatusNotFound, reasonOf(err)
+	case errors.Is(err, auth.ErrRefused):
+		return http.StatusForbidden, err.Error()
+	case errors.Is(err, site.ErrTooManySessions):
+		return http.StatusForbidden, "You have too many sessions and links: revoke some, or ask the administrators of the site."
+	case errors.Is(err, site.ErrBusy):
+		return http.StatusServiceUnavailable, "Other reports are being made: try again in a few seconds."
+	}
+	p.conf.Fault(fmt.Errorf("make the page %s: %w", r.URL.Path, err))
+	if errors.Is(err, auth.ErrProvider) {
+		return http.StatusServiceUnavailable, "The login service of the site does not answer: try again later."
+	}
+	return http.StatusInternalServerError, "The service has an internal error. Its log describes it; try again later."
 }
 
 // frame is what all pages have.
@@ -159,10 +184,27 @@ func (f frame) write(w http.ResponseWriter, status int, name string, page any) e
 	return nil
 }
 
+// HasPages reports whether the reader has other pages: one who is not known has none, nor has the reader of a share.
+func (f frame) HasPages() bool {
+	isKnown := f.Reader.User != "" || f.Reader.Operator || len(f.Reader.Accounts) > 0
+	return isKnown && !f.Reader.IsShare()
+}
+
+// IsSession reports whether the reader can log out.
+func (f frame) IsSession() bool { return f.Reader.By == "session" }
+
+func (f frame) withProblem(text string) frame {
+	f.Problem = text
+	return f
+}
+
+func (p *Pages) frame(r *http.Request, reader site.Reader, title string) frame {
+	return frame{Title: title, Path: nameOf(r), Reader: reader, Prices: p.conf.Registry.Prices()}
+}
+
 // show answers with a page.
 func (p *Pages) show(r request, w http.ResponseWriter, name, title string, page any) error {
-	f := frame{Title: title, Path: strings.TrimPrefix(r.URL.Path, "/"), Reader: r.reader, Prices: p.conf.Registry.Prices()}
-	return f.write(w, http.StatusOK, name, page)
+	return p.frame(r.Request, r.reader, title).write(w, http.StatusOK, name, page)
 }
 
 func (p *Pages) redirect(w http.ResponseWriter, _ request) error {

@@ -232,10 +232,12 @@ func (s *Jobs) Report(ctx context.Context, w io.Writer, reader site.Reader, f *F
 	case len(r.Runs) == 0:
 		return fmt.Errorf("%w: no complete record of the job has arrived", site.ErrNoReport)
 	}
-	var err error
-	r.Earlier, err = s.earlier(ctx, reader, f.Cluster.Or(""), r.Runs[0].Record)
-	if err != nil {
-		return err
+	if !reader.IsShare() { // a share shows one job
+		var err error
+		r.Earlier, err = s.earlier(ctx, reader, f.Cluster.Or(""), r.Runs[0].Record)
+		if err != nil {
+			return err
+		}
 	}
 	return s.Write(ctx, w, r)
 }

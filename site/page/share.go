@@ -1,0 +1,124 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt/site"
+	sitereport "github.com/resource-tracker/rt/site/report"
+)
+
+// sharePage is the page at which a user shares a job.
+type sharePage struct {
+	Job, Self, Back string    // what is shared; addresses of this page and of the job
+	Link, Until     string    // the new link; empty: none was made
+	IsAbsolute      bool      // of Link
+	Shares          []oneOpen // the links that are valid
+}
+
+// oneOpen is a link that shares a job.
+type oneOpen struct{ Created, Until, Used, Revoke string }
+
+// share shows the links that share a job. A POST makes or revokes one.
+func (p *Pages) share(w http.ResponseWriter, r request) error {
+	if !p.conf.Sessions.CanShare(r.reader) {
+		return errAbsent
+	}
+	f, err := p.find(r)
+	if err != nil {
+		return err
+	}
+	page := sharePage{Job: fmt.Sprintf("job %d", f.ID), Self: r.linkOf("share", f), Back: r.linkOf("job", f)}
+	revoked := r.URL.Query().Get("revoke")
+	switch {
+	case r.Method != http.MethodPost:
+	case revoked != "":
+		if err := p.conf.Sessions.Revoke(r.Request, r.reader.User, revoked); err != nil {
+			return err
+		}
+		w.Header().Set("Location", page.Self)
+		w.WriteHeader(http.StatusSeeOther)
+		return nil
+	default:
+		made, err := p.newShare(r, pinned(f))
+		if err != nil {
+			return err
+		}
+		page.Link, page.Until, page.IsAbsolute = made.URL, moment(made.Expires), strings.Contains(made.URL, "://")
+	}
+	shares, err := p.conf.Sessions.SharesOf(r.Request, r.reader.User, pinned(f))
+	if err != nil {
+		return err
+	}
+	for _, s := range shares {
+		one := oneOpen{Created: moment(s.Created), Until: moment(s.Expires), Used: dash, Revoke: page.Self + "&revoke=" + s.ID}
+		if at, ok := s.Used.Get(); ok {
+			one.Used = moment(at)
+		}
+		page.Shares = append(page.Shares, one)
+	}
+	return p.show(r, w, "sharing", fmt.Sprintf("Share job %d", f.ID), page)
+}
+
+// withoutLinks removes the links to what a share does not show.
+func (page *jobPage) withoutLinks() {
+	for i := range page.Jobs {
+		page.Jobs[i].Link = ""
+	}
+	for i := range page.Runs {
+		page.Runs[i].Links = nil
+	}
+}
+
+// pinned is the page of a job, with its generation: the id may be used again. The page of a task has its own id.
+func pinned(f *sitereport.Found) string {
+	id, generation := f.ID, f.Generation
+	isWhole := f.Job == strconv.FormatUint(f.ID, 10)
+	for _, j := range f.Jobs {
+		if j.JobID == f.ID || !isWhole {
+			id, generation = j.JobID, j.Generation
+		}
+	}
+	return jobLink("job", f.Cluster.Or(""), id, generation)
+}
+
+// Link is a link for a person. Its URL is relative if the address of the site is not known.
+type Link struct {
+	URL     string    `json:"url"`
+	Expires time.Time `json:"expires"`
+}
+
+func (p *Pages) newShare(r request, page string) (Link, error) {
+	secret, expires, err := p.conf.Sessions.NewShare(r.Request, r.reader, page)
+	return Link{p.conf.Sessions.Absolute("job?share=" + secret), expires}, err
+}
+
+// NewLink makes the link that the parameters of a request name. With for=web it leads to the page of job=JOB, or of the
+// jobs of the reader. With for=share it shares the job.
+func (p *Pages) NewLink(r *http.Request, reader site.Reader) (Link, error) {
+	q, of := r.URL.Query(), request{r, reader, reader.Access(), ""}
+	page, job := link("jobs", map[string]string{"user": reader.User}), q.Get("job")
+	if job != "" {
+		f, err := p.found.Find(r.Context(), reader, sitereport.Query{Job: job})
+		if errors.Is(err, site.ErrNotFound) {
+			err = errAbsent
+		}
+		if err != nil {
+			return Link{}, err
+		}
+		page = pinned(f)
+	}
+	purpose := q.Get("for")
+	switch {
+	case purpose == "web":
+		secret, expires, err := p.conf.Sessions.NewLink(r, reader, page)
+		return Link{p.conf.Sessions.Absolute("enter?link=" + secret), expires}, err
+	case purpose == "share" && job != "":
+		return p.newShare(of, page)
+	}
+	return Link{}, badRequest("A link is for=web, or for=share with a job.")
+}
