@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"strings"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/sitestores"
+	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/site/auth"
+	"github.com/resource-tracker/rt/site/registry"
 )
 
 // access is who may read. Its files are read again when they change.
@@ -21,7 +27,7 @@ type access struct {
 // newAccess returns the readers of a configuration.
 func newAccess(s config.Serve) (*access, error) {
 	a := &access{tokenFile: s.ReadTokenFile}
-	isOpen := s.Munge != "off" || s.ProxyHeader != "" || s.ReadTokenFile != ""
+	isOpen := s.Munge != "off" || s.ProxyHeader != "" || s.ReadTokenFile != "" || s.OIDCIssuer != ""
 	if !isOpen {
 		if len(s.ProxyFrom) > 0 {
 			return nil, errors.New("serve.proxy_from needs serve.proxy_header too")
@@ -57,6 +63,36 @@ func newAccess(s config.Serve) (*access, error) {
 	readers, err := auth.New(c)
 	a.readers = readers
 	return a, err
+}
+
+// openSessions lets browsers in, with what a registry knows of them. There are none without readers.
+func (a *access) openSessions(ctx context.Context, r *registry.Registry, s config.Serve) (*auth.Sessions, error) {
+	if a.readers == nil {
+		return nil, nil
+	}
+	key, err := r.Settings.Secret(ctx, "share", sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("read the key of the links that share a job: %w", err)
+	}
+	c := auth.SessionConfig{Store: r.Sessions, Key: key, URL: s.URL, ShareLife: s.ShareLife.Duration}
+	if s.OIDCIssuer != "" {
+		sso := auth.SSOConfig{Issuer: s.OIDCIssuer, ClientID: s.OIDCClient, Claim: s.OIDCClaim, Scopes: strings.Fields(s.OIDCScopes)}
+		if s.OIDCSecret != "" {
+			text, err := file.ReadSmall(s.OIDCSecret, file.SmallLimit)
+			if err != nil {
+				return nil, sitestores.Misconfigured(fmt.Errorf("serve.oidc_secret_file: %w", err))
+			}
+			line, _, _ := strings.Cut(string(text), "\n")
+			sso.ClientSecret = strings.TrimSpace(line)
+		}
+		c.SSO = auth.NewSSO(sso)
+	}
+	sessions, err := auth.NewSessions(c)
+	if err != nil {
+		return nil, sitestores.Misconfigured(err)
+	}
+	a.readers.UseSessions(sessions)
+	return sessions, nil
 }
 
 // files returns the files that read reads.

@@ -86,6 +86,9 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	if err := st.Registry.Settings.Audit(ctx, who, fmt.Sprintf("begins to %s %s", what, o.user)); err != nil {
 		return err
 	}
+	if _, err := st.Registry.Sessions.Revoke(ctx, o.user, ""); err != nil {
+		return err
+	}
 	done, failed := f.Forget(ctx)
 	bar.Clear()
 	report(stdout, what, o.user, done)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -251,5 +252,34 @@ func TestForgetRunsUnderThePseudonym(t *testing.T) {
 	}
 	if status, out, _ := rtSite(t, dir, "verify"); status != 0 || !strings.HasPrefix(out, "checked 1 runs with 1 objects") {
 		t.Errorf("%d %q", status, out)
+	}
+}
+
+// The sessions of the user end, and no others.
+func TestForgetEndsSessions(t *testing.T) {
+	dir, conf := newSite(t)
+	open := func() *sitestores.Stores {
+		st, err := sitestores.Open(t.Context(), config.Serve{Dir: dir}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	st, now := open(), time.Now()
+	var failed []error
+	for _, user := range []string{"alice", "bob"} {
+		s := site.Session{ID: user, Kind: site.SessionShare, User: user, Created: now, Expires: now.Add(time.Hour)}
+		failed = append(failed, st.Registry.Sessions.Add(t.Context(), s, site.HashToken(user)))
+	}
+	if err := errors.Join(append(failed, st.Close())...); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, messages := rtSite(t, dir, "--config", conf, "forget", "--user", "alice"); status != 0 {
+		t.Fatal(status, out, messages)
+	}
+	st = open()
+	left, err := st.Registry.Sessions.List(t.Context(), "", now)
+	if err := errors.Join(err, st.Close()); err != nil || len(left) != 1 || left[0].User != "bob" {
+		t.Errorf("%+v, %v", left, err)
 	}
 }

@@ -31,6 +31,7 @@ const about = `usage: rt-site [--config FILE] serve [--listen HOST:PORT] [--dir 
        rt-site [--config FILE] forget --user NAME [--pseudonym] [--dry-run] [--dir DIR]
        rt-site [--config FILE] hold --for DURATION [--dir DIR]
        rt-site [--config FILE] claim [--dir DIR]
+       rt-site [--config FILE] sessions [--revoke ID] [--revoke-user NAME] [--dir DIR] [--json]
        rt-site [--config FILE] doctor [--dir DIR] [--json]
 
 rt-site serve receives runs: the Sentinel API and an S3-compatible store. The
@@ -39,6 +40,7 @@ rt-site verify checks everything that is stored, also while serve is running.
 rt-site forget deletes the runs of a user, or puts pseudonyms into them.
 rt-site hold keeps objects that are replaced or removed for a time, for a backup.
 rt-site claim makes the objects those of this copy of the database, after a restore.
+rt-site sessions lists who is logged in to the pages, and the links that share jobs.
 rt-site doctor checks that the database and the object store can be used; rt-spool doctor
 on this machine runs it and checks the rest.
 
@@ -97,6 +99,7 @@ type options struct {
 	user                           string
 	pseudonym, dryRun              bool
 	hold                           time.Duration
+	revoke, revokeUser             string
 	flags                          *flag.FlagSet
 }
 
@@ -115,8 +118,10 @@ func parse(args []string, stdout io.Writer) (verb string, o *options, err error)
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	flags.StringVar(&o.listen, "listen", "", "serve: listen on `HOST:PORT` instead of serve.listen; port 0 selects a free one")
 	flags.StringVar(&o.dir, "dir", "", "the directory of the site is `DIR` instead of serve.dir")
-	flags.BoolVar(&o.json, "json", false, "verify: print one JSON object; doctor: one JSON array")
+	flags.BoolVar(&o.json, "json", false, "verify: print one JSON object; doctor, sessions: one JSON array")
 	flags.StringVar(&o.user, "user", "", "forget: the runs of the user `NAME`")
+	flags.StringVar(&o.revoke, "revoke", "", "sessions: end the session or link with this `ID`")
+	flags.StringVar(&o.revokeUser, "revoke-user", "", "sessions: end all sessions and links of the user `NAME`")
 	flags.DurationVar(&o.hold, "for", 0, "hold: for this `DURATION`; 0s ends it")
 	flags.BoolVar(&o.pseudonym, "pseudonym", false, "forget: put pseudonyms in the place of names instead of deleting; needs privacy.key_file")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "forget: change nothing, and print what would be changed")
@@ -180,5 +185,5 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
 // verbs are what rt-site can do, by the name on the command line.
 var verbs = map[string]func(ctx context.Context, o *options, stdout, stderr io.Writer) error{
-	"serve": serve, "verify": verify, "hold": hold, "claim": claim, "doctor": examine, "forget": forget,
+	"serve": serve, "verify": verify, "hold": hold, "claim": claim, "doctor": examine, "forget": forget, "sessions": sessions,
 }

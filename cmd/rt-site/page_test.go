@@ -122,15 +122,15 @@ func newPageSite(t *testing.T) string {
 	return servePages(t, dir)
 }
 
-// servePages starts the service with a registry in a directory. It returns its URL.
-func servePages(t *testing.T, dir string) string {
+// servePages starts the service with a registry in a directory, and with more lines in [serve]. It returns its URL.
+func servePages(t *testing.T, dir string, more ...string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, "objects"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	conf := t.TempDir()
 	for name, text := range map[string]string{
-		"tokens": testToken, "readers": pageTokens, "rt.toml": fmt.Sprintf("[serve]\nread_token_file = %q\n", filepath.Join(conf, "readers")),
+		"tokens": testToken, "readers": pageTokens, "rt.toml": fmt.Sprintf("[serve]\nread_token_file = %q\n", filepath.Join(conf, "readers")) + strings.Join(more, "\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(conf, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"io/fs"
 	"net/http"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/resource-tracker/rt/e2e/await"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
+	"github.com/resource-tracker/rt/site/registry"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -37,7 +41,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // of the many short processes, under -race
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": cmdAwait},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": cmdAwait, "session": cmdSession},
 	})
 }
 
@@ -48,6 +52,17 @@ func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 		text, err := os.ReadFile(path)
 		return err == nil && strings.Contains(string(text), "\n")
 	}))
+}
+
+// cmdSession stores a session: session DIR ID KIND USER PAGE.
+func cmdSession(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	r, err := registry.Open(context.Background(), filepath.Join(dir, "registry.db"), registry.Config{})
+	ts.Check(err)
+	ts.Check(os.MkdirAll(filepath.Join(dir, "objects"), 0o700))
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := site.Session{ID: args[1], Kind: site.SessionKind(args[2]), User: args[3], Target: args[4], Address: "10.1.2.3", Created: at, Expires: at.AddDate(100, 0, 0)}
+	ts.Check(errors.Join(r.Sessions.Add(context.Background(), s, site.HashToken(args[1])), r.Close()))
 }
 
 // The client and the service state the same contract, each for itself.

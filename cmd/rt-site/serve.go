@@ -75,14 +75,13 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	if err := st.Registry.SetPrices(ctx, pricesOf(cfg.Waste)); err != nil {
 		return err
 	}
-	reports := sitereport.New(sitereport.Maker{
-		Open: func(ctx context.Context, runID string) (io.ReadCloser, error) {
-			return files.server.OpenRecord(ctx, runID)
-		},
-		Command: renderCommand(o.config), Temp: st.Temp,
-	})
+	sessions, err := files.access.openSessions(ctx, st.Registry, s)
+	if err != nil {
+		return err
+	}
+	reports := files.reports(o.config, st.Temp)
 	files.server, err = api.New(ctx, api.Config{
-		Pages:    page.New(page.Config{Registry: st.Registry, Report: reports.Write, ReportPolicy: html.Policy, Fault: func(err error) { logger.Print(err) }}),
+		Pages:    page.New(page.Config{Registry: st.Registry, Sessions: sessions, Report: reports.Write, ReportPolicy: html.Policy, Fault: func(err error) { logger.Print(err) }}),
 		Registry: st.Registry, Objects: heldObjects{counts.CountingStore(st.Objects), st.Registry.Settings}, Temp: st.Temp,
 		Metrics: counts.Answering(st.Registry, s.Lake != ""), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
@@ -120,6 +119,16 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 
 func pricesOf(w config.Waste) rtreport.Prices {
 	return rtreport.Prices{GPU: w.GPU, GiB: w.GiB, CoreHour: w.CoreHour, Currency: w.Currency}
+}
+
+// reports makes the reports of jobs, each in a process of its own.
+func (s *secrets) reports(configFile, temp string) *sitereport.Maker {
+	return sitereport.New(sitereport.Maker{
+		Open: func(ctx context.Context, runID string) (io.ReadCloser, error) {
+			return s.server.OpenRecord(ctx, runID)
+		},
+		Command: renderCommand(configFile), Temp: temp,
+	})
 }
 
 // outcomeOf returns the outcome in the summary of a finish, or else what its status says.

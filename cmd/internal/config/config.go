@@ -132,6 +132,14 @@ type Serve struct {
 	Operators    []string `toml:"operators" default:""`            // users, and groups with @, that read all runs
 	Coordinators string   `toml:"coordinators" words:"sacctmgr /"` // "sacctmgr", or the path of a file; empty: none
 
+	URL        string   `toml:"url"`                                     // of the pages as browsers see them; empty: not known
+	ShareLife  Duration `toml:"share_life" default:"168h" in:"0s 8784h"` // of a link that shares a job; 0: there are none
+	OIDCIssuer string   `toml:"oidc_issuer"`                             // URL of the provider of single sign-on; empty: none
+	OIDCClient string   `toml:"oidc_client_id"`                          // of this site at the provider
+	OIDCSecret string   `toml:"oidc_secret_file" path:"optional"`        // file with the secret of the client; empty: it has none
+	OIDCClaim  string   `toml:"oidc_claim" default:"preferred_username"` // of the ID token, with the name of the user
+	OIDCScopes string   `toml:"oidc_scopes" default:"profile"`           // in addition to openid, separated by blanks
+
 	MaxObject      int      `toml:"max_object_mib" default:"64" in:"1 256"`    // MiB of one uploaded file, compressed
 	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time, a quarter of them for one token; others wait
 	ClientRate     int      `toml:"client_rate" in:"0 1000000"`                // requests a second from one address; 0: any number

@@ -205,7 +205,7 @@ func (c *Config) checkTexts() *keyError {
 	if _, _, err := parseAccess(c.Spool.Access); err != nil {
 		return &keyError{"spool.access", err.Error()}
 	}
-	for _, url := range [...][2]string{{"sentinel.endpoint", c.Sentinel.Endpoint}, {"sentinel.s3_endpoint", c.Sentinel.S3Endpoint}, {"serve.objects_endpoint", c.Serve.Endpoint}, {"site.url", c.Site.URL}} {
+	for _, url := range [...][2]string{{"sentinel.endpoint", c.Sentinel.Endpoint}, {"sentinel.s3_endpoint", c.Sentinel.S3Endpoint}, {"serve.objects_endpoint", c.Serve.Endpoint}, {"serve.url", c.Serve.URL}, {"serve.oidc_issuer", c.Serve.OIDCIssuer}, {"site.url", c.Site.URL}} {
 		if url[1] != "" && !strings.HasPrefix(url[1], "https://") && !strings.HasPrefix(url[1], "http://") {
 			return &keyError{url[0], fmt.Sprintf("%q does not begin with https:// or http://", url[1])}
 		}
@@ -220,6 +220,12 @@ func (c *Config) checkTexts() *keyError {
 		return &keyError{"serve.tls_cert", "needs serve.tls_key too"}
 	case s.TLSKey != "" && s.TLSCert == "":
 		return &keyError{"serve.tls_key", "needs serve.tls_cert too"}
+	case s.OIDCIssuer != "" && s.OIDCClient == "":
+		return &keyError{"serve.oidc_issuer", "needs serve.oidc_client_id too"}
+	case s.OIDCIssuer != "" && s.URL == "":
+		return &keyError{"serve.oidc_issuer", "needs serve.url too: the provider sends browsers back there"}
+	case s.OIDCIssuer != "" && s.OIDCClaim == "":
+		return &keyError{"serve.oidc_claim", "must name a claim"}
 	case c.Spool.User == "":
 		return &keyError{"spool.user", "must name a user"}
 	}
