@@ -66,7 +66,7 @@ several in a table.`
 		&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only, as is the default without a UTF-8 locale"},
 		&cli.BoolFlag{Name: "wide", Aliases: []string{"w"}, Usage: "all columns, also on a narrow terminal"},
 	)
-	app.Commands = []*cli.Command{watchCommand(), compareCommand(), historyCommand(), webCommand()}
+	app.Commands = []*cli.Command{watchCommand(), compareCommand(), historyCommand(), webCommand(), shareCommand()}
 	app.CustomAppHelpTemplate = cli.AppHelpTemplate + "\n" + jobExitHelp
 	app.Action = runJob
 	explainUsageErrors(app.Commands)

@@ -1,21 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"os/exec"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/report/runs"
-	"github.com/resource-tracker/rt/site/client"
 )
 
 // watchCommand is rt-spool top under the name that users look for.
@@ -94,66 +87,4 @@ func runHistory(c *cli.Context) error {
 		err = runs.PrintHistory(c.App.Writer, lines, rtcli.TerminalWidth(c.App.Writer), !utf8Locale(), colorsOf(c, jobs.cfg.Waste))
 	}
 	return errors.Join(err, jobs.problems(c))
-}
-
-func webCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "web",
-		Usage:     "open the page of a job, or of your jobs, in a browser",
-		ArgsUsage: "[JOB]",
-		Action:    runWeb,
-	}
-}
-
-func runWeb(c *cli.Context) error {
-	if c.NArg() > 1 {
-		return rtcli.Usage("web takes one JOB, or none for the page of your jobs")
-	}
-	cfg, err := load(c)
-	if err != nil {
-		return err
-	}
-	if cfg.Site.URL == "" {
-		return errors.New("there is no page: no service of the site is configured (site.url in rt.toml); rt-job --html FILE JOB makes a page with plots")
-	}
-	address := strings.TrimSuffix(cfg.Site.URL, "/") + "/jobs?" + url.Values{"user": {self()}}.Encode()
-	if c.NArg() == 1 {
-		address, err = jobAddress(c, cfg.Site.URL)
-		if err != nil {
-			return err
-		}
-	}
-	fmt.Fprintln(c.App.Writer, address)
-	hasScreen := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
-	program, err := exec.LookPath("xdg-open")
-	if !hasScreen || err != nil || !rtcli.IsTerminal(c.App.Writer) {
-		return nil
-	}
-	return exec.CommandContext(context.WithoutCancel(c.Context), program, address).Start()
-}
-
-// jobAddress returns the address of the page of the job that is the argument.
-func jobAddress(c *cli.Context, base string) (string, error) {
-	names, err := jobNames(c.Args().Slice())
-	if err != nil {
-		return "", err
-	}
-	if len(names) != 1 {
-		return "", rtcli.Usage("web takes one JOB")
-	}
-	name, err := lastJob(c, names[0])
-	if err != nil {
-		return "", err
-	}
-	found, err := findUserJob(c, name)
-	isNone := err != nil && !errors.Is(err, client.ErrNotArrived)
-	if isNone {
-		return "", err
-	}
-	if atSite := slices.Concat(found.Runs, found.Live); len(atSite) > 0 {
-		r := &atSite[0]
-		q := url.Values{"id": {strconv.FormatUint(r.JobID.Or(0), 10)}, "cluster": {r.Cluster}}
-		return strings.TrimSuffix(base, "/") + "/job?" + q.Encode(), found.Close(nil)
-	}
-	return "", found.Close(fmt.Errorf("job %s has no page yet: it appears at the site when the job has ended", name))
 }

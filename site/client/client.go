@@ -152,9 +152,14 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // maxTries limits the requests for one answer, if the service asks to wait.
 const maxTries = 4
 
-// get sends a request and passes the answer to read. If the service asks to wait and the time limit
-// permits, get waits and sends the request again.
+// get is ask with a GET.
 func (c *Client) get(ctx context.Context, path string, query url.Values, read func(*http.Response) error) error {
+	return c.ask(ctx, http.MethodGet, path, query, read)
+}
+
+// ask sends a request and passes the answer to read. If the service asks to wait and the time limit
+// permits, ask waits and sends the request again.
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, read func(*http.Response) error) error {
 	at := c.base + path
 	if len(query) > 0 {
 		at += "?" + query.Encode()
@@ -162,7 +167,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, read fu
 	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
-		err := c.once(limited, at, read)
+		err := c.once(limited, method, at, read)
 		busy, isRefused := errors.AsType[*Error](err)
 		isLast := !isRefused || busy.RetryAfter <= 0 || try == maxTries
 		if isLast || !pause(limited, busy.RetryAfter) {
@@ -193,8 +198,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	return recovery.Pause(ctx, d)
 }
 
-func (c *Client) once(ctx context.Context, at string, read func(*http.Response) error) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+func (c *Client) once(ctx context.Context, method, at string, read func(*http.Response) error) error {
+	req, err := http.NewRequestWithContext(ctx, method, at, nil)
 	if err != nil {
 		return err
 	}
