@@ -13,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/sitestores"
 	"github.com/resource-tracker/rt/internal/file"
+	"github.com/resource-tracker/rt/internal/hostport"
 	"github.com/resource-tracker/rt/site/auth"
 	"github.com/resource-tracker/rt/site/registry"
 )
@@ -33,6 +34,9 @@ func newAccess(s config.Serve) (*access, error) {
 			return nil, errors.New("serve.proxy_from needs serve.proxy_header too")
 		}
 		return a, nil
+	}
+	if hostport.CrossesNetwork(s.OIDCIssuer) {
+		return nil, errors.New("serve.oidc_issuer does not begin with https://: others could answer for the provider")
 	}
 	c := auth.Config{
 		ProxyHeader: s.ProxyHeader, ProxyFrom: s.ProxyFrom, Operators: s.Operators,

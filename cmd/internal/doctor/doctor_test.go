@@ -109,7 +109,7 @@ func newMachine(t *testing.T) *machine {
 	}
 	m.write("/etc/passwd", "root:x:0:0::/root:/bin/sh\nrt:x:"+itoa(os.Getuid())+":4711::/var/spool/rt:/usr/sbin/nologin\n", 0o644)
 	m.write("/etc/rt/rt.toml", "", 0o644)
-	m.write("/etc/rt/sentinel-token", "secret", 0o600)
+	m.write("/etc/rt/sentinel-token", "hunter2", 0o600)
 	m.write("/dev/log", "", 0o644)
 	m.write("/var/lib/rt/host.json", "{}", 0o644)
 	m.mkdir("/var/spool/rt", 0o755)
@@ -559,7 +559,7 @@ func checkWith(t *testing.T, run func(*machine, context.Context) []Check, sound 
 				if f.Finding == "" || !isExplained {
 					t.Errorf("a check without a finding or a fix: %+v", f)
 				}
-				if strings.Contains(f.Finding+f.Fix, "secret") {
+				if strings.Contains(f.Finding+f.Fix, "hunter2") {
 					t.Errorf("a check has the token: %+v", f)
 				}
 			}
@@ -649,7 +649,7 @@ func newLogin(t *testing.T) *machine {
 	m := newMachine(t)
 	m.remove("/usr/sbin/slurmd")
 	m.Config.Site.URL, m.Config.Site.TokenFile, m.Config.Site.AllowHTTP = m.server.URL, "/etc/rt/read-token", true
-	m.write("/etc/rt/read-token", "secret", 0o644)
+	m.write("/etc/rt/read-token", "hunter2", 0o644)
 	m.status = http.StatusOK
 	return m
 }

@@ -29,7 +29,7 @@ func (d serveChecks) run(ctx context.Context) {
 	}
 	d.checkServeFiles()
 	d.checkPassword()
-	token := d.checkServeTokens(tokenFile{"serve.token_file", s.TokenFile, "no node can deliver", "each user of this machine can send runs as any node"})
+	token := d.checkServeTokens(tokenFile{"serve.token_file", s.TokenFile, "no node can deliver", "each user of this machine can send runs as any node", oneTokenPerLine})
 	d.checkReaders(ctx)
 	d.checkLake()
 	d.checkServeTLS()
@@ -66,11 +66,14 @@ func (d serveChecks) checkServeSpace() {
 type tokenFile struct {
 	setting, file    string
 	without, exposed string // what follows if it has no token, and if all users can read it
+	create           string // what to put into it
 }
+
+const oneTokenPerLine = "put one token per line into "
 
 // checkServeTokens returns the first token of a file; empty if the file has only hashes of tokens.
 func (d serveChecks) checkServeTokens(f tokenFile) (token string) {
-	isSafe := d.checkFile(fileRule{f.setting, f.file, f.without, "put one token per line into " + f.file,
+	isSafe := d.checkFile(fileRule{f.setting, f.file, f.without, f.create + f.file,
 		0o007, f.exposed, "chmod o-rwx " + f.file + ", and new tokens"})
 	if !isSafe {
 		return ""
@@ -91,9 +94,9 @@ func (d serveChecks) checkServeTokens(f tokenFile) (token string) {
 	case errors.Is(err, fs.ErrPermission):
 		d.unknown(f.setting, err)
 	case err != nil:
-		d.fail(f.setting, err.Error(), f.without, "put one token per line into "+f.file)
+		d.fail(f.setting, err.Error(), f.without, f.create+f.file)
 	case lines == 0:
-		d.fail(f.setting, f.file+" is empty", f.without, "put one token per line into "+f.file)
+		d.fail(f.setting, f.file+" is empty", f.without, f.create+f.file)
 	default:
 		d.ok(f.setting, "%s", f.file)
 	}
@@ -104,7 +107,10 @@ func (d serveChecks) checkServeTokens(f tokenFile) (token string) {
 func (d serveChecks) checkReaders(ctx context.Context) {
 	s := d.Config.Serve
 	if s.ReadTokenFile != "" {
-		d.checkServeTokens(tokenFile{"serve.read_token_file", s.ReadTokenFile, "no read token is valid", "each user of this machine can read the runs that a token in it may read"})
+		d.checkServeTokens(tokenFile{"serve.read_token_file", s.ReadTokenFile, "no read token is valid", "each user of this machine can read the runs that a token in it may read", oneTokenPerLine})
+	}
+	if s.OIDCSecret != "" {
+		d.checkServeTokens(tokenFile{"serve.oidc_secret_file", s.OIDCSecret, "rt-site serve does not start, or no one can log in by single sign-on", "each user of this machine can act as this site at the provider", "put what the provider has given to this site into "})
 	}
 	const name = "serve.coordinators"
 	switch s.Coordinators {

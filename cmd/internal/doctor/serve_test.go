@@ -18,7 +18,7 @@ import (
 func newReceiver(t *testing.T) *machine {
 	m := newMachine(t)
 	m.mkdir("/var/lib/rt/receiver", 0o750)
-	m.write("/etc/rt/serve-tokens", "secret", 0o600)
+	m.write("/etc/rt/serve-tokens", "hunter2", 0o600)
 	der, key := certificateOf(t, 365*24*time.Hour)
 	keyDER, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -61,9 +61,12 @@ var receiverConditions = []condition{
 	{"serve.token_file", OK, "serve-tokens", func(m *machine) {
 		m.write("/etc/rt/serve-tokens", "# nodes\nsha256:0123 nodes\n", 0o600)
 	}},
-	{"serve.read_token_file", Failure, "all users", func(m *machine) { m.readTokens("secret user=alice\n", 0o644) }},
+	{"serve.read_token_file", Failure, "all users", func(m *machine) { m.readTokens("hunter2 user=alice\n", 0o644) }},
 	{"serve.read_token_file", Failure, "is empty", func(m *machine) { m.readTokens("# none\n", 0o640) }},
 	{"serve.read_token_file", Failure, "no such file", func(m *machine) { m.Config.Serve.ReadTokenFile = "/etc/rt/read-tokens" }},
+	{"serve.oidc_secret_file", Failure, "all users", func(m *machine) { m.oidcSecret("hunter2\n", 0o644) }},
+	{"serve.oidc_secret_file", Failure, "is empty", func(m *machine) { m.oidcSecret("\n", 0o640) }},
+	{"serve.oidc_secret_file", Failure, "no such file", func(m *machine) { m.Config.Serve.OIDCSecret = "/etc/rt/oidc-client" }},
 	{"serve.coordinators", Failure, "sacctmgr", func(m *machine) { m.Config.Serve.Coordinators = "sacctmgr" }},
 	{"serve.coordinators", Failure, "no such file", func(m *machine) { m.Config.Serve.Coordinators = "/etc/rt/coordinators" }},
 	{"serve.coordinators", Failure, "all users", func(m *machine) {
@@ -110,9 +113,16 @@ func (m *machine) readTokens(text string, mode os.FileMode) {
 	m.write("/etc/rt/read-tokens", text, mode)
 }
 
+// oidcSecret sets the file with the secret of the client at the provider of single sign-on.
+func (m *machine) oidcSecret(text string, mode os.FileMode) {
+	m.Config.Serve.OIDCSecret = "/etc/rt/oidc-client"
+	m.write("/etc/rt/oidc-client", text, mode)
+}
+
 // readable lets readers, coordinators and a lake be configured and sound.
 func (m *machine) readable() {
-	m.readTokens("secret\n", 0o640)
+	m.readTokens("hunter2\n", 0o640)
+	m.oidcSecret("hunter2\n", 0o640)
 	m.Config.Serve.Coordinators, m.Config.Serve.Lake = "sacctmgr", "/srv/lake"
 	m.commands["sacctmgr"] = "slurm-wlm 24.11.5\n"
 	m.mkdir("/srv/lake", 0o750)
@@ -133,7 +143,7 @@ func TestReceiverConditions(t *testing.T) {
 	}
 	m.readable()
 	checks := m.Run(t.Context(), Receiver)
-	for _, name := range []string{"serve.read_token_file", "serve.coordinators", "serve.lake"} {
+	for _, name := range []string{"serve.read_token_file", "serve.oidc_secret_file", "serve.coordinators", "serve.lake"} {
 		if !slices.ContainsFunc(checks, func(c Check) bool { return c.Name == name && c.Status == OK }) {
 			t.Errorf("%s is not ok:\n%s", name, printed(t, checks))
 		}
