@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,11 +27,11 @@ func (s *Sessions) NewShare(r *http.Request, reader site.Reader, page string) (s
 	}
 	share := s.newSession(r, site.SessionShare, reader.User, s.conf.ShareLife)
 	share.Target = page
-	secret = s.signShare(share.ID + "." + strconv.FormatInt(share.Expires.Unix(), 10))
+	secret = s.signShare(newSecret() + "." + strconv.FormatInt(share.Expires.Unix(), 10))
 	return secret, share.Expires, s.conf.Store.Add(r.Context(), share, site.HashToken(secret))
 }
 
-// signShare adds a signature to the id and the end of a share.
+// signShare adds a signature to the random part and the end of a share.
 func (s *Sessions) signShare(claim string) string {
 	return claim + "." + seal(s.conf.Key, "share|"+claim)
 }
@@ -38,10 +39,10 @@ func (s *Sessions) signShare(claim string) string {
 // shared returns the share of a secret.
 func (s *Sessions) shared(r *http.Request, secret string) (share site.Session, err error) {
 	gone := refuse("This link has expired or was revoked. Ask the user who sent it for a new one.")
-	id, rest, _ := strings.Cut(secret, ".")
+	random, rest, _ := strings.Cut(secret, ".")
 	end, _, _ := strings.Cut(rest, ".")
 	until, err := strconv.ParseInt(end, 10, 64)
-	isSigned := err == nil && hmac.Equal([]byte(secret), []byte(s.signShare(id+"."+end)))
+	isSigned := err == nil && hmac.Equal([]byte(secret), []byte(s.signShare(random+"."+end)))
 	if !isSigned || s.conf.Now().Unix() >= until {
 		return share, gone
 	}
@@ -55,15 +56,10 @@ func (s *Sessions) shared(r *http.Request, secret string) (share site.Session, e
 	return share, s.use(r.Context(), share)
 }
 
-// SharesOf returns the shares of a page that a user has made.
-func (s *Sessions) SharesOf(r *http.Request, user, page string) (shares []site.Session, err error) {
+// SharesOf returns the shares that a user has made.
+func (s *Sessions) SharesOf(r *http.Request, user string) (shares []site.Session, err error) {
 	all, err := s.conf.Store.List(r.Context(), user, s.conf.Now())
-	for _, one := range all {
-		if one.Kind == site.SessionShare && one.Target == page {
-			shares = append(shares, one)
-		}
-	}
-	return shares, err
+	return slices.DeleteFunc(all, func(one site.Session) bool { return one.Kind != site.SessionShare }), err
 }
 
 // Revoke ends a session, link or share of a user.

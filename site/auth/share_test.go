@@ -20,11 +20,11 @@ func TestShares(t *testing.T) {
 	if err != nil || shown != page || reader.By != "share" || reader.User != "alice" || reader.Operator || strings.Contains(reader.Name, secret) {
 		t.Errorf("%+v, %q, %v", reader, shown, err)
 	}
-	id, rest, _ := strings.Cut(secret, ".")
+	random, rest, _ := strings.Cut(secret, ".")
 	end, signature, _ := strings.Cut(rest, ".")
 	for name, wrong := range map[string]string{
-		"empty": "", "of another id": "0123456789abcdef." + rest, "with a later end": id + ".9999999999." + signature, "without a signature": id + "." + end + ".",
-		"without parts": id, "with another signature": id + "." + end + "." + seal([]byte("other"), "share|"+id+"."+end), "longer": secret + ".x", "of a link": e.link(t, "alice"),
+		"empty": "", "of another id": "0123456789abcdef." + rest, "with a later end": random + ".9999999999." + signature, "without a signature": random + "." + end + ".",
+		"without parts": random, "with another signature": random + "." + end + "." + seal([]byte("other"), "share|"+random+"."+end), "longer": secret + ".x", "of a link": e.link(t, "alice"),
 	} {
 		if reader, shown, err := e.readers.Shared(visit(), wrong); !errors.Is(err, ErrRefused) || shown != "" || reader.User != "" {
 			t.Errorf("%s: %+v, %q, %v", name, reader, shown, err)
@@ -51,10 +51,14 @@ func TestRevokedShares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := e.sessions.SharesOf(visit(), "alice", "job?id=7")
-	other, failed := e.sessions.SharesOf(visit(), "alice", "job?id=8")
+	list, err := e.sessions.SharesOf(visit(), "alice")
+	other, failed := e.sessions.SharesOf(visit(), "bob")
 	if errors.Join(err, failed) != nil || len(list) != 1 || len(other) != 0 {
 		t.Fatalf("%+v, %+v, %v, %v", list, other, err, failed)
+	}
+	// The database has the id and the end of a share, and the key. Its secret cannot be made of them.
+	if strings.Contains(secret, list[0].ID) {
+		t.Errorf("the secret %s is made of the id %s", secret, list[0].ID)
 	}
 	if err := e.sessions.Revoke(visit(), "bob", list[0].ID); err != nil {
 		t.Error(err)

@@ -64,7 +64,14 @@ func (p *Pages) find(r request) (*sitereport.Found, error) {
 			return nil, badRequest("The generation of a job is a number from 1 on.")
 		}
 	}
-	f, err := p.found.Find(r.Context(), r.reader, sitereport.Query{Job: strconv.FormatUint(id, 10), Cluster: rt.Some(q.Get("cluster")), Generation: generation})
+	query := sitereport.Query{Job: strconv.FormatUint(id, 10), Cluster: rt.Some(q.Get("cluster")), Generation: generation}
+	if text := q.Get("member"); text != "" {
+		query.Member, err = strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return nil, badRequest("The member of a job is the id of one of its tasks.")
+		}
+	}
+	f, err := p.found.Find(r.Context(), r.reader, query)
 	if errors.Is(err, site.ErrNotFound) {
 		return nil, errAbsent
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,11 +19,11 @@ type sharePage struct {
 	Job, Self, Back string    // what is shared; addresses of this page and of the job
 	Link, Until     string    // the new link; empty: none was made
 	IsAbsolute      bool      // of Link
-	Shares          []oneOpen // the links that are valid
+	Shares          []oneOpen // the links of the user that are valid, for all jobs
 }
 
 // oneOpen is a link that shares a job.
-type oneOpen struct{ Created, Until, Used, Revoke string }
+type oneOpen struct{ Job, Page, Created, Until, Used, Revoke string }
 
 // share shows the links that share a job. A POST makes or revokes one.
 func (p *Pages) share(w http.ResponseWriter, r request) error {
@@ -50,18 +52,25 @@ func (p *Pages) share(w http.ResponseWriter, r request) error {
 		}
 		page.Link, page.Until, page.IsAbsolute = made.URL, moment(made.Expires), strings.Contains(made.URL, "://")
 	}
-	shares, err := p.conf.Sessions.SharesOf(r.Request, r.reader.User, pinned(f))
+	shares, err := p.conf.Sessions.SharesOf(r.Request, r.reader.User)
 	if err != nil {
 		return err
 	}
 	for _, s := range shares {
-		one := oneOpen{Created: moment(s.Created), Until: moment(s.Expires), Used: dash, Revoke: page.Self + "&revoke=" + s.ID}
+		one := oneOpen{Job: jobIn(s.Target), Page: s.Target, Created: moment(s.Created), Until: moment(s.Expires), Used: dash, Revoke: page.Self + "&revoke=" + s.ID}
 		if at, ok := s.Used.Get(); ok {
 			one.Used = moment(at)
 		}
 		page.Shares = append(page.Shares, one)
 	}
 	return p.show(r, w, "sharing", fmt.Sprintf("Share job %d", f.ID), page)
+}
+
+// jobIn is the id of a job in the address of its page.
+func jobIn(page string) string {
+	_, query, _ := strings.Cut(page, "?")
+	values, _ := url.ParseQuery(query) // the service has made it
+	return values.Get("id")
 }
 
 // withoutLinks removes the links to what a share does not show.
@@ -76,14 +85,16 @@ func (page *jobPage) withoutLinks() {
 
 // pinned is the page of a job, with its generation: the id may be used again. The page of a task has its own id.
 func pinned(f *sitereport.Found) string {
-	id, generation := f.ID, f.Generation
+	cluster, of := f.Cluster.Or(""), f.Jobs[len(f.Jobs)-1] // the oldest
 	isWhole := f.Job == strconv.FormatUint(f.ID, 10)
-	for _, j := range f.Jobs {
-		if j.JobID == f.ID || !isWhole {
-			id, generation = j.JobID, j.Generation
-		}
+	k := slices.IndexFunc(f.Jobs, func(j site.JobRow) bool { return j.JobID == f.ID })
+	switch {
+	case !isWhole:
+		return jobLink("job", cluster, of.JobID, of.Generation)
+	case k < 0:
+		return jobLink("job", cluster, f.ID, of.Generation) + "&member=" + strconv.FormatUint(of.JobID, 10)
 	}
-	return jobLink("job", f.Cluster.Or(""), id, generation)
+	return jobLink("job", cluster, f.ID, f.Jobs[k].Generation)
 }
 
 // Link is a link for a person. Its URL is relative if the address of the site is not known.
@@ -119,6 +130,8 @@ func (p *Pages) NewLink(r *http.Request, reader site.Reader) (Link, error) {
 		return Link{p.conf.Sessions.Absolute("enter?link=" + secret), expires}, err
 	case purpose == "share" && job != "":
 		return p.newShare(of, page)
+	case purpose == "share":
+		return Link{}, errAbsent
 	}
 	return Link{}, badRequest("A link is for=web, or for=share with a job.")
 }

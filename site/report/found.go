@@ -33,6 +33,7 @@ type Query struct {
 	Job        string         // its name in Slurm: "12", "12_3", "12+1"
 	Cluster    rt.Opt[string] // absent: the cluster of the newest job with the name
 	Generation int64          // 0: the newest job with the name
+	Member     uint64         // id that has this generation: of a task, for an array without a row of its own id; 0: that in Job
 }
 
 // Found is a job with its runs, all tasks of an array, or all components of a heterogeneous job.
@@ -121,6 +122,9 @@ func oneJob(rows []site.JobRow, f *Found) []site.JobRow {
 	for _, job := range jobs {
 		isWanted := func(row site.JobRow) bool {
 			isNamed := row.JobID == f.ID || row.Label == f.Job
+			if f.Member != 0 {
+				isNamed = row.JobID == f.Member
+			}
 			return isNamed && row.Generation == f.Generation
 		}
 		if f.Generation == 0 || slices.ContainsFunc(job, isWanted) {
