@@ -137,8 +137,24 @@ func ask(t *testing.T, base, user, query string) (status int, link string, body 
 		if err := json.Unmarshal([]byte(body), &made); err != nil || !made.Expires.After(time.Now()) {
 			t.Fatalf("%v: %s", err, body)
 		}
+		checkLink(t, b, body)
 	}
 	return resp.StatusCode, made.URL, body
+}
+
+// checkLink checks that a link has the form that the description of the API gives.
+func checkLink(t *testing.T, b *browser, link string) {
+	t.Helper()
+	var doc map[string]any
+	var v any
+	_, text := b.do(http.MethodGet, "v1/openapi.json")
+	err := errors.Join(json.Unmarshal([]byte(text), &doc), json.Unmarshal([]byte(link), &v))
+	if err == nil {
+		err = (schemas{doc}).check(map[string]any{"$ref": "#/components/schemas/Link"}, v, "link")
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // login returns a browser with a session of a user.
@@ -184,7 +200,7 @@ func TestTheDoor(t *testing.T) {
 		b := newBrowser(t, base)
 		resp, _ := b.do(http.MethodGet, link)
 		h := resp.Header
-		if resp.StatusCode != 303 || h.Get("Location") != want || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" {
+		if resp.StatusCode != 303 || h.Get("Location") != want || h.Get("Referrer-Policy") != "strict-origin" || h.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d, %v", query, resp.StatusCode, h)
 		}
 		b.want("GET", want, 200, "train-daemon")
@@ -193,11 +209,12 @@ func TestTheDoor(t *testing.T) {
 		b.want("GET", link, 403, "This link is not valid any more")
 		b.want("HEAD", link, 404)
 	}
-	for query, status := range map[string]int{"for=web&job=2": 404, "for=web&job=x": 404, "for=other": 400, "for=share": 400, "for=share&job=2": 404, "for=web&job=1_1": 404} {
+	for query, status := range map[string]int{"for=web&job=2": 404, "for=web&job=x": 404, "for=other": 400, "for=share": 404, "for=share&job=2": 404, "for=web&job=1_1": 404} {
 		if got, _, body := ask(t, base, "daemon", query); got != status || !strings.HasPrefix(body, `{"detail":"`) {
 			t.Errorf("%s: %d %s", query, got, body)
 		}
 	}
+	newBrowser(t, base).want("GET", "links", 405, "only POST is possible here")
 	for _, token := range []string{"page-alice", "page-all"} {
 		resp, body := newBrowser(t, base).do(http.MethodPost, "links?for=web", "Authorization", "Bearer "+token)
 		if resp.StatusCode != 403 || !strings.Contains(body, "MUNGE") {
@@ -275,6 +292,74 @@ func TestRequestsOfOtherSites(t *testing.T) {
 	victim.from = "same-origin"
 	victim.want("POST", link, 303)
 	victim.want("GET", "jobs", 200, "train-daemon")
+}
+
+// What opens a link without a person does not use it up: a preview, a prefetch, a page of another site.
+func TestALinkNeedsAPerson(t *testing.T) {
+	base, _ := newDoor(t)
+	_, link, _ := ask(t, base, "daemon", "for=web")
+	b := newBrowser(t, base)
+	b.want("HEAD", link, 404)
+	for _, header := range [][]string{
+		{"Sec-Fetch-Site", ""}, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Purpose", "prefetch"}, {"Sec-Purpose", "prefetch;prerender"},
+	} {
+		resp, body := b.do(http.MethodGet, link, header...)
+		if resp.StatusCode != 200 || len(b.cookies) > 0 || !strings.Contains(body, `<form method="post" action="`+link+`">`) {
+			t.Errorf("GET with %q: %d, %v: %s", header, resp.StatusCode, b.cookies, body)
+		}
+	}
+	b.want("GET", link, 303)
+	b.want("GET", "jobs", 200)
+}
+
+// Without TLS browsers say only by Origin which page sends a form. It is null after Referrer-Policy: no-referrer.
+func TestFormsWithoutTLS(t *testing.T) {
+	base, _ := newDoor(t)
+	b := newBrowser(t, base)
+	_, link, _ := ask(t, base, "daemon", "for=web")
+	b.from = ""
+	for _, path := range []string{link, "share?cluster=c&id=1", "logout"} {
+		resp, body := b.do(http.MethodGet, path)
+		policy := resp.Header.Get("Referrer-Policy")
+		if resp.StatusCode != 200 || !strings.Contains(body, `<form method="post"`) || policy != "strict-origin" {
+			t.Errorf("GET %s: %d, Referrer-Policy %s", path, resp.StatusCode, policy)
+		}
+		if resp, body := b.do(http.MethodPost, path, "Origin", base); resp.StatusCode != 303 && resp.StatusCode != 200 {
+			t.Errorf("POST %s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+	b.want("GET", "jobs", 401)
+}
+
+// An array can have no row with its own id. When Slurm uses the id again, a share of the array shows no other job.
+func TestAShareOfAnArrayIsPinned(t *testing.T) {
+	base, dir := newDoor(t)
+	store := func(n int, change func(*rt.Run)) {
+		t.Helper()
+		r, err := registry.Open(t.Context(), filepath.Join(dir, "registry.db"), registry.Config{Existing: true})
+		if err == nil {
+			err = storeJob(t.Context(), t.TempDir(), r, n, change)
+		}
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store(41, func(run *rt.Run) {
+		run.User, run.Meta.JobName, run.ArrayJobID, run.ArrayTaskID = "daemon", "the-array", rt.Some[uint64](40), rt.Some[uint64](7)
+	})
+	status, link, body := ask(t, base, "root", "for=share&job=40")
+	if status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	newBrowser(t, base).want("GET", link, 200, "the-array")
+	store(40, func(run *rt.Run) {
+		run.User, run.Meta.JobName, run.Start = "bin", "another-job", run.Start.AddDate(0, 1, 0)
+	})
+	login(t, base, "root").want("GET", "job?cluster=c&id=40", 200, "another-job")
+	page := newBrowser(t, base).want("GET", link, 200, "the-array")
+	if strings.Contains(page, "another-job") {
+		t.Error("the share shows another job")
+	}
 }
 
 // A share shows one job, to everyone, and nothing else.

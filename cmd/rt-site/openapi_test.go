@@ -143,7 +143,9 @@ func TestAnswersFitTheDescription(t *testing.T) {
 		}
 	}
 	statuses := map[int]int{}
-	for pattern, operations := range doc["paths"].(map[string]any) {
+	paths := doc["paths"].(map[string]any)
+	delete(paths, "/links") // TestTheDoor has its answers
+	for pattern, operations := range paths {
 		responses := operations.(map[string]any)["get"].(map[string]any)["responses"].(map[string]any)
 		jobs := []string{"1", "20_7", "20+1", "x"}
 		for i, id := range append(s.ids, "20260301t120009-aaaaaaaaaaaaaaaaaaaaaaaaaa", "x") {

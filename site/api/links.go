@@ -11,11 +11,15 @@ import (
 const linksPath = "links"
 
 func (s *readers) isLinks(r *http.Request) bool {
-	return s.conf.Pages != nil && r.Method == http.MethodPost && r.URL.Path == "/"+linksPath
+	return s.conf.Pages != nil && r.URL.Path == "/"+linksPath
 }
 
 // serveLinks answers POST /links of a reader.
 func (s *readers) serveLinks(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return refuse(http.StatusMethodNotAllowed, "only POST is possible here")
+	}
 	reader, err := s.readerOf(w, r)
 	if err != nil {
 		return err
@@ -41,7 +45,7 @@ func (s *readers) serveOpen(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	s.conf.Pages.ServePage(w, r, site.Reader{})
+	answeredOf(r).Refusal = s.conf.Pages.ServePage(w, r, site.Reader{})
 	return nil
 }
 
@@ -62,6 +66,6 @@ func (s *readers) serveShared(w http.ResponseWriter, r *http.Request, secret str
 	}
 	defer leave()
 	answeredOf(r).Sender = reader.Name
-	s.conf.Pages.ServeShared(&pacedWriter{ResponseWriter: w}, r, reader, secret, shown)
+	answeredOf(r).Refusal = s.conf.Pages.ServeShared(&pacedWriter{ResponseWriter: w}, r, reader, secret, shown)
 	return nil
 }

@@ -33,7 +33,7 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 	if err := json.Unmarshal(openAPI, &doc); err != nil {
 		t.Fatal(err)
 	}
-	var routes []string
+	routes := []string{"/" + linksPath}
 	for path := range readRoutes {
 		routes = append(routes, "/v1/"+path)
 	}
@@ -41,6 +41,10 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 	if paths := slices.Sorted(maps.Keys(doc.Paths)); !slices.Equal(paths, routes) {
 		t.Errorf("the description has the paths\n%q, the service\n%q", paths, routes)
 	}
+	if _, isPost := doc.Paths["/"+linksPath]["post"]; !isPost || len(doc.Paths["/"+linksPath]) != 1 {
+		t.Error("/links has other methods than POST")
+	}
+	delete(doc.Paths, "/"+linksPath)
 	for path, operations := range doc.Paths {
 		get, found := operations["get"]
 		if !found || len(operations) != 1 {

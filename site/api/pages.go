@@ -46,7 +46,7 @@ func (s *readers) servePage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	pages.ServePage(&pacedWriter{ResponseWriter: w}, r, reader)
+	answeredOf(r).Refusal = pages.ServePage(&pacedWriter{ResponseWriter: w}, r, reader)
 	return nil
 }
 

@@ -89,7 +89,7 @@ func seal(key []byte, text string) string {
 
 // newSession returns a session that begins now.
 func (s *Sessions) newSession(r *http.Request, kind site.SessionKind, user string, life time.Duration) site.Session {
-	id, now := make([]byte, 8), s.conf.Now()
+	id, now := make([]byte, 8), s.conf.Now().UTC()
 	rand.Read(id)
 	address := r.RemoteAddr
 	if at, err := netip.ParseAddrPort(address); err == nil {
@@ -194,13 +194,16 @@ func (s *Sessions) cookiePath() string {
 	return s.base.Path
 }
 
-// cookieName returns the name of a cookie. Browsers accept one with the prefix __Host- from this host alone.
+// cookieName returns the name of a cookie. Browsers accept one with the prefix __Host- from this host alone, and one with
+// __Secure- over TLS alone.
 func (s *Sessions) cookieName(r *http.Request, name string) string {
-	isOfHost := s.isSecure(r) && s.cookiePath() == "/"
-	if isOfHost {
+	switch {
+	case !s.isSecure(r):
+		return name
+	case s.cookiePath() == "/":
 		return "__Host-" + name
 	}
-	return name
+	return "__Secure-" + name
 }
 
 // cookie returns a cookie; with a negative life it removes one.

@@ -223,7 +223,7 @@ func TestCookies(t *testing.T) {
 	}{
 		{"", false, "rt-session", "/", false}, {"", true, "__Host-rt-session", "/", true},
 		{"http://rt.example.org", false, "rt-session", "/", false}, {"https://rt.example.org", false, "__Host-rt-session", "/", true},
-		{"https://rt.example.org/jobs", false, "rt-session", "/jobs/", true}, {"https://rt.example.org/jobs/", false, "rt-session", "/jobs/", true},
+		{"https://rt.example.org/jobs", false, "__Secure-rt-session", "/jobs/", true}, {"https://rt.example.org/jobs/", false, "__Secure-rt-session", "/jobs/", true},
 	} {
 		e := newEntrance(t, SessionConfig{URL: c.url})
 		w, r := httptest.NewRecorder(), visit()

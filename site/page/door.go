@@ -69,12 +69,13 @@ func (p *Pages) IsOpen(r *http.Request) bool {
 // WantsToken reports whether a browser is to ask for a read token.
 func (p *Pages) WantsToken(r *http.Request) bool { return nameOf(r) == tokenPage }
 
-// enter begins the session of a link. A page of another site could open a link of its own user, so that this browser
-// acts as that user. Then a person has to say so.
+// enter begins the session of a link, for a person who has opened it in a browser. All others get a button. A preview
+// of the link would use it up. A page of another site could open a link of its own user, so that this browser acts as that
+// user. Without TLS browsers do not say who opens a link.
 func (p *Pages) enter(w http.ResponseWriter, r request) error {
-	secret, from := r.URL.Query().Get("link"), r.Header.Get("Sec-Fetch-Site")
-	isForeign := from != "" && from != "none" && from != "same-origin"
-	if isForeign {
+	secret := r.URL.Query().Get("link")
+	isByPerson := r.Header.Get("Sec-Fetch-Site") == "none" && r.Header.Get("Sec-Purpose") == ""
+	if r.Method != http.MethodPost && !isByPerson {
 		return p.show(r, w, "enter", "Log in", secret)
 	}
 	page, err := p.conf.Sessions.Enter(w, r.Request, secret)
@@ -87,8 +88,8 @@ func (p *Pages) enter(w http.ResponseWriter, r request) error {
 // leadTo sends a browser to one of the pages, and to no other address.
 func leadTo(w http.ResponseWriter, page string) error {
 	to, err := url.Parse(page)
-	isOurs := err == nil && to.Scheme == "" && to.Host == "" && to.User == nil && routes[to.Path] != nil
-	if !isOurs || page == "" {
+	isOurs := err == nil && to.Scheme == "" && to.Host == "" && to.Path != "" && routes[to.Path] != nil
+	if !isOurs {
 		page = "jobs"
 	}
 	w.Header().Set("Location", page)
@@ -158,15 +159,16 @@ func (p *Pages) ServeKnock(w http.ResponseWriter, r *http.Request, ways auth.Way
 	}
 }
 
-// ServeShared answers a request with the secret of a share, for the page that the share shows.
-func (p *Pages) ServeShared(w http.ResponseWriter, r *http.Request, reader site.Reader, secret, page string) {
+// ServeShared answers a request with the secret of a share, for the page that the share shows. It returns why it was
+// refused.
+func (p *Pages) ServeShared(w http.ResponseWriter, r *http.Request, reader site.Reader, secret, page string) (refusal string) {
 	setHeaders(w, "no-referrer")
 	_, query, _ := strings.Cut(page, "?")
 	at := *r.URL
 	at.RawQuery = query
 	shown := *r
 	shown.URL = &at
-	p.serve(w, request{&shown, reader, reader.Access(), secret})
+	return p.serve(w, request{&shown, reader, reader.Access(), secret})
 }
 
 // ServeProblem answers with a page that describes an error.

@@ -82,14 +82,15 @@ var routes = map[string]func(p *Pages, w http.ResponseWriter, r request) error{
 	"style.css":   (*Pages).style,
 }
 
-// ServePage answers a request of a reader; of no one if the page is open.
-func (p *Pages) ServePage(w http.ResponseWriter, r *http.Request, reader site.Reader) {
+// ServePage answers a request of a reader; of no one if the page is open. It returns why the request was refused.
+func (p *Pages) ServePage(w http.ResponseWriter, r *http.Request, reader site.Reader) (refusal string) {
 	referrer := "same-origin"
-	if _, isDoor := doors[nameOf(r)]; isDoor { // its address may have a secret
-		referrer = "no-referrer"
+	if _, isDoor := doors[nameOf(r)]; isDoor {
+		// Its address may have a secret. With no-referrer its forms would have the Origin null, which is refused.
+		referrer = "strict-origin"
 	}
 	setHeaders(w, referrer)
-	p.serve(w, request{r, reader, reader.Access(), ""})
+	return p.serve(w, request{r, reader, reader.Access(), ""})
 }
 
 func setHeaders(w http.ResponseWriter, referrer string) {
@@ -99,7 +100,7 @@ func setHeaders(w http.ResponseWriter, referrer string) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-func (p *Pages) serve(w http.ResponseWriter, r request) {
+func (p *Pages) serve(w http.ResponseWriter, r request) (refusal string) {
 	serve := routes[nameOf(r.Request)]
 	if serve == nil {
 		serve = doors[nameOf(r.Request)].serve
@@ -108,21 +109,23 @@ func (p *Pages) serve(w http.ResponseWriter, r request) {
 	if serve != nil {
 		err = serve(p, w, r)
 	}
-	if err != nil {
-		p.fail(w, r.Request, r.reader, err)
+	if err == nil {
+		return ""
 	}
+	return p.fail(w, r.Request, r.reader, err)
 }
 
-// fail answers with a page that describes an error.
-func (p *Pages) fail(w http.ResponseWriter, r *http.Request, reader site.Reader, err error) {
+// fail answers with a page that describes an error, and returns its text.
+func (p *Pages) fail(w http.ResponseWriter, r *http.Request, reader site.Reader, err error) (text string) {
 	if r.Context().Err() != nil {
-		return
+		return ""
 	}
 	status, text := p.Answer(r, err)
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
 	}
 	_ = p.frame(r, reader, "No page").withProblem(text).write(w, status, "problem.html.tmpl", nil) // the client has closed the connection
+	return text
 }
 
 // Answer returns the status of an error, and its text for a person. Fault gets an error that is not the reader's.
