@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +21,7 @@ import (
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/sitestores"
+	"github.com/resource-tracker/rt/e2e/munged"
 	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
@@ -251,65 +249,6 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// startMunged starts a munged with a key of its own and returns its socket. As root it runs as another user:
-// it refuses to run with what root leaves to others.
-func startMunged(t *testing.T) (socket string) {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "rt-munge-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	key := filepath.Join(dir, "key")
-	secret := make([]byte, 1024)
-	rand.Read(secret)
-	if err := errors.Join(os.WriteFile(key, secret, 0o600), os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	socket = filepath.Join(dir, "socket")
-	cmd := exec.Command("/usr/sbin/munged", "--foreground", "--key-file="+key, "--socket="+socket,
-		"--pid-file="+dir+"/pid", "--log-file="+dir+"/log", "--seed-file="+dir+"/seed")
-	if os.Geteuid() == 0 {
-		nobody := uint32(65534)
-		if err := errors.Join(os.Chown(dir, int(nobody), -1), os.Chown(key, int(nobody), -1)); err != nil {
-			t.Fatal(err)
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	}
-	messages, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var printed bytes.Buffer
-	listens := make(chan bool, 1)
-	ended := make(chan error, 1)
-	go func() {
-		for lines := bufio.NewScanner(messages); lines.Scan(); {
-			fmt.Fprintln(&printed, lines.Text())
-			if strings.Contains(lines.Text(), "work threads") { // the socket is there before
-				listens <- true
-			}
-		}
-		close(listens)
-		ended <- cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-ended
-	})
-	if !<-listens {
-		t.Fatalf("munged has ended: %s", printed.String())
-	}
-	return socket
-}
-
 // munge makes a credential as a user.
 func munge(t *testing.T, uid uint32, socket, payload string, options ...string) string {
 	t.Helper()
@@ -334,9 +273,6 @@ func TestMunge(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: makes credentials of several users")
 	}
-	if _, err := os.Stat("/usr/sbin/munged"); err != nil {
-		t.Skip("needs munged, of the Debian package munge")
-	}
 	var names [3]string
 	uids := [3]uint32{1, 2, 3} // any Debian has them
 	for i, uid := range uids {
@@ -350,7 +286,7 @@ func TestMunge(t *testing.T) {
 	if err := os.WriteFile(coordinators, []byte("physics: "+names[2]+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	socket, other := startMunged(t), startMunged(t)
+	socket, other := munged.Start(t), munged.Start(t)
 	s := newReadSite(t, config.Serve{Munge: socket, Operators: []string{"@root"}, Coordinators: coordinators}, names)
 	host := strings.TrimPrefix(s.url, "http://")
 	payload := func(path string) string { return "rt-site/1\nGET\n" + host + "\n" + path }
