@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -39,11 +39,9 @@ type SSOConfig struct {
 // SSO is the single sign-on of a site, by OpenID Connect. It asks the provider at the first login, so that the service
 // starts without it.
 type SSO struct {
-	conf   SSOConfig
-	client *http.Client
-
-	mu       sync.Mutex
-	provider *oidc.Provider // nil: it was not asked yet
+	conf     SSOConfig
+	client   *http.Client
+	provider atomic.Pointer[oidc.Provider] // nil: it has not answered yet
 }
 
 // NewSSO returns the single sign-on of a provider.
@@ -51,18 +49,16 @@ func NewSSO(c SSOConfig) *SSO {
 	return &SSO{conf: c, client: &http.Client{Timeout: providerTime}}
 }
 
-// discover returns the provider.
+// discover returns the provider. No login waits for another one, which can have no answer.
 func (o *SSO) discover(ctx context.Context) (*oidc.Provider, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.provider != nil {
-		return o.provider, nil
+	if p := o.provider.Load(); p != nil {
+		return p, nil
 	}
 	p, err := oidc.NewProvider(ctx, o.conf.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProvider, err)
 	}
-	o.provider = p
+	o.provider.Store(p)
 	return p, nil
 }
 
@@ -142,7 +138,8 @@ func (s *Sessions) userOf(r *http.Request, l login, code string) (string, error)
 		return "", err
 	}
 	token, err := s.oauth(p).Exchange(ctx, code, oauth2.VerifierOption(l.verifier()))
-	if refusal, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+	refusal, isAnswer := errors.AsType[*oauth2.RetrieveError](err)
+	if isAnswer && refusal.ErrorCode != "" {
 		return "", refuse("The login service does not accept this login: %s. Begin it again.", printable.Text(refusal.ErrorCode))
 	}
 	if err != nil {

@@ -34,6 +34,8 @@ type provider struct {
 	signer *ecdsa.PrivateKey // nil: key
 	asked  url.Values        // of the authorization; nil: there is no code
 	claims map[string]any
+
+	isBroken bool // the answer to a code is an error without a reason
 }
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
@@ -82,6 +84,10 @@ func (p *provider) authorize(address string) *url.URL {
 // token answers the exchange of the code.
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
+	if p.isBroken {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
 	id, secret, _ := r.BasicAuth()
 	challenge := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	isRight := p.asked != nil && id == clientID && secret == clientSecret && r.FormValue("code") == "code-1" && r.FormValue("redirect_uri") == siteURL+"callback" &&
@@ -245,6 +251,34 @@ func TestTheClaimEmail(t *testing.T) {
 	}
 }
 
+// A provider that hangs keeps only the login waiting that asks it.
+func TestAProviderThatHangs(t *testing.T) {
+	asked, end := make(chan bool, 2), make(chan bool)
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- true
+		<-end
+	}))
+	t.Cleanup(hanging.Close)
+	e := newEntrance(t, SessionConfig{URL: siteURL, SSO: NewSSO(SSOConfig{Issuer: hanging.URL, ClientID: clientID})})
+	e.sessions.conf.SSO.client.Timeout = 0 // a login that waits for another one waits for ever
+	failed := make(chan error)
+	for range 2 {
+		go func() {
+			_, err := e.sessions.BeginLogin(httptest.NewRecorder(), visit(), "jobs")
+			failed <- err
+		}()
+	}
+	for range 2 {
+		<-asked // at the same time
+	}
+	close(end)
+	for range 2 {
+		if err := <-failed; !errors.Is(err, ErrProvider) {
+			t.Error(err)
+		}
+	}
+}
+
 // The service starts without the provider, and asks it again.
 func TestAProviderThatIsAway(t *testing.T) {
 	p, e := newSSO(t, "preferred_username")
@@ -255,6 +289,11 @@ func TestAProviderThatIsAway(t *testing.T) {
 	}
 	e.sessions.conf.SSO.conf.Issuer = issuer
 	back, cookie := e.begin(t, p)
+	p.isBroken = true
+	if _, set, err := e.end(back, cookie); !errors.Is(err, ErrProvider) || len(set) > 0 {
+		t.Errorf("%v, %v", set, err)
+	}
+	p.isBroken = false
 	if _, _, err := e.end(back, cookie); err != nil {
 		t.Error(err)
 	}
