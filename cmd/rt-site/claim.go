@@ -12,7 +12,8 @@ import (
 )
 
 // claim gives the object store to this copy of the database, such as after a restore. Objects that
-// it does not name stay for the longest hold: perhaps the backup was the wrong one.
+// it does not name stay for the longest hold: perhaps the backup was the wrong one. Sessions and shares of the copy end,
+// because they may have been revoked after it was made.
 func claim(ctx context.Context, o *options, stdout, _ io.Writer) (err error) {
 	st, err := o.open(ctx, sitestores.OpenAny)
 	if err != nil {
@@ -25,6 +26,9 @@ func claim(ctx context.Context, o *options, stdout, _ io.Writer) (err error) {
 	}
 	if err := api.Claim(ctx, st.Registry, st.Objects); err != nil {
 		return sitestores.NotOwner(err)
+	}
+	if err := st.Registry.Sessions.RevokeAll(ctx); err != nil {
+		return err
 	}
 	if err := st.Registry.Settings.Audit(ctx, operator(), "has claimed the object store"); err != nil {
 		return err

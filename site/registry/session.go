@@ -94,6 +94,11 @@ func (r *Sessions) Revoke(ctx context.Context, user, id string) (n int64, err er
 	return n, err
 }
 
+// RevokeAll removes the sessions of all users.
+func (r *Sessions) RevokeAll(ctx context.Context) error {
+	return r.db.execute(ctx, "revoke all sessions", "DELETE FROM session")
+}
+
 // Expire removes the sessions that have expired.
 func (r *Sessions) Expire(ctx context.Context, now time.Time) error {
 	return r.db.execute(ctx, "remove old sessions", "DELETE FROM session WHERE expires <= $1", micros(now))
