@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,13 +48,16 @@ func TestFlightRecorder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := ftdc.Parse(bytes.NewReader(text))
-	if err != nil || len(data) != 2 {
-		t.Fatalf("%d data, %v", len(data), err)
+	dec := ftdc.NewDecoder(bytes.NewReader(text))
+	got, n := map[string]float32{}, 0
+	for _, err = dec.Next(); err == nil; _, err = dec.Next() {
+		n++
+		for i, name := range dec.Names() {
+			got[name] = dec.Values()[i]
+		}
 	}
-	got := map[string]float32{}
-	for _, r := range data[1].Readings {
-		got[r.MetricName] = r.Value
+	if err != io.EOF || n != 2 {
+		t.Fatalf("%d data, %v", n, err)
 	}
 	for name, want := range map[string]float32{
 		"reading.seq": 2, "reading.interval_secs": 2, "job.phase": 2, "job.processes": 3,

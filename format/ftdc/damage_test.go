@@ -42,7 +42,7 @@ func same(got, want []FlatDatum) bool {
 
 func TestEveryTruncation(t *testing.T) {
 	file := files(t)["page"]
-	whole, err := Parse(bytes.NewReader(file))
+	whole, err := parse(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestEveryTruncation(t *testing.T) {
 		ends = append(ends, dec.Offset())
 	}
 	for cut := range int64(len(file)) {
-		got, err := Parse(bytes.NewReader(file[:cut]))
+		got, err := parse(bytes.NewReader(file[:cut]))
 		want := 0
 		for want < len(ends) && ends[want] <= cut {
 			want++
@@ -80,7 +80,7 @@ func TestEveryTruncation(t *testing.T) {
 
 func TestEveryBitFlip(t *testing.T) {
 	file := files(t)["page"]
-	whole, err := Parse(bytes.NewReader(file))
+	whole, err := parse(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestEveryBitFlip(t *testing.T) {
 	for bit := range len(file) * 8 {
 		bad := bytes.Clone(file)
 		bad[bit/8] ^= 1 << (bit % 8)
-		got, err := Parse(bytes.NewReader(bad))
+		got, err := parse(bytes.NewReader(bad))
 		// What lies before the damage is as it was.
 		dec, intact := NewDecoder(bytes.NewReader(file)), 0
 		for ; ; intact++ {
@@ -137,7 +137,7 @@ func TestMalformed(t *testing.T) {
 		{schema + datum + `00 00004e94914f0002`, 1, 22, "or more than a day later"},
 		{schema + datum + schema + `00 0000000000000000`, 1, 31, "its time is before"},
 	} {
-		got, err := Parse(bytes.NewReader(assemble(t, c.file)))
+		got, err := parse(bytes.NewReader(assemble(t, c.file)))
 		var syntax *SyntaxError
 		if len(got) != c.data || !errors.As(err, &syntax) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %d data, %v", c.file, len(got), err)
@@ -150,7 +150,7 @@ func TestMalformed(t *testing.T) {
 // A reader accepts what the format does not define: unused bits of a schema and of diff bits, and white space in a
 // schema's JSON.
 func TestLenient(t *testing.T) {
-	want, err := Parse(bytes.NewReader(assemble(t, `01 "[\"a.b\",\"a.c\"]\n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`)))
+	want, err := parse(bytes.NewReader(assemble(t, `01 "[\"a.b\",\"a.c\"]\n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`)))
 	if err != nil || len(want) != 2 {
 		t.Fatal(want, err)
 	}
@@ -161,7 +161,7 @@ func TestLenient(t *testing.T) {
 		"blanks":                     `01 " [ \"a.b\" ,\t\"a.c\" ] \n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`,
 		"newlines":                   `01 "[\n  \"a.b\",\r\n  \"a.c\"\n]\n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`,
 	} {
-		got, err := Parse(bytes.NewReader(assemble(t, text)))
+		got, err := parse(bytes.NewReader(assemble(t, text)))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
@@ -192,15 +192,15 @@ func TestAnyTime(t *testing.T) {
 func TestReaderFails(t *testing.T) {
 	file := files(t)["page"]
 	broken := errors.New("the disk is broken")
-	got, err := Parse(io.MultiReader(bytes.NewReader(file[:len(file)-1]), iotest.ErrReader(broken)))
+	got, err := parse(io.MultiReader(bytes.NewReader(file[:len(file)-1]), iotest.ErrReader(broken)))
 	var syntax *SyntaxError
 	if len(got) != 2 || !errors.Is(err, broken) || errors.As(err, &syntax) {
 		t.Errorf("%d data, %v", len(got), err)
 	}
-	if _, err = Parse(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+	if _, err = parse(iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if _, err = Parse(stuck{}); !errors.Is(err, io.ErrNoProgress) {
+	if _, err = parse(stuck{}); !errors.Is(err, io.ErrNoProgress) {
 		t.Error(err)
 	}
 }
@@ -236,7 +236,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		long = append(long, doc...)
 	}
 	for _, file := range [][]byte{long, long[:100_000], bytes.Repeat([]byte{1}, 1<<20), append([]byte("\x01[\"a.b\"]\n"), make([]byte, 1<<20)...)} {
-		n := allocated(func() { _, _ = Parse(bytes.NewReader(file)) })
+		n := allocated(func() { _, _ = parse(bytes.NewReader(file)) })
 		if limit := uint64(len(file))*400 + 1<<20; n > limit {
 			t.Errorf("%d bytes allocated for a file of %d", n, len(file))
 		}
@@ -258,12 +258,12 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestSchemaNull(t *testing.T) {
 	metrics := "\x00" + strings.Repeat("\x00", 7) + "\x09"
 	file := "\x01null\n" + metrics + "\x01[\"a.b\"]\n\x02" + strings.Repeat("\x00", 7) + "\x0a\x3f\x80\x00\x00" + "\x01 null \n" + strings.Replace(metrics, "\x09", "\x0b", 1)
-	got, err := Parse(strings.NewReader(file))
+	got, err := parse(strings.NewReader(file))
 	if err != nil || len(got) != 3 || got[0].Time != 9 || len(got[0].Readings) != 0 || got[1].Readings[0].Value != 1 || got[2].Time != 11 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []string{"\x01nul\n", "\x01nullnull\n", "\x01nullx\n", "\x01null[]\n", "\x01n", "\x01ull\n"} {
-		if _, err := Parse(strings.NewReader(bad + metrics)); err == nil {
+		if _, err := parse(strings.NewReader(bad + metrics)); err == nil {
 			t.Errorf("%q is a schema", bad)
 		}
 	}

@@ -7,7 +7,7 @@
 // distinguishes a metric document from a schema. After a schema all previous values are 0.
 //
 // Encoder and Decoder process a file datum by datum and allocate nothing for one.
-// Parse reads a whole file. Log writes files that are bounded in size and number.
+// Log writes files that are bounded in size and number.
 //
 // Limits of the format: a value has the 24 significant bits of a float32. A schema leaves out a metric that was not
 // read.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -84,13 +85,13 @@ func TestPage(t *testing.T) {
 	if got := encode(t, data); !bytes.Equal(got, want) {
 		t.Errorf("encoded:\n%swant:\n%s", hex.Dump(got), hex.Dump(want))
 	}
-	got, err := Parse(bytes.NewReader(want))
+	got, err := parse(bytes.NewReader(want))
 	if err != nil || !reflect.DeepEqual(got, data) {
 		t.Errorf("decoded: %v, %v", got, err)
 	}
 	// The page writes its schema with a blank after each comma.
 	spaced := bytes.ReplaceAll(want, []byte(`","`), []byte(`", "`))
-	if got, err = Parse(bytes.NewReader(spaced)); err != nil || !reflect.DeepEqual(got, data) {
+	if got, err = parse(bytes.NewReader(spaced)); err != nil || !reflect.DeepEqual(got, data) {
 		t.Errorf("decoded with blanks in the schema: %v, %v", got, err)
 	}
 	if at := got[0].ConvertedTime().Format("2006-01-02T15:04:05.999999999Z07:00"); at != "1970-01-01T00:00:00.000000123Z" {
@@ -206,7 +207,7 @@ func TestRoundTrip(t *testing.T) {
 		if want := plain(data); !bytes.Equal(file, want) {
 			t.Fatalf("case %d: encoded:\n%swant:\n%s", n, hex.Dump(file), hex.Dump(want))
 		}
-		got, err := Parse(bytes.NewReader(file))
+		got, err := parse(bytes.NewReader(file))
 		if err != nil || !reflect.DeepEqual(got, data) {
 			t.Fatalf("case %d: %v\ngot  %v\nwant %v", n, err, got, data)
 		}
@@ -239,7 +240,7 @@ func TestNaN(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	data, err := Parse(&out)
+	data, err := parse(&out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestNaN(t *testing.T) {
 		}
 	}
 	// With names, what was not read is not there.
-	data, err = Parse(bytes.NewReader(encode(t, []FlatDatum{{1, []Reading{{"a.b", 1}, {"a.c", nan}}}, {2, []Reading{{"a.b", 1}, {"a.c", 2}}}})))
+	data, err = parse(bytes.NewReader(encode(t, []FlatDatum{{1, []Reading{{"a.b", 1}, {"a.c", nan}}}, {2, []Reading{{"a.b", 1}, {"a.c", 2}}}})))
 	want := []FlatDatum{{1, []Reading{{"a.b", 1}}}, {2, []Reading{{"a.b", 1}, {"a.c", 2}}}}
 	if err != nil || !reflect.DeepEqual(data, want) {
 		t.Errorf("got %v, %v", data, err)
@@ -328,3 +329,37 @@ func TestNoAllocationPerDatum(t *testing.T) {
 		t.Errorf("%v allocations to decode a datum", n)
 	}
 }
+
+// parse reads a whole file. If the file is cut or damaged, it returns the datums before that place,
+// and a *SyntaxError with the place. A datum without changes shares the readings of the previous one.
+func parse(r io.Reader) ([]FlatDatum, error) {
+	dec := NewDecoder(r)
+	var all []FlatDatum
+	var before []float32
+	schemas := 0
+	for {
+		t, err := dec.Next()
+		if err == io.EOF {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		isNew := dec.Schemas() != schemas
+		schemas = dec.Schemas()
+		d := FlatDatum{Time: t}
+		if isNew || !slices.EqualFunc(before, dec.Values(), sameBits) {
+			before = slices.Clone(dec.Values())
+			d.Readings = make([]Reading, len(before))
+			for i, name := range dec.Names() {
+				d.Readings[i] = Reading{name, before[i]}
+			}
+		} else {
+			d.Readings = all[len(all)-1].Readings
+		}
+		all = append(all, d)
+	}
+}
+
+// sameBits distinguishes signed zeros and NaNs.
+func sameBits(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }

@@ -26,16 +26,16 @@ func FuzzDecode(f *testing.F) {
 		if len(file) > 1<<12 {
 			return // the readings of one datum are up to 192 times its bits
 		}
-		data, err := Parse(bytes.NewReader(file))
+		data, err := parse(bytes.NewReader(file))
 		var syntax *SyntaxError
 		if err != nil && (!errors.As(err, &syntax) || syntax.Offset < 0 || syntax.Offset >= int64(len(file))) {
 			t.Fatalf("an error without a place in the file: %v", err)
 		}
-		pieces, err2 := Parse(iotest.HalfReader(bytes.NewReader(file)))
+		pieces, err2 := parse(iotest.HalfReader(bytes.NewReader(file)))
 		if len(pieces) != len(data) || (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() {
 			t.Fatalf("whole: %d data, %v; in pieces: %d data, %v", len(data), err, len(pieces), err2)
 		}
-		again, err := Parse(bytes.NewReader(encode(t, data)))
+		again, err := parse(bytes.NewReader(encode(t, data)))
 		if err != nil || len(again) != len(data) {
 			t.Fatalf("%d data encoded and decoded are %d, %v", len(data), len(again), err)
 		}
@@ -90,7 +90,7 @@ func FuzzEncode(f *testing.F) {
 		if want := plain(data); !bytes.Equal(file, want) {
 			t.Fatalf("encoded %x\nwant %x", file, want)
 		}
-		got, err := Parse(bytes.NewReader(file))
+		got, err := parse(bytes.NewReader(file))
 		if err != nil || len(got) != len(data) {
 			t.Fatalf("%d of %d data, %v", len(got), len(data), err)
 		}

@@ -14,20 +14,10 @@ import (
 // fileSuffix is the suffix of every file of the format.
 const fileSuffix = ".ftdc"
 
-// LogOptions limit the files of a Log. The zero value is 10 files of 1 MiB each.
+// LogOptions limit the files of a Log.
 type LogOptions struct {
 	FileBytes int64 // a file of this length gets no further datum
 	Files     int   // the oldest files beyond this number are removed, files of other programs too
-}
-
-func (o LogOptions) withDefaults() LogOptions {
-	if o.FileBytes <= 0 {
-		o.FileBytes = 1 << 20
-	}
-	if o.Files <= 0 {
-		o.Files = 10
-	}
-	return o
 }
 
 // Log writes datums into files of a directory, <name>-<UTC time>.ftdc with mode 0640. It starts a new file if the
@@ -44,7 +34,7 @@ type Log struct {
 
 // NewLog returns a Log that creates dir and its first file with the first datum.
 func NewLog(dir, name string, o LogOptions) *Log {
-	return &Log{dir: dir, name: name, o: o.withDefaults()}
+	return &Log{dir: dir, name: name, o: o}
 }
 
 // Write appends a datum.

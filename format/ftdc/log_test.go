@@ -55,7 +55,7 @@ func TestLogRotates(t *testing.T) {
 		if len(text) > 200+40 {
 			t.Errorf("%s has %d bytes", path, len(text))
 		}
-		data, err := Parse(bytes.NewReader(text))
+		data, err := parse(bytes.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestLogRotates(t *testing.T) {
 // A step of the clock begins a new file, so that every file is read to its end.
 func TestLogAfterTheClockWasSet(t *testing.T) {
 	dir := t.TempDir()
-	l := NewLog(dir, "rt", LogOptions{})
+	l := NewLog(dir, "rt", LogOptions{FileBytes: 1 << 20, Files: 10})
 	for _, at := range []int64{100e9, 101e9, 50e9, 51e9, 51e9 + 2*maxStep, 50e9} {
 		if err := l.Write(&FlatDatum{at, []Reading{{"a.b", float32(at)}}}); err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestLogAfterTheClockWasSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := Parse(bytes.NewReader(text))
+		data, err := parse(bytes.NewReader(text))
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -103,7 +103,7 @@ func TestLogAfterTheClockWasSet(t *testing.T) {
 // /dev/full takes no byte: files with data stay where no new one can be begun.
 func TestLogOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	l := NewLog(dir, "rt", LogOptions{Files: 2})
+	l := NewLog(dir, "rt", LogOptions{FileBytes: 1 << 20, Files: 2})
 	d := FlatDatum{1e9, []Reading{{"a.b", 1}}}
 	if err := l.Write(&d); err != nil {
 		t.Fatal(err)
