@@ -33,14 +33,14 @@ func TestAMDDetails(t *testing.T) {
 		PowerLimit: rt.Some(300.0), MinPowerLimit: rt.Some(0.0), MaxPowerLimit: rt.Some(350.5),
 		MaxClock: rt.Some[uint64](1700), MaxMemClock: rt.Some[uint64](1600), Firmware: "113-D67301V-073",
 	}, {UUID: "0000:e3:00.0", MaxClock: rt.Some[uint64](2482)}, {UUID: "0000:e4:00.0"}}
-	if got := src.Details(nil); !slices.Equal(got, want) {
+	if got := src.Details(); !slices.Equal(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
-	if err := src.Read(&s); err != nil || len(src.Details(nil)) != 3 {
-		t.Errorf("once more: %v, %d", err, len(src.Details(nil)))
+	if err := src.Read(&s); err != nil || len(src.Details()) != 3 {
+		t.Errorf("once more: %v, %d", err, len(src.Details()))
 	}
 	plain := open(t, t.TempDir(), sys)
-	if err := plain.Read(&s); err != nil || len(plain.Details(nil)) != 0 {
-		t.Errorf("without WithDetails: %v, %v", err, plain.Details(nil))
+	if err := plain.Read(&s); err != nil || len(plain.Details()) != 0 {
+		t.Errorf("without WithDetails: %v, %v", err, plain.Details())
 	}
 }

@@ -132,15 +132,13 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 // in the first 10 s.
 func (s *Source) Late() bool { return s.now.late }
 
-// Processes appends all processes that the newest Read found on the GPUs. There are none
-// without WithProcesses or WithTracked, and for AMD's GPUs.
-func (s *Source) Processes(dst []rt.GPUProcessReading) []rt.GPUProcessReading {
-	return append(dst, s.now.processes...)
-}
+// Processes returns all processes that the newest Read found on the GPUs, until the next one. There
+// are none without WithProcesses or WithTracked, and for AMD's GPUs.
+func (s *Source) Processes() []rt.GPUProcessReading { return s.now.processes }
 
-// Details appends the details that the newest Read found. There are none without
+// Details returns the details that the newest Read found, until the next one. There are none without
 // WithDetails.
-func (s *Source) Details(dst []Details) []Details { return append(dst, s.now.details...) }
+func (s *Source) Details() []Details { return s.now.details }
 
 // find starts to use the drivers that the node has by now: NVIDIA's creates
 // /dev/nvidiactl, AMD's is the module amdgpu. NVML is not loaded to find out, because that

@@ -50,7 +50,7 @@ func TestNVIDIADetails(t *testing.T) {
 		MemClock: rt.Some[uint64](2619), PowerLimit: rt.Some(650.5), MinPowerLimit: rt.Some(200.0), MaxPowerLimit: rt.Some(700.0),
 		MaxClock: rt.Some[uint64](1980), MaxMemClock: rt.Some[uint64](2620), Firmware: "96.00.61",
 	}, {UUID: "GPU-0001"}}
-	if got := src.Details(nil); !slices.Equal(got, want) {
+	if got := src.Details(); !slices.Equal(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }

@@ -96,7 +96,7 @@ func TestAllProcesses(t *testing.T) {
 	src := srv.source(t, WithProcesses())
 	s := read(t, src)
 	want := []rt.GPUProcessReading{{PID: 10, UUID: "GPU-0000", VRAMUsed: rt.Some[uint64](5), Utilization: rt.Some(0.0)}}
-	if diff := cmp.Diff(want, src.Processes(nil), insides); diff != "" {
+	if diff := cmp.Diff(want, src.Processes(), insides); diff != "" {
 		t.Error(diff)
 	}
 	if len(s.GPUProcesses) != 0 || s.GPU != (rt.GPUUse{}) {

@@ -72,7 +72,7 @@ func TestProcess(t *testing.T) {
 		for i := range s.GPUs {
 			busy = max(busy, s.GPUs[i].Utilization.Or(0))
 		}
-		all := src.Processes(nil)
+		all := src.Processes()
 		i := slices.IndexFunc(all, func(p rt.GPUProcessReading) bool { return p.PID == uint64(pid) })
 		if i >= 0 {
 			of = all[i]

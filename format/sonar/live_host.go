@@ -62,11 +62,10 @@ func describe(h *rt.Host, cards []Card) string {
 }
 
 // WriteSysinfo writes the record of this host that sonar sysinfo would write.
-func WriteSysinfo(ctx context.Context, w io.Writer, gpus GPUSource, hostname string, asJSON bool) error {
+func WriteSysinfo(ctx context.Context, w io.Writer, gpus *gpu.Source, hostname string, asJSON bool) error {
 	facts := collecthost.Read(collecthost.NewRoots("/proc", "/sys"))
-	kept := keptGPUs{GPUSource: gpus}
-	readings, _ := gpu.ReadOnce(ctx, &kept) // the record has the GPUs that were read
-	s := sysinfo(&facts, readings, kept.details)
+	readings, _ := gpu.ReadOnce(ctx, gpus) // the record has the GPUs that were read
+	s := sysinfo(&facts, readings, gpus.Details())
 	s.Timestamp, s.Hostname = time.Now(), hostname
 	write := s.AppendCSV
 	if asJSON {
@@ -89,27 +88,6 @@ func sysinfo(h *rt.Host, gpus []rt.GPUReading, details []gpu.Details) *Sysinfo {
 	s.GPUMemGB = kib >> 20
 	s.Description = describe(h, s.GPUInfo)
 	return s
-}
-
-// GPUSource is the part of gpu.Source that ReadMachine and WriteSysinfo use.
-type GPUSource interface {
-	gpu.Reader
-	Processes([]rt.GPUProcessReading) []rt.GPUProcessReading
-	Details([]gpu.Details) []gpu.Details
-}
-
-// keptGPUs is a source of GPUs that also keeps their processes and details. gpu.ReadOnce closes
-// the source, so that they could not be read later.
-type keptGPUs struct {
-	GPUSource
-	processes []rt.GPUProcessReading
-	details   []gpu.Details
-}
-
-func (k *keptGPUs) Read(snap *rt.Snapshot) error {
-	err := k.GPUSource.Read(snap)
-	k.processes, k.details = k.Processes(k.processes[:0]), k.Details(k.details[:0])
-	return err
 }
 
 // gpuUse returns how each process uses GPUs, by process id.

@@ -58,11 +58,10 @@ func (m *Machine) WritePs(w io.Writer, o PsOptions) error {
 }
 
 // ReadMachine reads the GPUs first, because their drivers may take seconds to wake up.
-func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, error) {
+func ReadMachine(ctx context.Context, fs proc.FS, gpus *gpu.Source) (*Machine, error) {
 	m := &Machine{name: userNames()}
-	kept := keptGPUs{GPUSource: gpus}
-	m.snap.GPUs, _ = gpu.ReadOnce(ctx, &kept) // the record has the GPUs that were read
-	m.gpus, m.details = kept.processes, kept.details
+	m.snap.GPUs, _ = gpu.ReadOnce(ctx, gpus) // the record has the GPUs that were read
+	m.gpus, m.details = gpus.Processes(), gpus.Details()
 	cpu, memory := proc.NewCPU(fs), proc.NewMemory(fs)
 	err := errors.Join(cpu.Read(&m.snap), memory.Read(&m.snap), cpu.Close(), memory.Close())
 	if err != nil {

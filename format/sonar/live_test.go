@@ -154,7 +154,7 @@ func TestJobOf(t *testing.T) {
 
 // TestReadMachine reads this machine.
 func TestReadMachine(t *testing.T) {
-	m, err := ReadMachine(t.Context(), proc.NewFS("/proc", "/sys"), noGPUs{})
+	m, err := ReadMachine(t.Context(), proc.NewFS("/proc", "/sys"), gpu.New(t.TempDir(), t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,18 +172,4 @@ func TestReadMachine(t *testing.T) {
 	if len(m.all) < 2 || m.snap.Boot > now.Nano() || len(loadOf(&m.snap)) == 0 || m.snap.Node.MemTotal.Or(0) == 0 {
 		t.Errorf("%d processes, boot %d of %d, load %v", len(m.all), m.snap.Boot, now.Nano(), loadOf(&m.snap))
 	}
-}
-
-// noGPUs is a node without GPUs.
-type noGPUs struct{}
-
-func (noGPUs) Read(*rt.Snapshot) error { return nil }
-func (noGPUs) Close() error            { return nil }
-func (noGPUs) Late() bool              { return false }
-
-func (noGPUs) Details(dst []gpu.Details) []gpu.Details {
-	return dst
-}
-func (noGPUs) Processes(dst []rt.GPUProcessReading) []rt.GPUProcessReading {
-	return dst
 }
