@@ -57,7 +57,6 @@ type export struct {
 	enc        *Encoder
 	of         *runFacts
 	processes  transients
-	names      map[string][]metricName      // of the figures of a noun, by its prefix
 	written    map[string]map[string]string // the texts of a device that are in the file, by its prefix
 	datum      FlatDatum
 	wall, boot int64 // of the first snapshot
@@ -66,7 +65,7 @@ type export struct {
 func newExport(w io.Writer, of *runFacts, processes transients) *export {
 	enc := NewEncoder(w)
 	enc.AnyTime = true // the machine may have been suspended for days
-	return &export{enc: enc, of: of, processes: processes, names: map[string][]metricName{}, written: map[string]map[string]string{}}
+	return &export{enc: enc, of: of, processes: processes, written: map[string]map[string]string{}}
 }
 
 func (e *export) write(s *rt.Snapshot) error {
@@ -76,10 +75,10 @@ func (e *export) write(s *rt.Snapshot) error {
 	}
 	e.datum.Time, e.datum.Readings = e.wall+s.Boot-e.boot, e.datum.Readings[:0]
 	e.addNumber("snapshot.reason", float64(s.Reason))
-	e.addSeconds("snapshot.boot_secs", float64(e.boot)/1e9)
-	e.addSeconds("snapshot.clock_secs", float64(s.Wall-e.datum.Time)/1e9)
+	e.addFigure("snapshot.boot_secs", float64(e.boot)/1e9)
+	e.addFigure("snapshot.clock_secs", float64(s.Wall-e.datum.Time)/1e9)
 	if s.Node.ReadBoot != 0 {
-		e.addSeconds("snapshot.node_read_secs", float64(s.Boot-s.Node.ReadBoot)/1e9)
+		e.addFigure("snapshot.node_read_secs", float64(s.Boot-s.Node.ReadBoot)/1e9)
 	}
 	for _, f := range fixed(s) {
 		e.addFigures(f.kind, f.figures)
@@ -143,7 +142,7 @@ func (e *export) addFacts() {
 	e.addFigures("run", runOf(run).figures)
 	for _, t := range runTimes(run) {
 		if !t.at.IsZero() {
-			e.addSeconds("run."+t.name, e.since(*t.at))
+			e.addFigure("run."+t.name, e.since(*t.at))
 		}
 	}
 	eachRunText(run, func(name, text string) { e.addNumber(info("run", name, text), 1) })
@@ -155,7 +154,7 @@ func (e *export) addFacts() {
 		lines = slices.Delete(lines, maxLedger/2, maxLedger/2+more)
 	}
 	for i := range lines {
-		e.addSeconds(ledgerName(i, &lines[i]), e.since(lines[i].Time))
+		e.addFigure(ledgerName(i, &lines[i]), e.since(lines[i].Time))
 	}
 }
 
@@ -176,38 +175,18 @@ type runTime struct {
 
 // addFigures writes the figures that were read.
 func (e *export) addFigures(prefix string, figures []field) {
-	names, ok := e.names[prefix]
-	if !ok {
-		names = metricNames(prefix, figures)
-		e.names[prefix] = names
-	}
-	for i, f := range figures {
+	for _, f := range figures {
 		if v, ok := f.figure(); ok {
-			e.addFigure(names[i], v)
+			e.addFigure(prefix+"."+f.name, v)
 		}
 	}
 }
 
-// metricName has the names of a metric and of its rest.
-type metricName struct{ value, rest string }
-
-func metricNames(prefix string, figures []field) (names []metricName) {
-	for _, f := range figures {
-		name := prefix + "." + f.name
-		names = append(names, metricName{name, name + RestSuffix})
-	}
-	return names
-}
-
-func (e *export) addFigure(name metricName, v float64) {
+func (e *export) addFigure(name string, v float64) {
 	value, rest := split(v)
-	e.datum.Readings = append(e.datum.Readings, Reading{MetricName: name.value, Value: value}, Reading{MetricName: name.rest, Value: rest})
+	e.datum.Readings = append(e.datum.Readings, Reading{MetricName: name, Value: value}, Reading{MetricName: name + RestSuffix, Value: rest})
 }
 
 func (e *export) addNumber(name string, v float64) {
 	e.datum.Readings = append(e.datum.Readings, Reading{MetricName: name, Value: float32(v)})
-}
-
-func (e *export) addSeconds(name string, v float64) {
-	e.addFigure(metricName{name, name + RestSuffix}, v)
 }

@@ -20,7 +20,7 @@ type transient struct {
 	span
 	prefix string            // of its metrics
 	flags  string            // name of the metric <name>.read, which has the bits of transient.read
-	names  []metricName      // of its figures
+	names  []string          // of its figures
 	held   []rt.Opt[float64] // last value of each figure
 	read   uint64            // bits of what the reading has
 }
@@ -41,10 +41,11 @@ func (s span) with(seq int64) span {
 
 func newTransient(kind string, n noun, s span) *transient {
 	prefix := kind + "." + n.name()
-	return &transient{
-		span: s, prefix: prefix, flags: prefix + "." + readMetric,
-		names: metricNames(prefix, n.figures), held: make([]rt.Opt[float64], len(n.figures)),
+	t := &transient{span: s, prefix: prefix, flags: prefix + "." + readMetric, held: make([]rt.Opt[float64], len(n.figures))}
+	for _, f := range n.figures {
+		t.names = append(t.names, prefix+"."+f.name)
 	}
+	return t
 }
 
 // setFigures stores a reading of the process.
