@@ -105,7 +105,7 @@ func TestCompletenessGatesAdvice(t *testing.T) {
 			t.Errorf("%s: reason %q, advice %+v", tt.name, j.AdviceReason, j.Advice)
 		}
 		var text strings.Builder
-		if err := WriteText(&text, j, TextOptions{}); err != nil {
+		if err := WriteText(&text, j, TextOptions{Zone: time.UTC}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), "Advice none: "+tt.want) != (tt.want == "") {
@@ -279,7 +279,7 @@ func TestAdviceUsesEarlierRuns(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	var text strings.Builder
-	if err := WriteText(&text, j, TextOptions{Explain: true}); err != nil {
+	if err := WriteText(&text, j, TextOptions{Zone: time.UTC, Explain: true}); err != nil {
 		t.Fatal(err)
 	}
 	flat := strings.Join(strings.Fields(text.String()), " ")
@@ -457,7 +457,7 @@ func TestFewerCoresKeepTheMemory(t *testing.T) {
 		change(s)
 		j := advised(t, s)
 		var oneLine strings.Builder
-		if err := WriteOneLine(&oneLine, j, TextOptions{}); err != nil {
+		if err := WriteOneLine(&oneLine, j, TextOptions{Zone: time.UTC}); err != nil {
 			t.Fatal(err)
 		}
 		const want = "--cpus-per-task=1 --mem=8G --time="

@@ -139,7 +139,7 @@ func TestUnreadPartsAreMarked(t *testing.T) {
 		job := Jobs([]*Summary{s})[0]
 		for form, want := range map[string]string{"oneline": "CPU " + string(tt.used), "markdown": "| CPU | " + string(tt.used)} {
 			var b strings.Builder
-			if err := Write(&b, job, form, TextOptions{}); err != nil {
+			if err := Write(&b, job, form, TextOptions{Zone: time.UTC}); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(b.String(), want) || tt.used == Exact && strings.Contains(b.String(), "least") {

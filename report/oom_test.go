@@ -76,7 +76,7 @@ func TestOOMKillAfterTheLastReading(t *testing.T) {
 func TestNarrowTerminal(t *testing.T) {
 	s := summarized(t, richExamples()[3])
 	var text strings.Builder
-	if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{Width: 44}); err != nil {
+	if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{Zone: time.UTC, Width: 44}); err != nil {
 		t.Fatal(err)
 	}
 	words := strings.Join(strings.Fields(text.String()), " ")

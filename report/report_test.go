@@ -208,7 +208,7 @@ func TestScreen(t *testing.T) {
 			j := Jobs([]*Summary{s})[0]
 			j.Advise(nil)
 			var text, plainText strings.Builder
-			if err := errors.Join(WriteText(&text, j, TextOptions{Width: 80}), WriteText(&plainText, j, TextOptions{ASCII: true, Width: 80})); err != nil {
+			if err := errors.Join(WriteText(&text, j, TextOptions{Zone: time.UTC, Width: 80}), WriteText(&plainText, j, TextOptions{Zone: time.UTC, ASCII: true, Width: 80})); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, e.name+".txt", text.String())
@@ -257,7 +257,7 @@ func TestShortCommand(t *testing.T) {
 		run.End = run.Start.Add(30 * time.Millisecond)
 		s := summarized(t, example{run: run, snapshots: list, events: []rt.Event{{Kind: "job", Name: "rusage", Status: "ok", Detail: tt.detail}}})
 		var text strings.Builder
-		if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{}); err != nil {
+		if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{Zone: time.UTC}); err != nil {
 			t.Fatal(err)
 		}
 		if s.Memory.PeakBytes != tt.peak || s.Node.MeanCores.Valid() {
@@ -296,7 +296,7 @@ func TestMemoryOfATree(t *testing.T) {
 		}
 		s := summarized(t, example{run: commandRun(), snapshots: list})
 		var text strings.Builder
-		if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{}); err != nil {
+		if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{Zone: time.UTC}); err != nil {
 			t.Fatal(err)
 		}
 		m := s.Memory
@@ -320,7 +320,7 @@ func TestContainerOfATree(t *testing.T) {
 	run.Outcome, run.AllocCPUs = rt.OutcomeOOM, u(2)
 	s := summarized(t, example{run: run, snapshots: list})
 	var text strings.Builder
-	if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{}); err != nil {
+	if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{Zone: time.UTC}); err != nil {
 		t.Fatal(err)
 	}
 	m := s.Memory
@@ -440,7 +440,7 @@ func TestWriteTextPassesOnErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteText(failing{}, Jobs([]*Summary{s})[0], TextOptions{}); err == nil {
+	if err := WriteText(failing{}, Jobs([]*Summary{s})[0], TextOptions{Zone: time.UTC}); err == nil {
 		t.Error("no error")
 	}
 }

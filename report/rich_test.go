@@ -339,7 +339,7 @@ func TestUnseenTasks(t *testing.T) {
 		j := only(t, s)
 		j.Advise(nil)
 		var text strings.Builder
-		if err := WriteText(&text, j, TextOptions{}); err != nil {
+		if err := WriteText(&text, j, TextOptions{Zone: time.UTC}); err != nil {
 			t.Fatal(err)
 		}
 		words := strings.Join(strings.Fields(text.String()), " ")

@@ -70,7 +70,9 @@ func TestTogether(t *testing.T) {
 	if n.WorstPct != rt.Some(75.0) || n.MeanPct != rt.Some(50.0) || n.Nodes[0].Node != "n2" || !n.Complete {
 		t.Errorf("memory %+v", n)
 	}
-	screen(t, "nodes.txt", func(b *strings.Builder) error { return WriteText(b, Jobs(list)[0], TextOptions{Width: 80}) })
+	screen(t, "nodes.txt", func(b *strings.Builder) error {
+		return WriteText(b, Jobs(list)[0], TextOptions{Zone: time.UTC, Width: 80})
+	})
 }
 
 // What one node does not know is not known of all, and never counts as nothing.
@@ -143,7 +145,9 @@ func TestArrayRollUp(t *testing.T) {
 	if len(a.Outliers) != 2 || a.Outliers[0] != want[0] || a.Outliers[1].Job != want[1].Job || math.Abs(a.Outliers[1].Median-want[1].Median) > 1 {
 		t.Errorf("outliers %+v, want %+v", a.Outliers, want)
 	}
-	screen(t, "array.txt", func(b *strings.Builder) error { return WriteArray(b, a, "text", TextOptions{Width: 80}) })
+	screen(t, "array.txt", func(b *strings.Builder) error {
+		return WriteArray(b, a, "text", TextOptions{Zone: time.UTC, Width: 80})
+	})
 	doc, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +162,9 @@ func TestArrayOfNothing(t *testing.T) {
 	if a.Elapsed.N != 0 || a.Elapsed.P50.Valid() || len(a.Tasks) != 1 {
 		t.Errorf("%+v", a)
 	}
-	screen(t, "array-nothing.txt", func(b *strings.Builder) error { return WriteArray(b, a, "text", TextOptions{Width: 80}) })
+	screen(t, "array-nothing.txt", func(b *strings.Builder) error {
+		return WriteArray(b, a, "text", TextOptions{Zone: time.UTC, Width: 80})
+	})
 }
 
 // Without a task that shows what it needs, a killed one gives the advice, or else the reason why

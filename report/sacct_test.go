@@ -17,7 +17,7 @@ func sacctEvent(detail string) rt.Event {
 func textOf(t *testing.T, s *Summary) string {
 	t.Helper()
 	var b strings.Builder
-	if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Width: 80, Verbose: true}); err != nil {
+	if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Zone: time.UTC, Width: 80, Verbose: true}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -49,7 +49,7 @@ func TestSacct(t *testing.T) {
 	}
 	var b strings.Builder
 	s.Sacct.Differences = []Difference{{Figure: "elapsed_secs", Ours: 3600.4, Sacct: 3600}}
-	if err := WriteDetails(&b, s, TextOptions{}); err != nil || !strings.Contains(b.String(), "sacct        elapsed 01:00:00\n") {
+	if err := WriteDetails(&b, s, TextOptions{Zone: time.UTC}); err != nil || !strings.Contains(b.String(), "sacct        elapsed 01:00:00\n") {
 		t.Errorf("equal figures do not differ: %v\n%s", err, b.String())
 	}
 	s.compareSacct()

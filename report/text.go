@@ -17,7 +17,7 @@ type TextOptions struct {
 	Verbose bool           // with the source of the outcome, and the sensors that the node does not have
 	Explain bool           // how the advice was made
 	Width   int            // of the terminal: longer lines are cut; 0 for a file, in which no line is cut
-	Zone    *time.Location // of the times; nil is UTC
+	Zone    *time.Location // of the times
 	Now     time.Time      // for the age of a running job's last reading; zero: it is not shown
 	Prices  Prices         // of the waste
 	Colors  Colors

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -112,9 +111,6 @@ func StateWords(o rt.Outcome) string {
 // WriteBrief writes a job in eight lines: its name, state and place, and what it used of its request. The last ones have
 // the waste and what to request next time.
 func WriteBrief(w io.Writer, j *JobSummary, o TextOptions) error {
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
 	p := page{width: o.Width}
 	p.briefHead(j, o)
 	for _, one := range j.briefRows(o) {

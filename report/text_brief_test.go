@@ -12,7 +12,7 @@ import (
 func brief(t *testing.T, j *JobSummary, colors Colors) string {
 	t.Helper()
 	var b strings.Builder
-	o := TextOptions{ASCII: true, Prices: DefaultPrices, Colors: colors, Now: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)}
+	o := TextOptions{Zone: time.UTC, ASCII: true, Prices: DefaultPrices, Colors: colors, Now: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)}
 	if err := WriteBrief(&b, j, o); err != nil {
 		t.Fatal(err)
 	}

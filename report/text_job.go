@@ -15,9 +15,6 @@ import (
 // WriteText writes a job: what it used of its allocation, the advice, its nodes and steps, and the
 // details of each of its runs.
 func WriteText(w io.Writer, j *JobSummary, o TextOptions) error {
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
 	p := page{width: o.Width}
 	p.head(j, o)
 	p.bars(j, o)
@@ -38,9 +35,6 @@ func WriteText(w io.Writer, j *JobSummary, o TextOptions) error {
 
 // WriteDetails writes what a run used on its node, without its job.
 func WriteDetails(w io.Writer, s *Summary, o TextOptions) error {
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
 	p := page{width: o.Width}
 	(&runPage{&p, s, o}).write()
 	return p.write(w)

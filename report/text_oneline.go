@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -97,9 +96,6 @@ func (a *Advice) shortRequest() string {
 
 // WriteMarkdown writes a job as Markdown, for a ticket.
 func WriteMarkdown(w io.Writer, j *JobSummary, o TextOptions) error {
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s%s: %s\n\n", markdown(title(j.Runs[0])), onlyIf(j.Name != "", " "+markdown(j.Name)), markdown(outcome(j, o.Verbose)))
 	r := &j.Runs[0].Run

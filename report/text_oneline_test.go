@@ -25,10 +25,10 @@ func TestShortForms(t *testing.T) {
 	hostile.Advise(nil)
 	var b strings.Builder
 	for _, j := range []*JobSummary{j, missing, hostile} {
-		if err := WriteOneLine(&b, j, TextOptions{}); err != nil {
+		if err := WriteOneLine(&b, j, TextOptions{Zone: time.UTC}); err != nil {
 			t.Fatal(err)
 		}
-		if err := WriteMarkdown(&b, j, TextOptions{}); err != nil {
+		if err := WriteMarkdown(&b, j, TextOptions{Zone: time.UTC}); err != nil {
 			t.Fatal(err)
 		}
 		b.WriteString("\n")
@@ -37,10 +37,10 @@ func TestShortForms(t *testing.T) {
 	if strings.Contains(b.String(), "\x1b") {
 		t.Errorf("a name reaches the terminal:\n%s", b.String())
 	}
-	if err := WriteOneLine(failing{}, j, TextOptions{}); err == nil {
+	if err := WriteOneLine(failing{}, j, TextOptions{Zone: time.UTC}); err == nil {
 		t.Error("no error")
 	}
-	if err := WriteMarkdown(failing{}, j, TextOptions{}); err == nil {
+	if err := WriteMarkdown(failing{}, j, TextOptions{Zone: time.UTC}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -64,7 +64,7 @@ func TestAgeOfTheLastReading(t *testing.T) {
 	s.Record.Last = start.Add(time.Hour)
 	j := only(t, s)
 	for old, want := range map[time.Duration]string{4 * time.Second: "4.00 s ago", 90 * time.Minute: "01:30:00 ago", -time.Second: "", 1 << 62: ""} {
-		o := TextOptions{Now: s.Record.Last.Add(old)}
+		o := TextOptions{Zone: time.UTC, Now: s.Record.Last.Add(old)}
 		if old == 1<<62 {
 			o.Now = time.Time{}
 		}
@@ -93,13 +93,13 @@ func TestShortFormsOfAnArray(t *testing.T) {
 	var b strings.Builder
 	nothing := RollUp("1000", arrayOf(12)[12:]) // task 11, which has no end in its record
 	for _, a := range []*Array{a, nothing} {
-		if err := errors.Join(WriteArray(&b, a, "oneline", TextOptions{}), WriteArray(&b, a, "markdown", TextOptions{})); err != nil {
+		if err := errors.Join(WriteArray(&b, a, "oneline", TextOptions{Zone: time.UTC}), WriteArray(&b, a, "markdown", TextOptions{Zone: time.UTC})); err != nil {
 			t.Fatal(err)
 		}
 		b.WriteString("\n")
 	}
 	golden(t, "shortforms-array.md", b.String())
-	if WriteArray(failing{}, a, "oneline", TextOptions{}) == nil || WriteArray(failing{}, a, "markdown", TextOptions{}) == nil {
+	if WriteArray(failing{}, a, "oneline", TextOptions{Zone: time.UTC}) == nil || WriteArray(failing{}, a, "markdown", TextOptions{Zone: time.UTC}) == nil {
 		t.Error("no error")
 	}
 	if ids := taskIDs(append(arrayOf(3)[1:], arrayOf(9)[8:]...)); ids != "1-2,7-8" {

@@ -3,6 +3,7 @@ package report
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -20,7 +21,7 @@ func TestTitle(t *testing.T) {
 		"Command pyth":              {Label: "-", Run: long},
 	} {
 		var b strings.Builder
-		if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Width: 80}); err != nil {
+		if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Zone: time.UTC, Width: 80}); err != nil {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(b.String(), "\n")
@@ -40,7 +41,7 @@ func TestOutcomeSource(t *testing.T) {
 	s := &Summary{Label: "12", Run: rt.Run{Ending: rt.Ending{Outcome: rt.OutcomeOOM, OutcomeSource: "kernel"}}}
 	for isVerbose, want := range map[bool]string{false: "\nOutcome      oom (killed for memory)\n", true: "\nOutcome      oom (killed for memory) (source: kernel)\n"} {
 		var b strings.Builder
-		if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Verbose: isVerbose}); err != nil {
+		if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Zone: time.UTC, Verbose: isVerbose}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), want) {

@@ -17,7 +17,6 @@ import (
 // Print writes what Run would show as text of a width: the list, or all pages of the open
 // run.
 func Print(ctx context.Context, src Source, o Options, w io.Writer, columns int) (*Frame, error) {
-	o = o.withDefaults()
 	f, err := src.Read(ctx, o.wanted())
 	if err != nil {
 		return nil, err
@@ -89,7 +88,6 @@ func (p *page) write(out *strings.Builder, columns int) {
 // Document returns the data of Print as a document for package json. It is an array of runs, where
 // the open run has its pages, or one object for a program.
 func Document(ctx context.Context, src Source, o Options) (f *Frame, doc any, err error) {
-	o = o.withDefaults()
 	f, err = src.Read(ctx, o.wanted())
 	if err != nil {
 		return nil, nil, err
@@ -177,7 +175,6 @@ var ErrMoment = errors.New("not a moment of the run")
 
 // Moment parses a moment of the open run as the time after its first reading.
 func Moment(ctx context.Context, src Source, o Options, text string) (time.Duration, error) {
-	o = o.withDefaults()
 	f, err := src.Read(ctx, Wanted{Open: o.Open, At: -1})
 	if err != nil {
 		return 0, err

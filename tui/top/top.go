@@ -16,19 +16,12 @@ import (
 // Options configure the screen.
 type Options struct {
 	ASCII bool           // no characters beyond ASCII in sparklines and bars
-	Zone  *time.Location // of the times; nil is UTC
+	Zone  *time.Location // of the times
 	All   bool           // with runs that ended more than a day ago
 	// Open is the file of the run that is open at first; empty for the list.
 	Open string
 	// At is the moment of Open after its first reading; negative for the last reading.
 	At time.Duration
-}
-
-func (o Options) withDefaults() Options {
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
-	return o
 }
 
 // Wanted selects what a Source returns.
@@ -48,6 +41,6 @@ type Source interface {
 // Run shows a source on the whole terminal until the user quits. It returns the error of
 // the first Read; later ones are shown.
 func Run(ctx context.Context, src Source, o Options, in io.Reader, out *os.File) error {
-	m := newModel(ctx, src, o.withDefaults())
+	m := newModel(ctx, src, o)
 	return errors.Join(tui.Run(ctx, m, in, out), m.failed)
 }
