@@ -2,8 +2,8 @@ package gempba
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/resource-tracker/rt"
@@ -128,17 +128,11 @@ func (i *Identity) UnmarshalJSON(b []byte) error {
 
 // Mask is the bitmap of CPUs as a lower-case hexadecimal number.
 func Mask(cpus []uint32) string {
-	if len(cpus) == 0 {
-		return "0"
-	}
-	digits := make([]byte, slices.Max(cpus)/4+1)
+	var mask big.Int
 	for _, cpu := range cpus {
-		digits[len(digits)-1-int(cpu/4)] |= 1 << (cpu % 4)
+		mask.SetBit(&mask, int(cpu), 1)
 	}
-	for i, d := range digits {
-		digits[i] = "0123456789abcdef"[d]
-	}
-	return string(digits)
+	return mask.Text(16)
 }
 
 // ParseMask reads a bitmap of CPUs: hexadecimal, also with 0x before it and with the
@@ -148,17 +142,14 @@ func ParseMask(text string) ([]uint32, error) {
 	if digits == "" || len(digits) > MaxCPUs/4 {
 		return nil, fmt.Errorf("a CPU mask of %d hexadecimal digits: %w (1 to %d)", len(digits), ErrLimit, MaxCPUs/4)
 	}
+	mask, isNumber := new(big.Int).SetString(digits, 16)
+	if !isNumber || strings.ContainsAny(digits, "+-") {
+		return nil, fmt.Errorf("the CPU mask %.64q is no hexadecimal number: %w", digits, ErrFormat)
+	}
 	cpus := []uint32{}
-	for i := range len(digits) {
-		at := len(digits) - 1 - i
-		d, err := strconv.ParseUint(digits[at:at+1], 16, 8)
-		if err != nil {
-			return nil, fmt.Errorf("a CPU mask with %q in it: %w", digits[at:at+1], ErrFormat)
-		}
-		for bit := range uint32(4) {
-			if d>>bit&1 != 0 {
-				cpus = append(cpus, uint32(i)*4+bit)
-			}
+	for cpu := range mask.BitLen() {
+		if mask.Bit(cpu) == 1 {
+			cpus = append(cpus, uint32(cpu))
 		}
 	}
 	return cpus, nil
