@@ -186,6 +186,13 @@ func appendObject(dst []byte, columns []column, rec any) []byte {
 	return append(e.dst, '}')
 }
 
+// appendCSV appends a record as one line of free CSV with its newline.
+func appendCSV(dst []byte, columns []column, rec any) []byte {
+	e := encoder{dst: dst, start: len(dst)}
+	putAll(&e, columns, rec)
+	return append(e.dst, '\n')
+}
+
 func (e *encoder) name(name string) {
 	if len(e.dst) > e.start {
 		e.dst = append(e.dst, ',')

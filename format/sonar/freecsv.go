@@ -14,19 +14,8 @@ type Field struct{ Name, Text string }
 // maxFields bounds the fields of one line: no record has a tenth of that.
 const maxFields = 4096
 
-// appendFree appends the fields as one line of free CSV without its newline. It quotes a whole field, as
+// appendElement appends a field, in quotes if it has a comma or a quote. It quotes a whole field, as
 // readers with an ordinary CSV parser require: "name=a,b".
-func appendFree(dst []byte, fields []Field) []byte {
-	for i, f := range fields {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendElement(dst, f.Name+"="+f.Text)
-	}
-	return dst
-}
-
-// appendElement appends a field, in quotes if it has a comma or a quote.
 func appendElement(dst []byte, text string) []byte {
 	if !strings.ContainsAny(text, `",`) {
 		return append(dst, text...)

@@ -91,3 +91,14 @@ func FuzzBase45(f *testing.F) {
 		}
 	})
 }
+
+// appendFree appends the fields as one line of free CSV without its newline.
+func appendFree(dst []byte, fields []Field) []byte {
+	for i, f := range fields {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendElement(dst, f.Name+"="+f.Text)
+	}
+	return dst
+}

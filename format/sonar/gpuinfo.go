@@ -66,10 +66,10 @@ func (c column) element(rec any) (text string, ok bool) {
 	return absent(c.name), false
 }
 
-// gpuInfo returns the nested value of gpuinfo: for each attribute that a GPU has, a list over the
+// appendGPUInfo appends the nested value of gpuinfo: for each attribute that a GPU has, a list over the
 // GPUs. Every list has a value for each GPU, and no value is empty: readers fail otherwise.
-func gpuInfo(gpus []GPU) []Field {
-	var fields []Field
+func appendGPUInfo(dst []byte, gpus []GPU) []byte {
+	e := encoder{dst: dst, start: len(dst)}
 	words := make([]string, len(gpus))
 	for n := range gpuColumns {
 		used := false
@@ -78,17 +78,14 @@ func gpuInfo(gpus []GPU) []Field {
 			words[i], used = text, used || ok
 		}
 		if used {
-			fields = append(fields, Field{Name: gpuColumns[n].name, Text: strings.Join(words, "|")})
+			e.text(gpuColumns[n].name, strings.Join(words, "|"))
 		}
 	}
-	if fields == nil { // at least the number of GPUs
-		zeros := strings.Repeat("|0", len(gpus))
-		fields = append(fields, Field{Name: gpuColumns[0].name, Text: strings.TrimPrefix(zeros, "|")})
+	if len(e.dst) == e.start { // at least the number of GPUs
+		e.text(gpuColumns[0].name, strings.TrimPrefix(strings.Repeat("|0", len(gpus)), "|"))
 	}
-	return fields
+	return e.dst
 }
-
-func appendGPUInfo(dst []byte, gpus []GPU) []byte { return appendFree(dst, gpuInfo(gpus)) }
 
 func parseGPUInfo(text string) ([]GPU, error) {
 	if text == "" {

@@ -206,14 +206,10 @@ func (f *Failure) check() error {
 
 // AppendCSV appends the record as one line of free CSV with its newline.
 func (f *Failure) AppendCSV(dst []byte) []byte {
-	e := encoder{dst: dst, start: len(dst)}
-	putAll(&e, failureColumns, f)
-	return append(e.dst, '\n')
+	return appendCSV(dst, failureColumns, f)
 }
 
 // AppendJSON appends the record as one JSON object and a newline.
 func (f *Failure) AppendJSON(dst []byte) []byte {
-	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
-	putAll(&e, failureColumns, f)
-	return append(e.dst, '}', '\n')
+	return append(appendObject(dst, failureColumns, f), '\n')
 }

@@ -93,9 +93,7 @@ func (s *Sysinfo) AppendCSV(dst []byte) ([]byte, error) {
 	if err := s.valid(); err != nil {
 		return dst, err
 	}
-	e := encoder{dst: dst, start: len(dst)}
-	putAll(&e, sysinfoColumns, s)
-	return append(e.dst, '\n'), nil
+	return appendCSV(dst, sysinfoColumns, s), nil
 }
 
 // appendCards appends the CSV of gpu_info.
