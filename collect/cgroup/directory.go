@@ -81,9 +81,7 @@ func (d *directoryFiles) ListProcs(version int, buf *procfile.Buffer, dst *[]int
 // parsePIDs counts the processes in a file cgroup.procs and, unless dst is nil, appends their pids to dst. A pid of
 // 0, which is how v1 lists a process of another pid namespace, is counted but not listed.
 func parsePIDs(text []byte, dst *[]int) (count int) {
-	for len(text) > 0 {
-		var line []byte
-		line, text = procfile.Line(text)
+	for line := range procfile.Lines(text) {
 		pid, ok := procfile.Uint(line)
 		if !ok || pid >= 1<<31 {
 			continue

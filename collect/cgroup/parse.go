@@ -149,11 +149,10 @@ func parseKey(b []byte, key string) (uint64, bool) {
 
 // eachNumber parses lines of the form "name key=number key=number" and calls f for each number.
 func eachNumber(b []byte, f func(name, key []byte, n uint64)) {
-	for len(b) > 0 {
-		var line, field []byte
-		line, b = procfile.Line(b)
+	for line := range procfile.Lines(b) {
 		name, rest := procfile.Field(line)
 		for len(rest) > 0 {
+			var field []byte
 			field, rest = procfile.Field(rest)
 			key, value, _ := bytes.Cut(field, equals)
 			if n, ok := procfile.Uint(value); ok {
@@ -341,9 +340,8 @@ func parseStackedMajors(b []byte) majors {
 // newline. So a line can have several names: the last one before the figures is their
 // device.
 func parseIOStat(b []byte, stacked majors) (read, write uint64) {
-	for len(b) > 0 {
-		var line, device []byte
-		line, b = procfile.Line(b)
+	for line := range procfile.Lines(b) {
+		var device []byte
 		for len(line) > 0 {
 			var word []byte
 			word, line = procfile.Field(line)
@@ -367,9 +365,7 @@ func parseIOStat(b []byte, stacked majors) (read, write uint64) {
 // devices that are not stacked on others. A line is "8:0 Read 4096"; the last one, "Total 4096",
 // names no device.
 func parseBlkio(b []byte, stacked majors) (read, write uint64) {
-	for len(b) > 0 {
-		var line []byte
-		line, b = procfile.Line(b)
+	for line := range procfile.Lines(b) {
 		device, rest := procfile.Field(line)
 		kind, value := procfile.Field(rest)
 		n, ok := parseNumber(procfile.Trim(value))

@@ -226,9 +226,7 @@ func (a *amd) readDetails(c *amdCard, r *reading) {
 
 // parseClock finds the clock in MHz of the current state in pp_dpm_sclk: "1: 1700Mhz *".
 func parseClock(b []byte) (uint64, bool) {
-	for len(b) > 0 {
-		var line []byte
-		line, b = procfile.Line(b)
+	for line := range procfile.Lines(b) {
 		line = bytes.TrimSpace(line)
 		if bytes.HasSuffix(line, []byte{'*'}) && bytes.IndexByte(line, ':') >= 0 {
 			return clockOf(line)

@@ -78,9 +78,7 @@ func (r Roots) Packages() ([]Package, error) {
 func (p *Package) Memory() (total, used rt.Opt[uint64]) {
 	for _, node := range p.memory {
 		kib := map[string]uint64{}
-		for rest := []byte(procfile.Text(node, "meminfo")); len(rest) > 0; {
-			var line []byte
-			line, rest = procfile.Line(rest)
+		for line := range procfile.Lines([]byte(procfile.Text(node, "meminfo"))) {
 			if key, n, ok, _ := procfile.Pair(procfile.Skip(line, 2)); ok && n < 1<<50 {
 				kib[string(key)] = n
 			}

@@ -32,9 +32,7 @@ func NewCPU(fs FS) *File {
 func parseStat(b []byte, cpus []rt.CPUReading) (rt.CPUTimes, []rt.CPUReading, error) {
 	var total rt.CPUTimes
 	var seen bool
-	for len(b) > 0 {
-		var l []byte
-		l, b = procfile.Line(b)
+	for l := range procfile.Lines(b) {
 		if !bytes.HasPrefix(l, []byte("cpu")) {
 			break
 		}

@@ -47,9 +47,7 @@ func (d *Disk) takeAll(b []byte, s *rt.Snapshot) error {
 	again := d.sizes.isDue()
 	s.Disks = s.Disks[:0]
 	d.devs.Begin()
-	for len(b) > 0 {
-		var l []byte
-		l, b = procfile.Line(b)
+	for l := range procfile.Lines(b) {
 		name, now, ok := parseDiskstats(l)
 		if !ok {
 			s.Disks = s.Disks[:0]

@@ -125,9 +125,7 @@ func lustreMountPoint(table []byte, name string) string {
 // line, so that a missing line is zero.
 func parseLlite(b []byte, r *rt.RemoteFSReading) {
 	var read, written, ops uint64
-	for len(b) > 0 {
-		var l []byte
-		l, b = procfile.Line(b)
+	for l := range procfile.Lines(b) {
 		name, rest := procfile.Field(l)
 		word, rest := procfile.Field(rest)
 		calls, ok := procfile.Uint(word)

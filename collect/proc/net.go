@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,12 +41,7 @@ func (n *Net) take(b []byte, s *rt.Snapshot) error {
 	again := n.identities.isDue()
 	s.Nets = s.Nets[:0]
 	n.ifs.Begin()
-	for {
-		name, now, rest, ok := nextInterface(b)
-		if !ok {
-			break
-		}
-		b = rest
+	for name, now := range interfaces(b) {
 		if string(name) == "lo" {
 			continue
 		}
@@ -94,22 +90,20 @@ const (
 	txBytes, txPackets = 8, 9
 )
 
-// nextInterface parses the next interface of /proc/net/dev. The two header lines have no colon.
-func nextInterface(b []byte) (name []byte, now interfaceCounters, rest []byte, ok bool) {
-	for len(b) > 0 {
-		var l []byte
-		l, b = procfile.Line(b)
-		colon := bytes.IndexByte(l, ':')
-		if colon < 0 {
-			continue
+// interfaces yields the interfaces of /proc/net/dev. The two header lines have no colon.
+func interfaces(b []byte) iter.Seq2[[]byte, interfaceCounters] {
+	return func(yield func([]byte, interfaceCounters) bool) {
+		for l := range procfile.Lines(b) {
+			var now interfaceCounters
+			name, rest, hasColon := bytes.Cut(l, []byte{':'})
+			name = procfile.Trim(name)
+			_, ok := procfile.Uints(rest, now[:])
+			isInterface := hasColon && ok && len(name) > 0
+			if isInterface && !yield(name, now) {
+				return
+			}
 		}
-		name = procfile.Trim(l[:colon])
-		if _, ok := procfile.Uints(l[colon+1:], now[:]); !ok || len(name) == 0 {
-			continue
-		}
-		return name, now, b, true
 	}
-	return nil, now, nil, false
 }
 
 // Packets counts what the interfaces of rt.Wire received and sent, in packets. As for bytes, an interface
@@ -133,12 +127,7 @@ func (p *Packets) Read(nets []rt.NetReading) (received, sent rt.Opt[uint64], err
 	}
 	wire := rt.NewWire(nets)
 	p.ifs.Begin()
-	for {
-		name, now, rest, ok := nextInterface(b)
-		if !ok {
-			break
-		}
-		b = rest
+	for name, now := range interfaces(b) {
 		at := slices.IndexFunc(nets, func(n rt.NetReading) bool { return n.Name == string(name) })
 		if at < 0 {
 			continue

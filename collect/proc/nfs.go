@@ -68,9 +68,7 @@ type nfsMount struct {
 // all appends the mounts of the text to dst, each superblock once.
 func (m *mountstats) all(b []byte, dst []rt.RemoteFSReading) []rt.RemoteFSReading {
 	m.at, m.same = nil, m.same[:0]
-	for len(b) > 0 {
-		var l []byte
-		l, b = procfile.Line(b)
+	for l := range procfile.Lines(b) {
 		m.line(l)
 	}
 	m.end()

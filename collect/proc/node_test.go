@@ -223,15 +223,10 @@ func FuzzNode(f *testing.F) {
 		if err := parseMeminfo(b, &n); err == nil && !n.MemTotal.Valid() {
 			t.Error("no total and no error")
 		}
-		for rest := b; ; {
-			name, _, next, ok := nextInterface(rest)
-			if !ok {
-				break
+		for name := range interfaces(b) {
+			if len(name) == 0 {
+				t.Fatal("an interface without a name")
 			}
-			if len(name) == 0 || len(next) >= len(rest) {
-				t.Fatalf("interface %q leaves %d of %d bytes", name, len(next), len(rest))
-			}
-			rest = next
 		}
 		if name, now, ok := parseDiskstats(b); ok && (len(name) == 0 || now[0]%sectorBytes != 0 || now[1]%sectorBytes != 0) {
 			t.Errorf("disk %q: %v", name, now)

@@ -2,6 +2,7 @@ package procfile
 
 import (
 	"bytes"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -13,6 +14,19 @@ func Line(b []byte) (line, rest []byte) {
 		return b[:i], b[i+1:]
 	}
 	return b, nil
+}
+
+// Lines yields the lines of b.
+func Lines(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(b) > 0 {
+			var line []byte
+			line, b = Line(b)
+			if !yield(line) {
+				return
+			}
+		}
+	}
 }
 
 // Field cuts the first word off a line; it is empty at the end of the line.
