@@ -101,19 +101,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	if isOpen && scheme == "http" {
 		cli.Message(stderr, "rt-site", "warning: tokens and data cross the network in clear text; set serve.tls_cert and serve.tls_key")
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	broken := make(chan error, 1)
-	go func() {
-		defer stop()
-		defer recovery.Handle(func(err error) { broken <- err })
-		broken <- st.Registry.Wait(ctx)
-	}()
 	err = files.serve(ctx, ln, counts.Counting(files.server, files.server.Route), logger)
-	stop()
-	if ended := <-broken; ended != nil {
-		err = errors.Join(fmt.Errorf("the registry makes no more changes: %w", ended), err)
-	}
 	return errors.Join(err, files.server.Close())
 }
 

@@ -98,9 +98,6 @@ func badDSN(dsn string, err error) error {
 
 func (w *postgresWriter) close() error { return nil } // the registry closes db
 
-// broken: every change is by itself.
-func (w *postgresWriter) broken() (<-chan struct{}, func() error) { return nil, nil }
-
 func (w *postgresWriter) change(ctx context.Context, f func(transaction) error) error {
 	for attempt := 1; ; attempt++ {
 		err := w.try(ctx, f)

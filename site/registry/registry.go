@@ -80,9 +80,6 @@ type writer interface {
 	// change calls f in a transaction. It returns nil after the transaction is durable.
 	// f may be called again after a conflict.
 	change(ctx context.Context, f func(transaction) error) error
-	// broken returns a channel that is closed when no more changes are possible. From then on the function returns
-	// the reason.
-	broken() (<-chan struct{}, func() error)
 	// another opens the database once more.
 	another() (db *sql.DB, isPostgres bool, err error)
 	// exclusive takes the lock of LakeRuns.Lock.
@@ -99,7 +96,7 @@ type dialect struct {
 	shards    uint32 // number of rows over which the counter of an owner is spread
 }
 
-// transaction is what a change may use: an *sql.Tx, or the prepared statements of SQLite.
+// transaction is what a change may use: an *sql.Tx, or steady.
 type transaction interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -161,20 +158,8 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, c Config, o
 // Settings has the secrets of a site, its claims to the object store, its hold and the table audit.
 type Settings struct{ db *database }
 
-// Close waits for the changes in progress and closes the database.
+// Close closes the database.
 func (r *Registry) Close() error { return errors.Join(r.db.writer.close(), r.db.read.Close()) }
-
-// Wait returns why no more changes are possible: Close was called, or the writer of a SQLite file had an
-// internal error. It returns nil when the context ends.
-func (r *Registry) Wait(ctx context.Context) error {
-	ended, why := r.db.writer.broken()
-	select {
-	case <-ended:
-		return why()
-	case <-ctx.Done():
-		return nil
-	}
-}
 
 // change makes the change f. what names it in an error.
 func (d *database) change(ctx context.Context, what string, f func(transaction) error) error {

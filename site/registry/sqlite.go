@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 
 	_ "github.com/mattn/go-sqlite3" // the driver
 	"github.com/pressly/goose/v3"
@@ -18,22 +20,19 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// groupMax is the largest number of changes in one transaction of SQLite.
-const groupMax = 256
+// batchMax is the largest number of runs that one transaction of SQLite changes.
+const batchMax = 256
 
 // readers is the number of SQLite connections that read at the same time.
 const readers = 4
 
-// sqliteWriter is the one goroutine that writes a SQLite file. It puts all changes that wait into
-// one transaction, so that they share one fsync.
+// sqliteWriter writes a SQLite file. It puts all changes that wait into one transaction, so that they share one fsync.
 type sqliteWriter struct {
-	path  string
-	db    *sql.DB
-	tx    *prepared
-	queue chan *change
-	stop  chan struct{} // closed by close
-	ended chan struct{} // closed at the end of the goroutine
-	err   error         // why it has ended
+	path    string
+	db      *sql.DB
+	turn    chan struct{} // of the change that makes all
+	mu      sync.Mutex    // for waiting
+	waiting []*change
 }
 
 // change is a change that waits for the writer.
@@ -44,8 +43,6 @@ type change struct {
 	done chan struct{}
 }
 
-var errClosed = errors.New("the registry is closed")
-
 func openSQLite(ctx context.Context, path string, c Config) (*Registry, error) {
 	if err := checkRoom(path); err != nil {
 		return nil, err
@@ -54,23 +51,21 @@ func openSQLite(ctx context.Context, path string, c Config) (*Registry, error) {
 		return nil, err
 	}
 	base := sqliteDSN(path)
-	db, err := sql.Open("sqlite3", base+"&_txlock=immediate")
+	db, err := sql.Open("sqlite3", base+"&_txlock=immediate&_stmt_cache_size=100")
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1)
 	read, err := sql.Open("sqlite3", base+"&_query_only=true&_cache_size=-8000")
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	w := &sqliteWriter{path: path, db: db, queue: make(chan *change), stop: make(chan struct{}), ended: make(chan struct{})}
-	if err := w.start(ctx, c); err != nil {
+	if err := migrate(ctx, goose.DialectSQLite3, db, c); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close(), read.Close())
 	}
-	d := dialect{integrity: "SELECT integrity_check FROM pragma_integrity_check", wipe: "PRAGMA wal_checkpoint(TRUNCATE)", batch: groupMax, shards: 1}
-	return newRegistry(read, w, d, c), nil
+	d := dialect{integrity: "SELECT integrity_check FROM pragma_integrity_check", wipe: "PRAGMA wal_checkpoint(TRUNCATE)", batch: batchMax, shards: 1}
+	return newRegistry(read, &sqliteWriter{path: path, db: db, turn: make(chan struct{}, 1)}, d, c), nil
 }
 
 // sqliteDSN is how the file is opened. What is deleted is overwritten: rt-site forget promises it.
@@ -122,19 +117,6 @@ func createFile(path string) error {
 	return errors.Join(f.Close(), file.SyncDir(dir))
 }
 
-func (w *sqliteWriter) start(ctx context.Context, c Config) error {
-	if err := migrate(ctx, goose.DialectSQLite3, w.db, c); err != nil {
-		return err
-	}
-	conn, err := w.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	w.tx = &prepared{conn: conn, statements: map[string]*sql.Stmt{}}
-	go w.run()
-	return nil
-}
-
 // exclusive locks a file next to the database.
 func (w *sqliteWriter) exclusive(context.Context) (check func(context.Context) error, release func() error, err error) {
 	f, err := os.OpenFile(w.path+"-lake.lock", os.O_RDWR|os.O_CREATE, 0o600)
@@ -151,82 +133,32 @@ func (w *sqliteWriter) exclusive(context.Context) (check func(context.Context) e
 	return func(context.Context) error { return nil }, f.Close, nil
 }
 
-func (w *sqliteWriter) close() error {
-	close(w.stop)
-	<-w.ended
-	return errors.Join(w.tx.close(), w.db.Close())
-}
+func (w *sqliteWriter) close() error { return w.db.Close() }
 
 func (w *sqliteWriter) change(ctx context.Context, f func(transaction) error) error {
 	c := &change{ctx: ctx, do: f, done: make(chan struct{})}
+	w.mu.Lock()
+	w.waiting = append(w.waiting, c)
+	w.mu.Unlock()
 	select {
-	case w.queue <- c:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.ended:
-		return w.err
-	}
-	select {
-	case <-c.done:
+	case <-c.done: // another one has made it
 		return c.err
-	case <-w.ended:
+	case w.turn <- struct{}{}:
 	}
-	select { // both, if this change was one of the last
-	case <-c.done:
-		return c.err
-	default:
-		return w.err
-	}
+	runtime.Gosched() // so that clients that have just been answered come along
+	w.mu.Lock()
+	group := w.waiting
+	w.waiting = nil
+	w.mu.Unlock()
+	w.commit(group)
+	<-w.turn
+	<-c.done
+	return c.err
 }
 
-func (w *sqliteWriter) broken() (<-chan struct{}, func() error) {
-	return w.ended, func() error { return w.err }
-}
-
-func (w *sqliteWriter) run() {
-	defer recovery.Handle(w.end)
-	for {
-		select {
-		case c := <-w.queue:
-			w.commit(w.group(c))
-		case <-w.stop:
-			w.end(errClosed)
-			return
-		}
-	}
-}
-
-func (w *sqliteWriter) end(err error) {
-	w.err = err
-	close(w.ended)
-}
-
-// group returns the changes that wait, c first.
-func (w *sqliteWriter) group(c *change) []*change {
-	group := []*change{c}
-	for len(group) < groupMax {
-		select {
-		case c := <-w.queue:
-			group = append(group, c)
-		default:
-			return group
-		}
-	}
-	return group
-}
-
-// commit makes a group of changes in one transaction. If a change fails, commit makes the group
-// again and undoes the failing change by itself. If the transaction fails, all changes fail.
+// commit makes a group of changes in one transaction. If it fails, all of them fail.
 func (w *sqliteWriter) commit(group []*change) {
-	err := w.apply(group, w.make)
-	isOne := errors.Is(err, errOne)
-	if isOne && len(group) > 1 {
-		_ = w.tx.exec("ROLLBACK") // there may be no transaction
-		err = w.apply(group, w.makeAlone)
-	}
-	if err != nil {
-		_ = w.tx.exec("ROLLBACK")
-	}
+	err := w.apply(group)
 	for _, c := range group {
 		if c.err == nil {
 			c.err = err
@@ -235,50 +167,37 @@ func (w *sqliteWriter) commit(group []*change) {
 	}
 }
 
-// apply makes changes with a function in one transaction, until it returns an error.
-func (w *sqliteWriter) apply(group []*change, one func(*change) error) error {
-	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
+func (w *sqliteWriter) apply(group []*change) (err error) {
+	defer recovery.Handle(func(p error) { err = p })
+	tx, err := w.db.BeginTx(context.Background(), nil)
+	if err != nil {
 		return err
 	}
 	for _, c := range group {
-		c.err = c.ctx.Err()
-		if c.err != nil {
-			continue
-		}
-		if err := one(c); err != nil {
+		if err := c.make(steady{tx}); err != nil {
+			_ = tx.Rollback() // there may be no transaction
 			return err
 		}
 	}
-	if err := w.tx.exec("COMMIT"); err != nil {
-		return fmt.Errorf("%w: %w", site.ErrUnclear, err)
-	}
-	return nil
+	return commitError(tx.Commit())
 }
 
-// errOne means that a change of a group has failed.
-var errOne = errors.New("a change has failed")
-
-// make makes a change. If it fails, the transaction must be rolled back.
-func (w *sqliteWriter) make(c *change) error {
-	c.err = call(c.do, w.tx)
+// make makes a change in a savepoint, so that a change that fails does not undo the others.
+func (c *change) make(tx transaction) error {
+	c.err = c.ctx.Err()
 	if c.err != nil {
-		return errOne
+		return nil
 	}
-	return nil
-}
-
-// makeAlone makes a change in a savepoint. Then SQLite writes each old page to a file, which is most of what it writes.
-func (w *sqliteWriter) makeAlone(c *change) error {
-	if err := w.tx.exec("SAVEPOINT one"); err != nil {
+	if err := execute(c.ctx, tx, "SAVEPOINT one"); err != nil {
 		return err
 	}
-	c.err = call(c.do, w.tx)
+	c.err = call(c.do, tx)
 	if c.err != nil {
-		if err := w.tx.exec("ROLLBACK TO one"); err != nil {
+		if err := execute(c.ctx, tx, "ROLLBACK TO one"); err != nil {
 			return rolledBackWith(c.err, err) // SQLite has rolled back the transaction: each change fails
 		}
 	}
-	return w.tx.exec("RELEASE one")
+	return execute(c.ctx, tx, "RELEASE one")
 }
 
 // rolledBackWith is the error of the other changes in a transaction that failed because one of them did.
@@ -296,57 +215,18 @@ func call(f func(transaction) error, tx transaction) (err error) {
 	return f(tx)
 }
 
-// prepared is a connection that prepares each statement once. The statements ignore the context of
-// the change, because SQLite may roll back the whole transaction when a statement is interrupted.
-type prepared struct {
-	conn       *sql.Conn
-	statements map[string]*sql.Stmt
+// steady is a transaction whose statements ignore the context of the change, because SQLite may roll back the whole
+// transaction when a statement is interrupted.
+type steady struct{ tx *sql.Tx }
+
+func (s steady) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	return s.tx.ExecContext(context.Background(), query, args...)
 }
 
-func (p *prepared) statement(query string) (*sql.Stmt, error) {
-	if s := p.statements[query]; s != nil {
-		return s, nil
-	}
-	s, err := p.conn.PrepareContext(context.Background(), query)
-	if err == nil {
-		p.statements[query] = s
-	}
-	return s, err
+func (s steady) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+	return s.tx.QueryContext(context.Background(), query, args...)
 }
 
-func (p *prepared) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
-	s, err := p.statement(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.Exec(args...)
-}
-
-func (p *prepared) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := p.statement(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.Query(args...)
-}
-
-func (p *prepared) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
-	s, err := p.statement(query)
-	if err != nil { // the row reports the error
-		return p.conn.QueryRowContext(context.Background(), query, args...)
-	}
-	return s.QueryRow(args...)
-}
-
-func (p *prepared) exec(query string) error {
-	_, err := p.ExecContext(context.Background(), query)
-	return err
-}
-
-func (p *prepared) close() error {
-	var failed []error
-	for _, s := range p.statements {
-		failed = append(failed, s.Close())
-	}
-	return errors.Join(append(failed, p.conn.Close())...)
+func (s steady) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
+	return s.tx.QueryRowContext(context.Background(), query, args...)
 }

@@ -21,25 +21,21 @@ func commitGroup(t *testing.T, changes ...func(transaction) error) (errs []error
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { is(t, "close", db.Close(), nil) })
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	for _, table := range []string{"CREATE TABLE a (id INTEGER PRIMARY KEY)", "CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED)"} {
+		_, err := db.ExecContext(t.Context(), table)
+		is(t, "tables", err, nil)
 	}
-	w := &sqliteWriter{db: db, tx: &prepared{conn: conn, statements: map[string]*sql.Stmt{}}}
-	is(t, "tables", w.tx.exec("CREATE TABLE a (id INTEGER PRIMARY KEY)"), nil)
-	is(t, "tables", w.tx.exec("CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED)"), nil)
 	var group []*change
 	for _, do := range changes {
 		group = append(group, &change{ctx: t.Context(), do: do, done: make(chan struct{})})
 	}
-	w.commit(group)
+	(&sqliteWriter{db: db}).commit(group)
 	for _, c := range group {
 		errs = append(errs, c.err)
 	}
 	var rows int
-	is(t, "count", conn.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM a) + (SELECT count(*) FROM b)").Scan(&rows), nil)
+	is(t, "count", db.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM a) + (SELECT count(*) FROM b)").Scan(&rows), nil)
 	same(t, "rows", rows, 0)
-	is(t, "close", w.tx.close(), nil)
 	return errs
 }
 
@@ -100,20 +96,4 @@ func TestChangeThatFailsInAGroup(t *testing.T) {
 func TestCommitThatFails(t *testing.T) {
 	errs := commitGroup(t, statement("INSERT INTO b VALUES (7)", nil))
 	is(t, "commit", errs[0], site.ErrUnclear)
-}
-
-// The end of the writer is reported.
-func TestWait(t *testing.T) {
-	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.db.writer.(*sqliteWriter).queue <- &change{do: func(transaction) error { return nil }} // without a context
-	if err := r.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "nil pointer") {
-		t.Errorf("Wait: %v", err)
-	}
-	if err := r.Runs.Create(t.Context(), site.StoredRun{ID: "late"}); err == nil {
-		t.Error("a change after the end was accepted")
-	}
-	_ = r.Close()
 }
