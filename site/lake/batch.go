@@ -1,26 +1,25 @@
 package lake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"runtime"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
 // writeBatch writes the last versions of runs in one snapshot of each table. It returns the registrations that are done
 // with: an absent record is tried again.
 func (l *Lake) writeBatch(ctx context.Context, batch []site.Changed, done *Totals) (written []site.Changed, err error) {
+	defer recovery.Handle(func(p error) { err = p }) // records come from outside
 	list, err := l.want(ctx, batch, done)
 	if err != nil {
 		return nil, err
@@ -29,7 +28,7 @@ func (l *Lake) writeBatch(ctx context.Context, batch []site.Changed, done *Total
 		return nil, err
 	}
 	r, change := newReader(l, done), &exchange{}
-	defer r.rows.Release()
+	defer r.runRows.Release()
 	if err := l.addRuns(ctx, list, r, change); err != nil {
 		return nil, err
 	}
@@ -57,8 +56,6 @@ func (l *Lake) writeBatch(ctx context.Context, batch []site.Changed, done *Total
 
 // addRuns writes the runs whose records can be read into new files.
 func (l *Lake) addRuns(ctx context.Context, list []*wanted, r *reader, change *exchange) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	change.samples.add, err = l.samples.write(ctx, l.FileBytes, r.samples(ctx, list))
 	if err != nil {
 		return err
@@ -67,212 +64,137 @@ func (l *Lake) addRuns(ctx context.Context, list []*wanted, r *reader, change *e
 	return err
 }
 
+// rowBuilder makes rows of a table from the values that its columns point to.
+type rowBuilder struct {
+	*array.RecordBuilder
+	columns *columns
+	n       int // since the last batch
+}
+
+func newRowBuilder(schema *arrow.Schema, c *columns) *rowBuilder {
+	c.bind(schema.Fields())
+	return &rowBuilder{array.NewRecordBuilder(memory.DefaultAllocator, schema), c, 0}
+}
+
+func (r *rowBuilder) add() {
+	r.columns.add(r.Field)
+	r.n++
+}
+
+func (r *rowBuilder) batch() arrow.RecordBatch {
+	r.n = 0
+	return r.NewRecordBatch()
+}
+
+// batchRows is the number of samples that are passed on at once.
+const batchRows = 4096
+
 // reader reads the rows of runs from their records.
 type reader struct {
 	*Lake
 	done    *Totals
 	absent  map[string]bool // registrations whose record is absent
-	rows    *array.RecordBuilder
-	run     *run
-	columns *columns
+	run     run
+	runRows *rowBuilder
+	sample  sample
 }
 
 func newReader(l *Lake, done *Totals) *reader {
-	r := &reader{Lake: l, done: done, absent: map[string]bool{}, run: &run{}}
-	r.columns, _ = r.run.columns() // Open has made them before
-	r.columns.bind(l.runs.schema.Fields())
-	r.rows = array.NewRecordBuilder(memory.DefaultAllocator, l.runs.schema)
+	r := &reader{Lake: l, done: done, absent: map[string]bool{}}
+	own, _ := r.run.columns() // Open has made them before
+	r.runRows = newRowBuilder(l.runs.schema, own)
 	return r
 }
 
 // samples returns the rows of samples. It collects the rows of runs.
 func (r *reader) samples(ctx context.Context, list []*wanted) iter.Seq2[arrow.RecordBatch, error] {
 	return func(yield func(arrow.RecordBatch, error) bool) {
-		for c := range r.decodeAll(ctx, list) {
-			for rows := range c.rows {
-				if !yield(rows, nil) {
-					return
-				}
-			}
-			if c.err != nil {
-				yield(nil, c.err)
+		rows := newRowBuilder(r.Lake.samples.schema, r.sample.columns())
+		defer rows.Release()
+		for err := range r.readAll(ctx, list) {
+			if err != nil {
+				yield(nil, err)
 				return
 			}
-			for _, d := range c.runs {
-				r.add(d)
+			rows.add()
+			if rows.n == batchRows && !yield(rows.batch(), nil) {
+				return
 			}
 		}
-		if err := ctx.Err(); err != nil {
-			yield(nil, err)
+		if rows.n > 0 {
+			yield(rows.batch(), nil)
 		}
 	}
 }
 
-// add adds the row of a run whose samples are read.
-func (r *reader) add(d *decoded) {
-	for id, err := range d.failed {
-		r.Problem(id, err)
-		r.done.Failed++
-		r.absent[id] = errors.Is(err, ErrAbsent)
+// readAll sets sample to one sample after the other. After those of a run it adds the row of the run.
+func (r *reader) readAll(ctx context.Context, list []*wanted) iter.Seq[error] {
+	return func(yield func(error) bool) {
+		for _, w := range list {
+			goesOn, err := r.read(ctx, w, func() bool { return yield(nil) })
+			if err != nil {
+				yield(err)
+			}
+			if err != nil || !goesOn {
+				return
+			}
+		}
 	}
-	if !d.of.isRead {
-		return
+}
+
+// read reads a run and calls next for each sample. It ends early if next returns false.
+func (r *reader) read(ctx context.Context, w *wanted, next func() bool) (goesOn bool, err error) {
+	id, d, err := r.decode(ctx, w)
+	if d == nil || err != nil {
+		return true, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	r.sample.setRun(&d.Run)
+	n := 0
+	for s, err := range d.Snapshots {
+		err = cmp.Or(err, ctx.Err())
+		if err != nil {
+			return false, fmt.Errorf("the samples of run %s: %w", w.Name, err)
+		}
+		r.sample.setSnapshot(s)
+		if !next() {
+			return false, nil
+		}
+		n++
 	}
 	r.done.Runs++
-	r.done.Samples += d.samples
-	r.run.set(d)
-	r.columns.add(r.rows.Field)
+	r.done.Samples += int64(n)
+	r.run.set(id, d, n)
+	r.runRows.add()
+	return true, nil
 }
 
 // runs returns the rows of runs, after the rows of samples.
-func (r *reader) runs(yield func(arrow.RecordBatch, error) bool) { yield(r.rows.NewRecordBatch(), nil) }
+func (r *reader) runs(yield func(arrow.RecordBatch, error) bool) { yield(r.runRows.batch(), nil) }
 
-// decoded is a run without its samples.
-type decoded struct {
-	of      *wanted
-	id      string // of the registration that was read
-	run     rt.Run
-	report  *report.Summary
-	waste   rt.Opt[float64]
-	samples int64
-	failed  map[string]error // registrations that cannot be read
-}
-
-// chunk is runs that one goroutine decodes, so that their samples are passed on together.
-type chunk struct {
-	runs []*decoded
-	rows chan arrow.RecordBatch
-	err  error // after rows is closed
-}
-
-func (c *chunk) end(err error) {
-	c.err = err
-	close(c.rows)
-}
-
-const (
-	chunkRuns = 32
-	batchRows = 4096 // of samples that are passed on at once
-)
-
-// decodeAll decodes the records of runs, several chunks at the same time, and returns these in their order.
-func (l *Lake) decodeAll(ctx context.Context, list []*wanted) iter.Seq[*chunk] {
-	return func(yield func(*chunk) bool) {
-		var ahead []*chunk
-		for part := range slices.Chunk(list, chunkRuns) {
-			ahead = append(ahead, l.startChunk(ctx, part))
-			if len(ahead) <= runtime.GOMAXPROCS(0) {
-				continue
-			}
-			if !yield(ahead[0]) {
-				return
-			}
-			ahead = ahead[1:]
-		}
-		for _, c := range ahead {
-			if !yield(c) {
-				return
-			}
-		}
-	}
-}
-
-func (l *Lake) startChunk(ctx context.Context, list []*wanted) *chunk {
-	c := &chunk{rows: make(chan arrow.RecordBatch, 1)}
-	for _, w := range list {
-		c.runs = append(c.runs, &decoded{of: w, failed: map[string]error{}})
-	}
-	go func() {
-		defer recovery.Handle(func(err error) { c.end(err) })
-		c.end(l.decodeChunk(ctx, c))
-	}()
-	return c
-}
-
-func (l *Lake) decodeChunk(ctx context.Context, c *chunk) error {
-	e := newEncoder(l.samples.schema, c.rows)
-	defer e.rows.Release()
-	for _, d := range c.runs {
-		if err := l.decode(ctx, d, e); err != nil {
-			return err
-		}
-	}
-	return e.flush(ctx)
-}
-
-// decode reads the first registration of a run whose record can be read.
-func (l *Lake) decode(ctx context.Context, to *decoded, e *encoder) error {
-	for _, c := range to.of.registrations {
-		d, err := l.Decode(ctx, c.ID)
+// decode reads the first registration of a run whose record can be read, or returns nil.
+func (r *reader) decode(ctx context.Context, w *wanted) (id string, d *DecodedRun, err error) {
+	for _, c := range w.registrations {
+		d, err := r.Decode(ctx, c.ID)
 		isMissing := errors.Is(err, site.ErrNotFound) // retention has removed it
 		isFailed := errors.Is(err, ErrAbsent) || errors.Is(err, site.ErrDamaged)
 		switch {
 		case isFailed:
-			to.failed[c.ID] = err
+			r.Problem(c.ID, err)
+			r.done.Failed++
+			r.absent[c.ID] = errors.Is(err, ErrAbsent)
 		case err != nil && !isMissing:
-			return fmt.Errorf("run %s: %w", c.ID, err)
-		case err == nil && d.Run.FileStem() != to.of.Name: // it has been replaced: the next pass has its new name
+			return "", nil, fmt.Errorf("run %s: %w", c.ID, err)
+		case err == nil && d.Run.FileStem() != w.Name: // it has been replaced: the next pass has its new name
 			err = d.Close()
 			if err != nil {
-				return err
+				return "", nil, err
 			}
 		case err == nil:
-			d.Run.Cluster = to.of.Cluster // as the registry has it, which is the key
-			to.id, to.run, to.report, to.waste, to.of.isRead = c.ID, d.Run, d.Report, d.Waste, true
-			to.samples, err = e.add(ctx, d)
-			return errors.Join(err, d.Close())
+			d.Run.Cluster = w.Cluster // as the registry has it, which is the key
+			w.isRead = true
+			return c.ID, d, nil
 		}
 	}
-	return nil
-}
-
-// encoder makes rows of samples.
-type encoder struct {
-	row     sample
-	columns *columns
-	rows    *array.RecordBuilder
-	n       int64 // rows since the last flush
-	to      chan<- arrow.RecordBatch
-}
-
-func newEncoder(schema *arrow.Schema, to chan<- arrow.RecordBatch) *encoder {
-	e := &encoder{rows: array.NewRecordBuilder(memory.DefaultAllocator, schema), to: to}
-	e.columns = e.row.columns()
-	e.columns.bind(schema.Fields())
-	return e
-}
-
-// add adds the samples of a run, and returns their number.
-func (e *encoder) add(ctx context.Context, d *DecodedRun) (n int64, err error) {
-	e.row.setRun(&d.Run)
-	for s, err := range d.Snapshots {
-		if err != nil {
-			return n, fmt.Errorf("the samples of run %s: %w", d.Run.FileStem(), err)
-		}
-		e.row.setSnapshot(s)
-		e.columns.add(e.rows.Field)
-		n++
-		e.n++
-		if e.n < batchRows {
-			continue
-		}
-		if err := e.flush(ctx); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-// flush passes the rows on.
-func (e *encoder) flush(ctx context.Context) error {
-	if e.n == 0 {
-		return nil
-	}
-	e.n = 0
-	select {
-	case e.to <- e.rows.NewRecordBatch():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return "", nil, nil
 }

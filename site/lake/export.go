@@ -18,8 +18,6 @@ import (
 // Export writes runs to two Parquet files of their own, in the columns of the tables. create creates a file. Several
 // registrations of a run are one run.
 func Export(ctx context.Context, decode Decoder, problem func(string, error), runs []site.Changed, create func(table string) (io.WriteCloser, error)) (done Totals, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	l := &Lake{Config: Config{Decode: decode, Problem: problem}, runs: &lakeTable{}, samples: &lakeTable{}}
 	own, err := new(run).columns()
 	if err != nil {
@@ -34,7 +32,7 @@ func Export(ctx context.Context, decode Decoder, problem func(string, error), ru
 		return done, err
 	}
 	r := newReader(l, &done)
-	defer r.rows.Release()
+	defer r.runRows.Release()
 	to := &parquetFiles{create, &done}
 	err = to.write("samples", l.samples.schema, r.samples(ctx, byName(runs)))
 	if err != nil {

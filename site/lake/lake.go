@@ -46,7 +46,6 @@ type DecodedRun struct {
 
 // Decoder reads the record of a run. The error is site.ErrNotFound if the site has no record of the run, and
 // site.ErrDamaged if the record cannot be decoded. It is ErrAbsent if the object is not there, perhaps for a moment.
-// Several goroutines call it at the same time.
 type Decoder func(ctx context.Context, id string) (*DecodedRun, error)
 
 // Config is what a Lake works with.

@@ -40,14 +40,14 @@ type run struct {
 	report report.Summary
 }
 
-func (r *run) set(d *decoded) {
-	of := &d.run
-	r.report = *d.report
+func (r *run) set(id string, d *DecodedRun, samples int) {
+	of := &d.Run
+	r.report = *d.Report
 	r.head = runHead{
-		ID: d.id, Cluster: of.Cluster, RunName: of.FileStem(), JobID: of.JobID, Step: of.Step, Node: of.Node, Attempt: of.Attempt,
+		ID: id, Cluster: of.Cluster, RunName: of.FileStem(), JobID: of.JobID, Step: of.Step, Node: of.Node, Attempt: of.Attempt,
 		JobName: of.Meta.JobName, User: of.User, Account: of.Account, Partition: of.Partition,
 		State: string(of.State), Outcome: string(of.Outcome), ExitCode: of.ExitCode,
-		Started: of.Start, Ended: of.End, Cores: of.AllocCPUs, Memory: of.AllocMem, Waste: d.waste, Samples: uint64(d.samples),
+		Started: of.Start, Ended: of.End, Cores: of.AllocCPUs, Memory: of.AllocMem, Waste: d.Waste, Samples: uint64(samples),
 	}
 }
 
