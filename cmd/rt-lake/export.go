@@ -19,7 +19,7 @@ import (
 )
 
 // export writes the runs of a job to a directory.
-func (o *options) export(ctx context.Context, stdout, stderr io.Writer) (err error) {
+func export(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
 	var id rt.Opt[uint64]
 	wrong := id.UnmarshalJSON([]byte(o.job))
 	switch {

@@ -219,7 +219,7 @@ func idOfRun(i int) string { return fmt.Sprintf("20260301t100000-%026d", i) }
 func lakeCall(t *testing.T, status int, args ...string) string {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	if got := run(t.Context(), args, &stdout, &stderr); got != status {
+	if got := frame.Run(t.Context(), args, &stdout, &stderr); got != status {
 		t.Fatalf("rt-lake %q: status %d, not %d; %s%s", args, got, status, stdout.String(), stderr.String())
 	}
 	return stdout.String() + stderr.String()

@@ -18,12 +18,12 @@ import (
 var errUnwritten = errors.New("runs could not be written to the lake")
 
 // write writes what was delivered since the last time.
-func (o *options) write(ctx context.Context, stdout, stderr io.Writer) error {
+func write(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	return o.withLake(ctx, stderr, func(l *opened) error { return o.pass(ctx, l, stdout) })
 }
 
 // rebuild writes everything.
-func (o *options) rebuild(ctx context.Context, stdout, stderr io.Writer) error {
+func rebuild(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	return o.withLake(ctx, stderr, func(l *opened) error {
 		lost, err := l.Repair(ctx)
 		if err != nil {
@@ -83,7 +83,7 @@ func (o *options) print(w io.Writer, done lake.Totals) (err error) {
 }
 
 // compact merges small files.
-func (o *options) compact(ctx context.Context, stdout, stderr io.Writer) error {
+func compact(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	return o.withLake(ctx, stderr, func(l *opened) error {
 		done, err := l.Compact(ctx)
 		if err != nil {
@@ -99,7 +99,7 @@ func (o *options) compact(ctx context.Context, stdout, stderr io.Writer) error {
 
 // forget removes the runs of users. Runs leave the lake or get the new names as at the site. Then it removes the runs of
 // the users that the site has no more.
-func (o *options) forget(ctx context.Context, stdout, stderr io.Writer) error {
+func forget(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if len(o.users) == 0 {
 		return cli.Usage("forget needs --user NAME; see rt-lake --help")
 	}

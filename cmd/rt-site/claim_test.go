@@ -184,7 +184,7 @@ func TestTheServiceEndsWithoutItsObjects(t *testing.T) {
 	silent := log.New(io.Discard, "", 0)
 	files := &secrets{conf: config.Serve{Dir: dir}, server: server, requests: &requestLog{log: newSparseLog(silent)}}
 	err = files.serve(t.Context(), ln, server, silent)
-	if exitStatus(err) != 78 || !errors.Is(err, api.ErrNotOwner) {
+	if frame.End(err, io.Discard) != 78 || !errors.Is(err, api.ErrNotOwner) {
 		t.Errorf("%v", err)
 	}
 }

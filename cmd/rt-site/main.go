@@ -3,16 +3,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
-	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/sitestores"
@@ -56,46 +50,20 @@ EXIT STATUS:
    78  the configuration must be changed first
 `
 
-// exitStatus maps errors to exit statuses.
-func exitStatus(err error) int {
-	switch {
-	case err == nil:
-		return cli.ExitOK
-	case errors.Is(err, cli.ErrUsage), errors.Is(err, errUnusable):
-		return cli.ExitUsage
-	case errors.Is(err, sitestores.ErrConfig):
-		return exitConfig
-	case errors.Is(err, site.ErrDamaged):
-		return exitData
-	case errors.Is(err, errUnchecked):
-		return exitUnread
-	}
-	return cli.ExitError
-}
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
-}
+func main() { cli.Main(run) }
 
 // run is the program without its process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := command(ctx, args, stdout, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return cli.ExitOK
+	if configFile, dir, is := isRender(args); is {
+		return frame.End(render(ctx, configFile, dir, stdout), stderr)
 	}
-	if err != nil {
-		cli.Message(stderr, "rt-site", "%v", err)
-	}
-	return exitStatus(err)
+	return frame.Run(ctx, args, stdout, stderr)
 }
 
 // options are the flags of the program and of its verbs.
 type options struct {
 	config, listen, dir, tokenFile string
-	version, json                  bool
+	json                           bool
 	user                           string
 	pseudonym, dryRun              bool
 	hold                           time.Duration
@@ -109,13 +77,9 @@ func (o *options) isSet(name string) (found bool) {
 	return found
 }
 
-// parse parses the command line: flags may stand before and after the verb.
-func parse(args []string, stdout io.Writer) (verb string, o *options, err error) {
-	flags := flag.NewFlagSet("rt-site", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	o = &options{flags: flags}
+func define(flags *flag.FlagSet) *options {
+	o := &options{flags: flags}
 	flags.StringVar(&o.config, "config", "", "read `FILE` instead of "+config.DefaultPath)
-	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	flags.StringVar(&o.listen, "listen", "", "serve: listen on `HOST:PORT` instead of serve.listen; port 0 selects a free one")
 	flags.StringVar(&o.dir, "dir", "", "the directory of the site is `DIR` instead of serve.dir")
 	flags.BoolVar(&o.json, "json", false, "verify: print one JSON object; doctor, sessions: one JSON array")
@@ -126,64 +90,21 @@ func parse(args []string, stdout io.Writer) (verb string, o *options, err error)
 	flags.BoolVar(&o.pseudonym, "pseudonym", false, "forget: put pseudonyms in the place of names instead of deleting; needs privacy.key_file")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "forget: change nothing, and print what would be changed")
 	flags.StringVar(&o.tokenFile, "token-file", "", "serve: accept the API tokens in `FILE`, one a line, instead of serve.token_file")
-	flags.Usage = func() {
-		flags.SetOutput(stdout)
-		fmt.Fprint(stdout, about)
-		flags.PrintDefaults()
-		fmt.Fprint(stdout, exitHelp)
-		flags.SetOutput(io.Discard)
-	}
-	for len(args) > 0 {
-		if err := flags.Parse(args); err != nil {
-			return "", nil, usage(err)
-		}
-		args = flags.Args()
-		if len(args) == 0 {
-			break
-		}
-		if verb != "" {
-			return "", nil, cli.Usage("%s takes no arguments; see rt-site --help", verb)
-		}
-		verb, args = args[0], args[1:]
-	}
-	return verb, o, nil
+	return o
 }
 
-// usage is an error of the command line, other than a request for help.
-func usage(err error) error {
-	if errors.Is(err, flag.ErrHelp) {
-		return err
-	}
-	return cli.Usage("%w; see rt-site --help", err)
+var frame = cli.Program[options]{
+	Name: "rt-site", About: about, Exits: exitHelp, Default: "help", Define: define,
+	Verbs: map[string]func(ctx context.Context, o *options, stdout, stderr io.Writer) error{
+		"serve": serve, "verify": verify, "hold": hold, "claim": claim, "doctor": examine, "forget": forget, "sessions": sessions,
+		"lake": elsewhere, "export": elsewhere,
+	},
+	Statuses: []cli.Status{
+		{Of: errUnusable, Status: cli.ExitUsage}, {Of: sitestores.ErrConfig, Status: exitConfig}, {Of: site.ErrDamaged, Status: exitData}, {Of: errUnchecked, Status: exitUnread},
+	},
 }
 
-func command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if configFile, dir, is := isRender(args); is {
-		return render(ctx, configFile, dir, stdout)
-	}
-	verb, o, err := parse(args, stdout)
-	if err != nil {
-		return err
-	}
-	isVersion := o.version || verb == "version"
-	isHelp := verb == "" || verb == "help"
-	do, isVerb := verbs[verb]
-	switch {
-	case isVersion:
-		fmt.Fprintln(stdout, rt.VersionLine("rt-site"))
-		return nil
-	case isHelp:
-		o.flags.Usage()
-		return nil
-	case verb == "lake", verb == "export":
-		return cli.Usage("rt-lake does this; see rt-lake --help")
-	case !isVerb:
-		return cli.Usage("%q is not a verb; see rt-site --help", verb)
-	}
-	return do(ctx, o, stdout, stderr)
-}
-
-// verbs are what rt-site can do, by the name on the command line.
-var verbs = map[string]func(ctx context.Context, o *options, stdout, stderr io.Writer) error{
-	"serve": serve, "verify": verify, "hold": hold, "claim": claim, "doctor": examine, "forget": forget, "sessions": sessions,
+// elsewhere says which program has a verb.
+func elsewhere(context.Context, *options, io.Writer, io.Writer) error {
+	return cli.Usage("rt-lake does this; see rt-lake --help")
 }
