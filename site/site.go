@@ -115,17 +115,13 @@ type Stored struct {
 	Name     string
 	Bytes    int64
 	Modified time.Time
-	Version  string // changes when the object is replaced
 }
 
 // ObjectStore is a store of objects under names: an objects.Dir or an objects.S3.
 type ObjectStore interface {
 	Put(ctx context.Context, name string, size int64, body io.Reader) error // durable when it returns
-	// Replace is Put if the name has the object with this version; empty: if it has none. Otherwise the error is
-	// ErrReplaced. So a writer that has lost its lock cannot undo what the next one has written.
-	Replace(ctx context.Context, name, version string, size int64, body io.Reader) error
-	Get(ctx context.Context, name string) (io.ReadCloser, error) // absent is ErrNotFound
-	Delete(ctx context.Context, name string) error               // absent is no error
+	Get(ctx context.Context, name string) (io.ReadCloser, error)            // absent is ErrNotFound
+	Delete(ctx context.Context, name string) error                          // absent is no error
 	// List yields the objects with names that begin with prefix.
 	List(ctx context.Context, prefix string) iter.Seq2[Stored, error]
 }
@@ -203,7 +199,6 @@ var (
 	ErrUnclear  = errors.New("the change failed at its end: a crash of the database may still make it durable")
 	ErrAway     = errors.New("the database or the object store cannot be reached now")
 	ErrChanged  = errors.New("the run has changed meanwhile")
-	ErrReplaced = errors.New("another process has replaced or removed the object meanwhile")
 	ErrDamaged  = errors.New("the data of the site are damaged")
 	ErrNewer    = errors.New("a newer version of rt wrote this")
 	ErrCursor   = errors.New("the cursor is not from an earlier answer")

@@ -81,11 +81,6 @@ func (m *memory) Delete(_ context.Context, name string) error {
 	return nil
 }
 
-// Replace is what only the lake needs.
-func (m *memory) Replace(context.Context, string, string, int64, io.Reader) error {
-	return errors.New("a receiver replaces no object")
-}
-
 // List is empty: no test lets a receiver look for unused objects.
 func (m *memory) List(context.Context, string) iter.Seq2[site.Stored, error] {
 	return func(func(site.Stored, error) bool) {}

@@ -118,10 +118,6 @@ func (m *memory) Put(ctx context.Context, name string, size int64, body io.Reade
 	return err
 }
 
-func (m *memory) Replace(context.Context, string, string, int64, io.Reader) error {
-	return errors.New("the API replaces no object")
-}
-
 func (m *memory) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx, "Get"); err != nil {

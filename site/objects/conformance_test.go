@@ -20,7 +20,6 @@ import (
 // store is what Dir and S3 have in common.
 type store interface {
 	Put(ctx context.Context, name string, size int64, body io.Reader) error
-	Replace(ctx context.Context, name, version string, size int64, body io.Reader) error
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	Delete(ctx context.Context, name string) error
 	List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error]
@@ -87,7 +86,7 @@ func testStore(t *testing.T, s store) {
 		name string
 		run  func(*testing.T, store)
 	}{
-		{"stored and read", testPut}, {"replaced", testReplace}, {"concurrent", testConcurrent}, {"wrong size", testWrongSize}, {"broken body", testBrokenBody},
+		{"stored and read", testPut}, {"concurrent", testConcurrent}, {"wrong size", testWrongSize}, {"broken body", testBrokenBody},
 		{"list", testList}, {"names", testNames}, {"cancelled", testCancelled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -138,42 +137,6 @@ func testPut(t *testing.T, s store) {
 	put(t, s, runA+"/part", []byte("another body"))
 	holds(t, s, runA+"/part", []byte("another body"))
 	holds(t, s, runA, nil)
-}
-
-// An object is replaced only in the version that the caller knows.
-func testReplace(t *testing.T, s store) {
-	name := runA + "/replaced"
-	version := func() string {
-		for o, err := range s.List(t.Context(), name) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			return o.Version
-		}
-		return ""
-	}
-	replace := func(version, body string, want error) {
-		t.Helper()
-		if err := s.Replace(t.Context(), name, version, int64(len(body)), strings.NewReader(body)); !errors.Is(err, want) {
-			t.Errorf("Replace of version %q: %v, want %v", version, err, want)
-		}
-	}
-	replace("", "first", nil)
-	first := version()
-	replace("", "nothing is there", site.ErrReplaced)
-	holds(t, s, name, []byte("first"))
-	replace(first, "second", nil)
-	second := version()
-	if first == "" || first == second {
-		t.Errorf("the versions are %q and %q", first, second)
-	}
-	replace(first, "an older one", site.ErrReplaced)
-	holds(t, s, name, []byte("second"))
-	if err := s.Delete(t.Context(), name); err != nil {
-		t.Error(err)
-	}
-	replace(second, "it is gone", site.ErrReplaced)
-	holds(t, s, name, nil)
 }
 
 // Puts of the same name, and deletions in the same directory, do not affect each other.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -23,13 +22,9 @@ import (
 // same time.
 type Dir struct {
 	root   *os.Root // no name and no symbolic link leads out of it
-	modes  modes
 	locked *os.File // the directory, with a shared lock as long as it is in use
 	at     func(step string) error
 }
-
-// modes are the permissions of directories and files.
-type modes struct{ dir, file os.FileMode }
 
 // tempDir is the directory of files that are being written. It is no name of an object.
 const tempDir = ".new"
@@ -45,20 +40,15 @@ const (
 
 // OpenDir opens a directory, which it creates if it is not there. If no other process uses the
 // directory, OpenDir removes the files that processes have left which died in Put.
-func OpenDir(dir string) (*Dir, error) { return openWithModes(dir, modes{0o700, 0o600}) }
-
-// OpenGroupDir is OpenDir for objects that the group of the process may read.
-func OpenGroupDir(dir string) (*Dir, error) { return openWithModes(dir, modes{0o750, 0o640}) }
-
-func openWithModes(dir string, m modes) (*Dir, error) {
-	if err := file.MkdirAll(dir, m.dir); err != nil {
+func OpenDir(dir string) (*Dir, error) {
+	if err := file.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of the objects: %w", full(err))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the directory of the objects: %w", err)
 	}
-	d := &Dir{root: root, modes: m, at: func(string) error { return nil }}
+	d := &Dir{root: root, at: func(string) error { return nil }}
 	if err := d.lock(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the directory of the objects %s: %w", dir, full(err)), d.Close())
 	}
@@ -93,26 +83,6 @@ func (d *Dir) lock() error {
 	}
 }
 
-// ErrInUse means that another process has the lock of a directory.
-var ErrInUse = errors.New("another process writes to the directory")
-
-// Exclusive takes a lock that one process has at a time, or returns ErrInUse. release ends it; so does the end of the
-// process.
-func (d *Dir) Exclusive() (release func() error, err error) {
-	f, err := d.root.OpenFile(".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock the directory %s: %w", d.root.Name(), err)
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = ErrInUse
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the directory %s: %w", d.root.Name(), err), f.Close())
-	}
-	return f.Close, nil
-}
-
 // Close releases the directory.
 func (d *Dir) Close() error {
 	var err error
@@ -126,51 +96,22 @@ func (d *Dir) Close() error {
 // when it returns nil. Otherwise the name has the earlier object, or all of these bytes if only the
 // last sync failed. Put replaces an object of the same name.
 func (d *Dir) Put(ctx context.Context, name string, size int64, body io.Reader) error {
-	return d.putIf(ctx, name, size, body, func() error { return nil })
-}
-
-// Replace is Put if the name has the object with this version; empty: if it has none. Otherwise the
-// error is site.ErrReplaced. Two calls at the same time may both succeed: callers need a lock, such
-// as Exclusive.
-func (d *Dir) Replace(ctx context.Context, name, version string, size int64, body io.Reader) error {
-	return d.putIf(ctx, name, size, body, func() error {
-		info, err := d.root.Lstat(name)
-		now := ""
-		if err == nil {
-			now = versionOf(info)
-		} else if !isAbsent(err) {
-			return err
-		}
-		if now != version {
-			return site.ErrReplaced
-		}
-		return nil
-	})
-}
-
-// versionOf is the version of an object: each Put makes a new file.
-func versionOf(info fs.FileInfo) string {
-	of := info.Sys().(*syscall.Stat_t)
-	return fmt.Sprintf("%d-%d", of.Ino, info.ModTime().UnixNano())
-}
-
-func (d *Dir) putIf(ctx context.Context, name string, size int64, body io.Reader, check func() error) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	if err := d.putObject(ctx, name, size, body, check); err != nil {
+	if err := d.putObject(ctx, name, size, body); err != nil {
 		return fmt.Errorf("store object %s: %w", name, full(err))
 	}
 	return nil
 }
 
-func (d *Dir) putObject(ctx context.Context, name string, size int64, body io.Reader, check func() error) error {
+func (d *Dir) putObject(ctx context.Context, name string, size int64, body io.Reader) error {
 	whole, err := exactly(body, size)
 	if err != nil {
 		return err
 	}
 	temp := path.Join(tempDir, rand.Text())
-	f, err := d.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, d.modes.file)
+	f, err := d.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -187,9 +128,6 @@ func (d *Dir) putObject(ctx context.Context, name string, size int64, body io.Re
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = d.at(stepSynced)
-	}
-	if err == nil {
-		err = check()
 	}
 	if err == nil {
 		err = d.rename(temp, name)
@@ -220,7 +158,7 @@ func (d *Dir) rename(temp, name string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := d.root.MkdirAll(path.Dir(name), d.modes.dir); err != nil {
+		if err := d.root.MkdirAll(path.Dir(name), 0o700); err != nil {
 			return err
 		}
 	}
@@ -333,7 +271,7 @@ func (d *Dir) walk(ctx context.Context, prefix string, yield func(site.Stored) b
 		if err != nil {
 			return err
 		}
-		if !yield(site.Stored{Name: name, Bytes: info.Size(), Modified: info.ModTime(), Version: versionOf(info)}) {
+		if !yield(site.Stored{Name: name, Bytes: info.Size(), Modified: info.ModTime()}) {
 			return fs.SkipAll
 		}
 		return nil

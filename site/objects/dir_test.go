@@ -269,29 +269,3 @@ func TestOpenDirRefuses(t *testing.T) {
 		t.Error("a file was opened as a directory")
 	}
 }
-
-// One process at a time has the lock of a directory.
-func TestExclusive(t *testing.T) {
-	dir := t.TempDir()
-	first, second := openDir(t, dir), openDir(t, dir)
-	release, err := first.Exclusive()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := second.Exclusive(); !errors.Is(err, ErrInUse) {
-		t.Errorf("a second lock: %v", err)
-	}
-	if got := list(t, second, ""); len(got) != 0 {
-		t.Errorf("the lock is listed as an object: %q", got)
-	}
-	if err := release(); err != nil {
-		t.Error(err)
-	}
-	release, err = second.Exclusive()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := release(); err != nil {
-		t.Error(err)
-	}
-}

@@ -134,30 +134,6 @@ func (s *S3) Region(ctx context.Context) (string, error) {
 // object, or these bytes if the answer was lost. Put replaces an object of the same name. It sends
 // one request. After an error the client of the site service tries again.
 func (s *S3) Put(ctx context.Context, name string, size int64, body io.Reader) error {
-	// An upload in parts that is interrupted leaves parts.
-	return s.putObject(ctx, name, size, body, minio.PutObjectOptions{DisableMultipart: true})
-}
-
-// Replace is Put if the name has the object with this version; empty: if it has none. Otherwise the error is
-// site.ErrReplaced. The store compares and replaces at once, by the headers If-Match and If-None-Match.
-func (s *S3) Replace(ctx context.Context, name, version string, size int64, body io.Reader) error {
-	o := minio.PutObjectOptions{DisableMultipart: true}
-	if version == "" {
-		o.SetMatchETagExcept("*")
-	} else {
-		o.SetMatchETag(version)
-	}
-	err := s.putObject(ctx, name, size, body, o)
-	answer, _ := errors.AsType[minio.ErrorResponse](err)
-	// 404: If-Match of an object that is gone. 409: Amazon's, for two conditional uploads at the same time.
-	isReplaced := answer.StatusCode == http.StatusPreconditionFailed || answer.StatusCode == http.StatusConflict || errors.Is(err, site.ErrNotFound)
-	if isReplaced {
-		return fmt.Errorf("%w: %v", site.ErrReplaced, err)
-	}
-	return err
-}
-
-func (s *S3) putObject(ctx context.Context, name string, size int64, body io.Reader, o minio.PutObjectOptions) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -167,7 +143,8 @@ func (s *S3) putObject(ctx context.Context, name string, size int64, body io.Rea
 	}
 	lent := &borrowed{body: whole}
 	defer lent.end()
-	o.ContentType = "application/octet-stream"
+	// An upload in parts that is interrupted leaves parts.
+	o := minio.PutObjectOptions{DisableMultipart: true, ContentType: "application/octet-stream"}
 	_, err = s.client.Client.PutObject(ctx, s.bucket, s.prefix+name, lent, size, o)
 	return s.explain("store", name, err)
 }
@@ -238,7 +215,7 @@ func (s *S3) List(ctx context.Context, prefix string) iter.Seq2[site.Stored, err
 			if checkName(name) != nil {
 				continue // of another program
 			}
-			if !yield(site.Stored{Name: name, Bytes: i.Size, Modified: i.LastModified, Version: i.ETag}, nil) {
+			if !yield(site.Stored{Name: name, Bytes: i.Size, Modified: i.LastModified}, nil) {
 				return
 			}
 		}

@@ -126,15 +126,12 @@ func TestAnswersOfTheStore(t *testing.T) {
 	}
 	for _, status := range []int{404, 409, 412} {
 		s, _ = newAnswering(t, status, code(map[int]string{404: "NoSuchKey", 409: "OperationAborted", 412: "PreconditionFailed"}[status]))
-		if err := s.Replace(t.Context(), "x", "version", 4, strings.NewReader("body")); !errors.Is(err, site.ErrReplaced) {
-			t.Errorf("Replace, status %d: %v, want %v", status, err, site.ErrReplaced)
-		}
-		if err := s.Put(t.Context(), "x", 4, strings.NewReader("body")); err == nil || errors.Is(err, site.ErrReplaced) {
+		if err := s.Put(t.Context(), "x", 4, strings.NewReader("body")); err == nil {
 			t.Errorf("Put, status %d: %v", status, err)
 		}
 	}
 	s, _ = newAnswering(t, 409, code("OperationAborted"))
-	if _, err := s.Get(t.Context(), "x"); err == nil || errors.Is(err, site.ErrReplaced) {
+	if _, err := s.Get(t.Context(), "x"); err == nil {
 		t.Errorf("Get: %v", err)
 	}
 	s, _ = newAnswering(t, 404, "")
