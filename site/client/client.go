@@ -146,9 +146,6 @@ func readToken(name string) (string, error) {
 // URL returns the base URL of the service.
 func (c *Client) URL() string { return c.base }
 
-// Close closes the connections that are kept for the next request.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
-
 // maxTries limits the requests for one answer, if the service asks to wait.
 const maxTries = 4
 

@@ -33,7 +33,7 @@ func asking(t *testing.T, h http.HandlerFunc) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(c.http.CloseIdleConnections)
 	return c
 }
 
@@ -311,7 +311,7 @@ func TestConfig(t *testing.T) {
 		client, err := New(c.conf)
 		if err == nil {
 			_, err = all(t, client, Query{})
-			client.Close()
+			client.http.CloseIdleConnections()
 		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || strings.Contains(fmt.Sprint(err), "secret") {
 			t.Errorf("%+v: %v", c.conf, err)
@@ -354,7 +354,7 @@ func TestProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.http.CloseIdleConnections()
 	if _, err := all(t, c, Query{}); !IsTemporary(err) || used {
 		t.Errorf("%v; the proxy was used: %v", err, used)
 	}
@@ -381,7 +381,7 @@ func TestMunge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		defer c.http.CloseIdleConnections()
 		_, err = all(t, c, Query{Users: []string{"anna"}})
 		return err
 	}
@@ -434,7 +434,7 @@ func TestMungeKeepsNoConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		defer c.http.CloseIdleConnections()
 		for range 3 {
 			if _, err := all(t, c, Query{}); err != nil {
 				t.Fatal(err)

@@ -140,7 +140,7 @@ func (s *service) client(t *testing.T) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(c.http.CloseIdleConnections)
 	return c
 }
 
