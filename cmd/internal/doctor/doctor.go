@@ -115,7 +115,7 @@ func (d *Doctor) hasSlurmd() bool {
 // Run does the checks of the roles of a machine. It changes nothing on the machine.
 func (d *Doctor) Run(ctx context.Context, roles ...Role) []Check {
 	d.checks, d.nodes = nil, nil
-	d.checkConfig()
+	d.add(d.checkConfig())
 	for _, role := range roles {
 		switch role {
 		case Node:

@@ -85,11 +85,11 @@ func (d *Doctor) checkFile(r fileRule) bool {
 	st, err := os.Stat(d.path(r.file))
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		d.unknown(r.name, err)
+		d.add(unknown(r.name, err))
 	case err != nil:
-		d.fail(r.name, err.Error(), r.missing, r.create)
+		d.add(fail(r.name, err.Error(), r.missing, r.create))
 	case st.Mode().Perm()&r.forbidden != 0:
-		d.fail(r.name, fmt.Sprintf("%s can be %s (mode %04o)", r.file, r.access(), st.Mode().Perm()), r.exposed, r.fix)
+		d.add(fail(r.name, fmt.Sprintf("%s can be %s (mode %04o)", r.file, r.access(), st.Mode().Perm()), r.exposed, r.fix))
 	default:
 		return true
 	}
@@ -112,16 +112,16 @@ func (d *Doctor) checkExecutable(name, file string) {
 	st, err := os.Stat(d.path(file))
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		d.unknown(name, err)
+		d.add(unknown(name, err))
 		return
 	case err != nil:
-		d.fail(name, fmt.Sprintf("%s does not exist", file), "no job of this node is tracked", "install the package rt, or run make install")
+		d.add(fail(name, fmt.Sprintf("%s does not exist", file), "no job of this node is tracked", "install the package rt, or run make install"))
 		return
 	case st.Mode()&0o111 == 0:
-		d.fail(name, fmt.Sprintf("%s is not executable (mode %04o)", file, st.Mode().Perm()), "Slurm drains the node, or no job is tracked", "chmod 755 "+file)
+		d.add(fail(name, fmt.Sprintf("%s is not executable (mode %04o)", file, st.Mode().Perm()), "Slurm drains the node, or no job is tracked", "chmod 755 "+file))
 	}
 	if problem, fix := d.unsafe(file); problem != "" {
-		d.fail(name, problem, "another user can run programs as root", fix)
+		d.add(fail(name, problem, "another user can run programs as root", fix))
 	}
 }
 

@@ -13,25 +13,32 @@ import (
 // findings are the results of checks.
 type findings struct{ checks []Check }
 
-func (d *findings) ok(name, format string, args ...any) {
-	d.checks = append(d.checks, Check{Name: name, Status: OK, Finding: fmt.Sprintf(format, args...)})
+// add adds a check, if there is one.
+func (d *findings) add(c Check) {
+	if c.Name != "" {
+		d.checks = append(d.checks, c)
+	}
 }
 
-// unknown adds a check that could not be done, and why.
-func (d *findings) unknown(name string, err error) {
+func ok(name, format string, args ...any) Check {
+	return Check{Name: name, Status: OK, Finding: fmt.Sprintf(format, args...)}
+}
+
+// unknown is a check that could not be done, and why.
+func unknown(name string, err error) Check {
 	fix := "fix this reason, and run rt-spool doctor again"
 	if errors.Is(err, fs.ErrPermission) {
 		fix = "run rt-spool doctor as root"
 	}
-	d.checks = append(d.checks, Check{Name: name, Status: Unknown, Finding: fmt.Sprintf("not checked: %v", err), Fix: fix})
+	return Check{Name: name, Status: Unknown, Finding: fmt.Sprintf("not checked: %v", err), Fix: fix}
 }
 
-func (d *findings) warn(name, finding, meaning, fix string) {
-	d.checks = append(d.checks, Check{name, Warning, finding, meaning, fix})
+func warn(name, finding, meaning, fix string) Check {
+	return Check{name, Warning, finding, meaning, fix}
 }
 
-func (d *findings) fail(name, finding, meaning, fix string) {
-	d.checks = append(d.checks, Check{name, Failure, finding, meaning, fix})
+func fail(name, finding, meaning, fix string) Check {
+	return Check{name, Failure, finding, meaning, fix}
 }
 
 // okUnless adds an ok check if no check of this name has been added since the number n of checks.
@@ -41,7 +48,7 @@ func (d *findings) okUnless(n int, name, format string, args ...any) {
 			return
 		}
 	}
-	d.ok(name, format, args...)
+	d.add(ok(name, format, args...))
 }
 
 // titles are the roles as text.

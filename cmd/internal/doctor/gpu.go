@@ -22,26 +22,26 @@ func (d gpuChecks) run(ctx context.Context) {
 	switch {
 	case hasNVIDIA:
 		line, _, _ := strings.Cut(text, "\n")
-		d.ok("gpu.driver", "%s", strings.TrimSpace(strings.TrimPrefix(line, "NVRM version:")))
+		d.add(ok("gpu.driver", "%s", strings.TrimSpace(strings.TrimPrefix(line, "NVRM version:"))))
 	case hasAMD:
-		d.ok("gpu.driver", "amdgpu")
+		d.add(ok("gpu.driver", "amdgpu"))
 	default:
 		if n := d.countUnused(); n > 0 {
-			d.warn("gpu.driver", fmt.Sprintf("%d GPUs of NVIDIA, and its driver is not loaded", n), gpuMeaning, "modprobe nvidia; dmesg shows why it fails")
+			d.add(warn("gpu.driver", fmt.Sprintf("%d GPUs of NVIDIA, and its driver is not loaded", n), gpuMeaning, "modprobe nvidia; dmesg shows why it fails"))
 			return
 		}
-		d.ok("gpu.driver", "no GPU")
+		d.add(ok("gpu.driver", "no GPU"))
 		return
 	}
 	if devices, _ := filepath.Glob(d.path("/dev/nvidia[0-9]*")); hasNVIDIA && len(devices) == 0 {
-		d.warn("gpu.devices", "there is no /dev/nvidia0", gpuMeaning, "nvidia-modprobe -u -c=0, or start nvidia-persistenced")
+		d.add(warn("gpu.devices", "there is no /dev/nvidia0", gpuMeaning, "nvidia-modprobe -u -c=0, or start nvidia-persistenced"))
 		return
 	}
 	gpus, err := d.GPUs(ctx)
 	if err != nil {
-		d.warn("gpu.devices", err.Error(), "GPUs are missing in the records of jobs", "nvidia-smi, or dmesg, shows the state of the driver")
+		d.add(warn("gpu.devices", err.Error(), "GPUs are missing in the records of jobs", "nvidia-smi, or dmesg, shows the state of the driver"))
 	} else {
-		d.ok("gpu.devices", "%s", names(gpus))
+		d.add(ok("gpu.devices", "%s", names(gpus)))
 	}
 	d.describeNVIDIA(gpus)
 }
@@ -97,12 +97,12 @@ func (d gpuChecks) describeNVIDIA(gpus []rt.GPUReading) {
 		}
 	}
 	if version != "" {
-		d.ok("gpu.nvml", "NVML %s", version)
+		d.add(ok("gpu.nvml", "NVML %s", version))
 	}
 	switch {
 	case enabled > 0 && instances == 0:
-		d.warn("gpu.mig", fmt.Sprintf("MIG is enabled on %d GPUs, and there is no instance", enabled), "no job can use these GPUs", "nvidia-smi mig -cgi PROFILE -C, or nvidia-smi -mig 0")
+		d.add(warn("gpu.mig", fmt.Sprintf("MIG is enabled on %d GPUs, and there is no instance", enabled), "no job can use these GPUs", "nvidia-smi mig -cgi PROFILE -C, or nvidia-smi -mig 0"))
 	case enabled > 0:
-		d.ok("gpu.mig", "%d instances on %d GPUs; the utilization of a GPU with MIG is absent in records", instances, enabled)
+		d.add(ok("gpu.mig", "%d instances on %d GPUs; the utilization of a GPU with MIG is absent in records", instances, enabled))
 	}
 }

@@ -14,36 +14,33 @@ import (
 )
 
 // checkConfig reports an error of rt.toml, which has the line.
-func (d *Doctor) checkConfig() {
+func (d *Doctor) checkConfig() Check {
 	if d.ConfigErr != nil {
-		d.fail("rt.config", d.ConfigErr.Error(), "the hooks start no tracker, and nothing is delivered; the checks below use the defaults", "correct the line, see rt.toml(5)")
-		return
+		return fail("rt.config", d.ConfigErr.Error(), "the hooks start no tracker, and nothing is delivered; the checks below use the defaults", "correct the line, see rt.toml(5)")
 	}
 	if !d.exists(d.ConfigFile) {
-		d.ok("rt.config", "%s does not exist: everything has its default", d.ConfigFile)
-		return
+		return ok("rt.config", "%s does not exist: everything has its default", d.ConfigFile)
 	}
 	if problem, fix := d.unsafe(d.ConfigFile); problem != "" {
-		d.fail("rt.config", problem, "another user can run programs as root: tracker.path names one", fix)
-		return
+		return fail("rt.config", problem, "another user can run programs as root: tracker.path names one", fix)
 	}
-	d.ok("rt.config", "%s has no error", d.ConfigFile)
+	return ok("rt.config", "%s has no error", d.ConfigFile)
 }
 
 // checkPrograms checks installed programs and their versions.
 func (d *Doctor) checkPrograms(ctx context.Context, programs ...string) {
 	_, own, _ := strings.Cut(d.Version, " ")
 	for _, program := range programs {
-		name, meaning, report := "rt."+program, "no job of this node is tracked", d.fail
+		name, meaning, report := "rt."+program, "no job of this node is tracked", fail
 		if program == "resource-tracker" {
-			report, meaning = d.warn, "users cannot track a command with srun resource-tracker"
+			report, meaning = warn, "users cannot track a command with srun resource-tracker"
 		}
 		file := d.program(program)
 		if program == "rt-tracker" && d.Config.Tracker.Path != "" {
 			file = d.Config.Tracker.Path
 		}
 		if file == "" || !d.exists(file) {
-			report(name, fmt.Sprintf("%s is not installed in %s", program, strings.Join(d.Programs, " or ")), meaning, "install the package rt, or run make install")
+			d.add(report(name, fmt.Sprintf("%s is not installed in %s", program, strings.Join(d.Programs, " or ")), meaning, "install the package rt, or run make install"))
 			continue
 		}
 		before := len(d.checks)
@@ -55,11 +52,11 @@ func (d *Doctor) checkPrograms(ctx context.Context, programs ...string) {
 		_, found, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
 		switch {
 		case err != nil:
-			report(name, fmt.Sprintf("%s --version: %v", file, err), meaning, "install the package rt, or run make install")
+			d.add(report(name, fmt.Sprintf("%s --version: %v", file, err), meaning, "install the package rt, or run make install"))
 		case found != own:
-			d.warn(name, fmt.Sprintf("%s is %s, rt-spool is %s", program, found, own), "the programs are of different versions; the older one may not know the files of the other", "install the package rt, or run make install")
+			d.add(warn(name, fmt.Sprintf("%s is %s, rt-spool is %s", program, found, own), "the programs are of different versions; the older one may not know the files of the other", "install the package rt, or run make install"))
 		default:
-			d.ok(name, "%s %s", file, found)
+			d.add(ok(name, "%s %s", file, found))
 		}
 	}
 }
@@ -69,32 +66,31 @@ func (d *Doctor) checkSwitches() {
 	file := d.Config.Hooks.DisableFile
 	switch {
 	case d.exists(file):
-		d.warn("rt.kill_switch", file+" exists", "the hooks do nothing: no job of this node is tracked", "rm "+file)
+		d.add(warn("rt.kill_switch", file+" exists", "the hooks do nothing: no job of this node is tracked", "rm "+file))
 	default:
-		d.ok("rt.kill_switch", "%s does not exist", file)
+		d.add(ok("rt.kill_switch", "%s does not exist", file))
 	}
-	d.checkBreaker()
+	d.add(d.checkBreaker())
 	d.checkStateDir()
 }
 
-func (d *Doctor) checkBreaker() {
+func (d *Doctor) checkBreaker() Check {
 	const name = "rt.breaker"
 	if !d.exists(d.Config.Tracker.StateDir) {
-		d.ok(name, "closed: no Prolog has run since the boot")
-		return
+		return ok(name, "closed: no Prolog has run since the boot")
 	}
 	state := launch.State{Dir: d.path(d.Config.Tracker.StateDir)}
 	b, err := state.ReadBreaker(d.Config.Hooks.BreakerFailures, d.Config.Hooks.BreakerReset.Duration, d.Now())
 	remove := fmt.Sprintf("rm %s/breaker@*.json, after the cause in the log is fixed", d.Config.Tracker.StateDir)
 	switch {
 	case err != nil:
-		d.unknown(name, err)
+		return unknown(name, err)
 	case b.Until.After(d.Now()):
-		d.fail(name, fmt.Sprintf("open until %s after %d failures in a row", b.Until.Local().Format(time.RFC3339), b.Failures), "the Prologs start no tracker", remove)
+		return fail(name, fmt.Sprintf("open until %s after %d failures in a row", b.Until.Local().Format(time.RFC3339), b.Failures), "the Prologs start no tracker", remove)
 	case b.Failures > 0:
-		d.warn(name, fmt.Sprintf("%d failures in a row", b.Failures), fmt.Sprintf("trackers do not start; after %d failures the Prologs pause", d.Config.Hooks.BreakerFailures), remove)
+		return warn(name, fmt.Sprintf("%d failures in a row", b.Failures), fmt.Sprintf("trackers do not start; after %d failures the Prologs pause", d.Config.Hooks.BreakerFailures), remove)
 	default:
-		d.ok(name, "closed")
+		return ok(name, "closed")
 	}
 }
 
@@ -105,46 +101,47 @@ func (d *Doctor) checkStateDir() {
 	st, err := os.Stat(d.path(dir))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.ok(name, "the first Prolog creates %s", dir)
+		d.add(ok(name, "the first Prolog creates %s", dir))
 	case err != nil:
-		d.unknown(name, err)
+		d.add(unknown(name, err))
 	case !st.IsDir():
-		d.fail(name, dir+" is not a directory", "the hooks cannot start a tracker", "rm "+dir)
+		d.add(fail(name, dir+" is not a directory", "the hooks cannot start a tracker", "rm "+dir))
 	default:
 		before := len(d.checks)
 		if problem, fix := d.unsafe(dir); problem != "" {
-			d.fail(name, problem, "the hooks do nothing: the Epilog runs as root and signals the process that a file there names", fix)
+			d.add(fail(name, problem, "the hooks do nothing: the Epilog runs as root and signals the process that a file there names", fix))
 		} else if st.Mode().Perm()&0o022 != 0 { // sticky
-			d.fail(name, fmt.Sprintf("%s can be written by users other than root (mode %04o)", dir, st.Mode().Perm()), "the hooks do nothing: the Epilog signals the process that a file there names", "chmod go-w "+dir)
+			d.add(fail(name, fmt.Sprintf("%s can be written by users other than root (mode %04o)", dir, st.Mode().Perm()), "the hooks do nothing: the Epilog signals the process that a file there names", "chmod go-w "+dir))
 		}
-		d.checkStateMemory(name)
+		d.add(d.checkStateMemory(name))
 		d.okUnless(before, name, "%s", dir)
 	}
 }
 
 // checkStateMemory checks that no disk can hold up the hooks. A process that waits for a frozen or
 // dead file system cannot be ended, and slurmd waits for the process.
-func (d *Doctor) checkStateMemory(name string) {
+func (d *Doctor) checkStateMemory(name string) Check {
 	dir := d.Config.Tracker.StateDir
 	space, err := d.Space(d.path(dir))
 	switch {
 	case err != nil:
-		d.unknown(name, err)
+		return unknown(name, err)
 	case !space.Memory:
-		d.fail(name, dir+" is not in memory", "a hook waits without limit if its file system is frozen, and old files are there after a reboot", "set tracker.state_dir in rt.toml to a directory of a tmpfs, such as /run/rt")
+		return fail(name, dir+" is not in memory", "a hook waits without limit if its file system is frozen, and old files are there after a reboot", "set tracker.state_dir in rt.toml to a directory of a tmpfs, such as /run/rt")
 	}
+	return Check{}
 }
 
 // checkLog checks that messages of the hooks arrive.
-func (d *Doctor) checkLog() {
+func (d *Doctor) checkLog() Check {
 	const name = "rt.log"
 	target := d.Config.Log.Target
 	switch {
 	case target != "syslog" && !d.exists(path.Dir(target)):
-		d.warn(name, path.Dir(target)+" does not exist", "errors of hooks and trackers are lost", "install -d "+path.Dir(target))
+		return warn(name, path.Dir(target)+" does not exist", "errors of hooks and trackers are lost", "install -d "+path.Dir(target))
 	case target == "syslog" && !d.exists("/dev/log"):
-		d.warn(name, "no syslog daemon listens at /dev/log", "errors of hooks and trackers are written to the fallback file of rt-prolog(8)", "start a syslog daemon, or set log.target in rt.toml to a file")
+		return warn(name, "no syslog daemon listens at /dev/log", "errors of hooks and trackers are written to the fallback file of rt-prolog(8)", "start a syslog daemon, or set log.target in rt.toml to a file")
 	default:
-		d.ok(name, "%s", target)
+		return ok(name, "%s", target)
 	}
 }

@@ -33,14 +33,14 @@ type serviceChecks struct{ *Doctor }
 func (d serviceChecks) checkDelivery(ctx context.Context) {
 	s := d.Config.Sentinel
 	if s.Endpoint == "" {
-		d.warn("receiver.endpoint", "no receiver is configured", "runs stay on this node until the quota of the spool thins them", "endpoint in section [sentinel] of rt.toml")
+		d.add(warn("receiver.endpoint", "no receiver is configured", "runs stay on this node until the quota of the spool thins them", "endpoint in section [sentinel] of rt.toml"))
 		return
 	}
 	isClear := hostport.CrossesNetwork(s.Endpoint) || hostport.CrossesNetwork(s.S3Endpoint)
 	if isClear && !s.AllowHTTP {
-		d.warn("receiver.tls", "an endpoint of [sentinel] has http://: the connection is not encrypted", "the token and the names of users and jobs can be read on the network", "endpoint and s3_endpoint with https://, or allow_http = true in [sentinel]")
+		d.add(warn("receiver.tls", "an endpoint of [sentinel] has http://: the connection is not encrypted", "the token and the names of users and jobs can be read on the network", "endpoint and s3_endpoint with https://, or allow_http = true in [sentinel]"))
 	}
-	d.checkStore(ctx)
+	d.add(d.checkStore(ctx))
 	token, ok := d.checkTokenFile("receiver.token_file", s.TokenFile)
 	if !ok {
 		return
@@ -50,48 +50,44 @@ func (d serviceChecks) checkDelivery(ctx context.Context) {
 }
 
 // checkStore checks that the object store of the uploads answers. Without credentials it refuses the request.
-func (d serviceChecks) checkStore(ctx context.Context) {
+func (d serviceChecks) checkStore(ctx context.Context) Check {
 	const name = "receiver.store"
 	const meaning = "runs wait in the spool"
 	s := d.Config.Sentinel
 	if s.S3Endpoint == "" { // Amazon's, with an address that the receiver gives for each run
-		return
+		return Check{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	client, err := d.HTTP(s.CAFile)
 	if err != nil {
-		return // receiver.answer reports it
+		return Check{} // receiver.answer reports it
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.S3Endpoint, nil)
 	if err != nil {
-		d.fail(name, err.Error(), meaning, "correct s3_endpoint in [sentinel] of rt.toml")
-		return
+		return fail(name, err.Error(), meaning, "correct s3_endpoint in [sentinel] of rt.toml")
 	}
 	resp, err := client.Do(req)
 	if err != nil {
 		err = upload.NoAnswer("GET "+s.S3Endpoint, err)
-		d.fail(name, err.Error(), "the object store gives no answer to this machine; "+meaning, "check s3_endpoint in [sentinel] of rt.toml, the network and the store")
-		return
+		return fail(name, err.Error(), "the object store gives no answer to this machine; "+meaning, "check s3_endpoint in [sentinel] of rt.toml, the network and the store")
 	}
 	defer resp.Body.Close()                                       // it is read
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, answerLimit)) // of an answer that breaks off, a part is enough
 	if problem := upload.BadStatus("GET "+s.S3Endpoint, resp, upload.Excerpt(body)); problem.Kind == upload.Misdirected {
-		d.fail(name, problem.Error(), meaning, "correct s3_endpoint in [sentinel] of rt.toml")
-		return
+		return fail(name, problem.Error(), meaning, "correct s3_endpoint in [sentinel] of rt.toml")
 	}
 	if resp.StatusCode >= http.StatusInternalServerError {
-		d.fail(name, fmt.Sprintf("the object store failed: status %d", resp.StatusCode), meaning, "see the log of the store")
-		return
+		return fail(name, fmt.Sprintf("the object store failed: status %d", resp.StatusCode), meaning, "see the log of the store")
 	}
-	d.ok(name, "%s answers", req.URL.Host)
+	return ok(name, "%s answers", req.URL.Host)
 }
 
 // checkSite checks the site service that users of this machine ask for runs.
 func (d serviceChecks) checkSite(ctx context.Context) {
 	s := d.Config.Site
 	if s.URL == "" {
-		d.warn("site.url", "no site service is configured", "users see only the runs in spools of this machine", "url in section [site] of rt.toml")
+		d.add(warn("site.url", "no site service is configured", "users see only the runs in spools of this machine", "url in section [site] of rt.toml"))
 		return
 	}
 	authorize := d.Munge(s.MungeSocket)
@@ -101,7 +97,7 @@ func (d serviceChecks) checkSite(ctx context.Context) {
 			return
 		}
 		if hostport.CrossesNetwork(s.URL) && !s.AllowHTTP {
-			d.warn("site.tls", "the URL of [site] has http://: the connection is not encrypted", "the token can be read on the network", "a URL with https://, or allow_http = true in [site]")
+			d.add(warn("site.tls", "the URL of [site] has http://: the connection is not encrypted", "the token can be read on the network", "a URL with https://, or allow_http = true in [site]"))
 		}
 		authorize = bearer(token)
 	}
@@ -117,47 +113,48 @@ func bearer(token string) func(*http.Request) error {
 }
 
 // checkDrainMayRead checks that the drain of cron and of systemd, which runs as spool.user, can read the token.
-func (d serviceChecks) checkDrainMayRead(file string) {
+func (d serviceChecks) checkDrainMayRead(file string) Check {
 	st, err := os.Stat(d.path(file))
 	user, userErr := d.user()
 	if err != nil || userErr != nil || user.uid == "" { // other checks report these
-		return
+		return Check{}
 	}
 	name := d.Config.Spool.User
 	if closed := d.closedTo(user, file); closed != "" {
-		d.warn("receiver.token_file", fmt.Sprintf("%s may not search %s, which is above %s", name, closed, file), "a drain that runs as "+name+" delivers nothing", "chmod o+x "+closed)
+		return warn("receiver.token_file", fmt.Sprintf("%s may not search %s, which is above %s", name, closed, file), "a drain that runs as "+name+" delivers nothing", "chmod o+x "+closed)
 	} else if !user.may(mayRead, st) {
-		d.warn("receiver.token_file", fmt.Sprintf("%s may not read %s", name, file), "a drain that runs as "+name+" delivers nothing", fmt.Sprintf("chown %s: %s", name, file))
+		return warn("receiver.token_file", fmt.Sprintf("%s may not read %s", name, file), "a drain that runs as "+name+" delivers nothing", fmt.Sprintf("chown %s: %s", name, file))
 	}
+	return Check{}
 }
 
 // checkTokenFile returns the token; ok is false without one.
-func (d serviceChecks) checkTokenFile(name, file string) (token string, ok bool) {
+func (d serviceChecks) checkTokenFile(name, file string) (token string, isThere bool) {
 	before := len(d.checks)
 	st, err := os.Stat(d.path(file))
 	if err == nil && st.Mode().Perm()&0o007 != 0 && name == "receiver.token_file" {
-		d.fail(name, fmt.Sprintf("%s can be read or written by all users (mode %04o)", file, st.Mode().Perm()), "each user of this machine can send runs with the token", "chmod o-rwx "+file)
+		d.add(fail(name, fmt.Sprintf("%s can be read or written by all users (mode %04o)", file, st.Mode().Perm()), "each user of this machine can send runs with the token", "chmod o-rwx "+file))
 	}
 	if name == "receiver.token_file" {
-		d.checkDrainMayRead(file)
+		d.add(d.checkDrainMayRead(file))
 	}
 	text, err := d.read(file)
 	isInEnvironment := errors.Is(err, fs.ErrNotExist) && name == "receiver.token_file" && d.EnvToken != ""
 	if isInEnvironment {
-		d.ok(name, "%s does not exist; SENTINEL_API_TOKEN is set", file)
+		d.add(ok(name, "%s does not exist; SENTINEL_API_TOKEN is set", file))
 		return d.EnvToken, true
 	}
 	token, _, _ = strings.Cut(text, "\n")
 	token = strings.TrimSpace(token)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		d.unknown(name, err)
+		d.add(unknown(name, err))
 		return "", false
 	case err != nil:
-		d.fail(name, err.Error(), "nothing is exchanged with the service", "put the token into the first line of "+file)
+		d.add(fail(name, err.Error(), "nothing is exchanged with the service", "put the token into the first line of "+file))
 		return "", false
 	case token == "":
-		d.fail(name, "the first line of "+file+" is empty", "nothing is exchanged with the service", "put the token there")
+		d.add(fail(name, "the first line of "+file+" is empty", "nothing is exchanged with the service", "put the token there"))
 		return "", false
 	}
 	d.okUnless(before, name, "%s has a token", file)
@@ -177,50 +174,48 @@ func (d serviceChecks) checkService(ctx context.Context, s service) {
 	defer cancel()
 	client, err := d.HTTP(s.caFile)
 	if err != nil {
-		d.fail(s.name+".answer", err.Error(), "the service cannot be asked", "correct ca_file in "+s.section+" of rt.toml")
+		d.add(fail(s.name+".answer", err.Error(), "the service cannot be asked", "correct ca_file in "+s.section+" of rt.toml"))
 		return
 	}
 	req, err := http.NewRequestWithContext(ctx, s.method, s.url, nil)
 	if err != nil {
-		d.fail(s.name+".answer", err.Error(), "the service cannot be asked", "correct the URL in "+s.section+" of rt.toml")
+		d.add(fail(s.name+".answer", err.Error(), "the service cannot be asked", "correct the URL in "+s.section+" of rt.toml"))
 		return
 	}
 	err = s.authorize(req)
 	if err != nil {
-		d.fail(s.name+".munge", err.Error(), "users of this machine cannot prove who they are, and see no runs of the site", "systemctl enable --now munge, or munge_socket in "+s.section+" of rt.toml")
+		d.add(fail(s.name+".munge", err.Error(), "users of this machine cannot prove who they are, and see no runs of the site", "systemctl enable --now munge, or munge_socket in "+s.section+" of rt.toml"))
 		return
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		d.unreachable(s, err)
+		d.add(d.unreachable(s, err))
 		return
 	}
 	defer resp.Body.Close() // it is read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
 	if err != nil {
-		d.unreachable(s, err)
+		d.add(d.unreachable(s, err))
 		return
 	}
 	if d.isMisdirected(client, s, resp, body) {
 		return
 	}
 	d.checkStatus(s, resp, body)
-	d.checkClock(s, resp.Header.Get("Date"))
+	d.add(d.checkClock(s, resp.Header.Get("Date")))
 	d.checkPeer(s, resp.TLS)
 }
 
-func (d serviceChecks) unreachable(s service, err error) {
+func (d serviceChecks) unreachable(s service, err error) Check {
 	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
 	if isCertificate {
-		d.fail(s.name+".tls", err.Error(), "no connection is made", "renew the certificate, or set ca_file in "+s.section+" of rt.toml")
-		return
+		return fail(s.name+".tls", err.Error(), "no connection is made", "renew the certificate, or set ca_file in "+s.section+" of rt.toml")
 	}
 	problem := upload.NoAnswer(s.method+" "+s.url, err)
 	if problem.Kind == upload.Misdirected {
-		d.failAddress(s, problem.Error())
-		return
+		return d.failAddress(s, problem.Error())
 	}
-	d.fail(s.name+".answer", problem.Error(), "the service gives no answer to this machine; runs wait in the spool", "check the URL in "+s.section+" of rt.toml, the network and the service")
+	return fail(s.name+".answer", problem.Error(), "the service gives no answer to this machine; runs wait in the spool", "check the URL in "+s.section+" of rt.toml, the network and the service")
 }
 
 // isMisdirected reports whether an answer shows that the URL is wrong. The API asks for a token at each of its paths, and
@@ -229,7 +224,7 @@ func (d serviceChecks) isMisdirected(client *http.Client, s service, resp *http.
 	_, token, _ := strings.Cut(resp.Request.Header.Get("Authorization"), " ")
 	problem := upload.BadStatus(s.method+" "+s.url, resp, upload.Excerpt(body, token))
 	if problem.Kind == upload.Misdirected {
-		d.failAddress(s, problem.Error())
+		d.add(d.failAddress(s, problem.Error()))
 		return true
 	}
 	if resp.StatusCode != http.StatusNotFound || !isOfAPI(resp, body) {
@@ -247,12 +242,12 @@ func (d serviceChecks) isMisdirected(client *http.Client, s service, resp *http.
 	if again.StatusCode != http.StatusNotFound {
 		return false
 	}
-	d.failAddress(s, s.url+": the server has no API at this path")
+	d.add(d.failAddress(s, s.url+": the server has no API at this path"))
 	return true
 }
 
-func (d serviceChecks) failAddress(s service, finding string) {
-	d.fail(s.name+".answer", finding, "nothing is exchanged with the service", "correct the URL in "+s.section+" of rt.toml")
+func (d serviceChecks) failAddress(s service, finding string) Check {
+	return fail(s.name+".answer", finding, "nothing is exchanged with the service", "correct the URL in "+s.section+" of rt.toml")
 }
 
 func (d serviceChecks) checkStatus(s service, resp *http.Response, body []byte) {
@@ -262,21 +257,21 @@ func (d serviceChecks) checkStatus(s service, resp *http.Response, body []byte) 
 	isFault := status >= http.StatusInternalServerError
 	isOther := !isRefused && !isRedirect && !isFault && !isOfAPI(resp, body)
 	if isOther {
-		d.fail(s.name+".answer", fmt.Sprintf("%s answers, but not as this service does: status %d, type %q", resp.Request.URL.Host, status, resp.Header.Get("Content-Type")),
-			"nothing is exchanged with the service", "correct the URL in "+s.section+" of rt.toml; a proxy or another web server answers there")
+		d.add(fail(s.name+".answer", fmt.Sprintf("%s answers, but not as this service does: status %d, type %q", resp.Request.URL.Host, status, resp.Header.Get("Content-Type")),
+			"nothing is exchanged with the service", "correct the URL in "+s.section+" of rt.toml; a proxy or another web server answers there"))
 		return
 	}
-	d.ok(s.name+".answer", "%s answers", resp.Request.URL.Host)
+	d.add(ok(s.name+".answer", "%s answers", resp.Request.URL.Host))
 	switch {
 	case isRefused:
-		d.fail(name, fmt.Sprintf("the service refuses this machine: status %d", status), "nothing is exchanged with the service",
-			"a valid token in token_file of "+s.section+", or with MUNGE the key of the service in /etc/munge/munge.key")
+		d.add(fail(name, fmt.Sprintf("the service refuses this machine: status %d", status), "nothing is exchanged with the service",
+			"a valid token in token_file of "+s.section+", or with MUNGE the key of the service in /etc/munge/munge.key"))
 	case isRedirect:
-		d.fail(name, fmt.Sprintf("the service redirects: status %d", status), "rt follows no redirect, because the token is for one address", "the final URL in "+s.section+" of rt.toml")
+		d.add(fail(name, fmt.Sprintf("the service redirects: status %d", status), "rt follows no redirect, because the token is for one address", "the final URL in "+s.section+" of rt.toml"))
 	case isFault:
-		d.fail(name, fmt.Sprintf("the service failed: status %d", status), "runs wait in the spool until it works again", "see the log of the service")
+		d.add(fail(name, fmt.Sprintf("the service failed: status %d", status), "runs wait in the spool until it works again", "see the log of the service"))
 	default:
-		d.ok(name, "accepted")
+		d.add(ok(name, "accepted"))
 	}
 }
 
@@ -295,38 +290,36 @@ func isOfAPI(resp *http.Response, body []byte) bool {
 	return resp.StatusCode < http.StatusMultipleChoices || object["detail"] != nil || object["error"] != nil
 }
 
-func (d serviceChecks) checkClock(s service, date string) {
+func (d serviceChecks) checkClock(s service, date string) Check {
 	name := s.name + ".clock"
 	at, err := http.ParseTime(date)
 	if err != nil {
-		d.unknown(name, errors.New("the answer has no date"))
-		return
+		return unknown(name, errors.New("the answer has no date"))
 	}
 	difference := d.Now().Sub(at).Round(time.Second)
 	if difference.Abs() > clockLimit {
-		d.warn(name, fmt.Sprintf("the clock of this machine differs by %s", difference), "times of different nodes do not agree; object stores refuse signatures that differ by 15 minutes", "chronyc makestep, or timedatectl set-ntp true")
-		return
+		return warn(name, fmt.Sprintf("the clock of this machine differs by %s", difference), "times of different nodes do not agree; object stores refuse signatures that differ by 15 minutes", "chronyc makestep, or timedatectl set-ntp true")
 	}
-	d.ok(name, "differs by %s", difference)
+	return ok(name, "differs by %s", difference)
 }
 
 func (d serviceChecks) checkPeer(s service, state *tls.ConnectionState) {
 	if state != nil && len(state.PeerCertificates) > 0 {
-		d.checkCertificate(s.name+".tls", state.PeerCertificates[0])
+		d.add(d.checkCertificate(s.name+".tls", state.PeerCertificates[0]))
 	}
 }
 
-func (d *Doctor) checkCertificate(name string, c *x509.Certificate) {
+func (d *Doctor) checkCertificate(name string, c *x509.Certificate) Check {
 	left := c.NotAfter.Sub(d.Now())
 	end := c.NotAfter.Format(time.DateOnly)
 	switch {
 	case d.Now().Before(c.NotBefore):
-		d.fail(name, "the certificate is not valid before "+c.NotBefore.Format(time.RFC3339), "no node can deliver", "timedatectl, if the clock of this machine is wrong; else wait, or install the earlier certificate")
+		return fail(name, "the certificate is not valid before "+c.NotBefore.Format(time.RFC3339), "no node can deliver", "timedatectl, if the clock of this machine is wrong; else wait, or install the earlier certificate")
 	case left <= 0:
-		d.fail(name, "the certificate expired on "+end, "no node can deliver", "renew the certificate")
+		return fail(name, "the certificate expired on "+end, "no node can deliver", "renew the certificate")
 	case left < certificateLimit:
-		d.warn(name, "the certificate expires on "+end, "then no node can deliver", "renew the certificate")
+		return warn(name, "the certificate expires on "+end, "then no node can deliver", "renew the certificate")
 	default:
-		d.ok(name, "the certificate is valid until %s", end)
+		return ok(name, "the certificate is valid until %s", end)
 	}
 }

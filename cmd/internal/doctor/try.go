@@ -43,13 +43,13 @@ func (d *Doctor) Try(ctx context.Context) []Check {
 	}
 	path, ok := d.tryRun(ctx, job)
 	if ok {
-		d.tryReport(ctx, path)
+		d.add(d.tryReport(ctx, path))
 	}
 	return d.checks
 }
 
 // tryJob returns the id of the job.
-func (d *Doctor) tryJob(ctx context.Context) (job uint64, ok bool) {
+func (d *Doctor) tryJob(ctx context.Context) (job uint64, hasRun bool) {
 	const name = "try.job"
 	limited, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
@@ -61,11 +61,11 @@ func (d *Doctor) tryJob(ctx context.Context) (job uint64, ok bool) {
 	}
 	switch {
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
-		d.fail(name, fmt.Sprintf("srun did not end within %s: %v", tryLimit, err), "the job may still wait for "+node, "squeue; set SLURM_PARTITION and SLURM_ACCOUNT for srun, or repeat it when the node has a free CPU")
+		d.add(fail(name, fmt.Sprintf("srun did not end within %s: %v", tryLimit, err), "the job may still wait for "+node, "squeue; set SLURM_PARTITION and SLURM_ACCOUNT for srun, or repeat it when the node has a free CPU"))
 	case err != nil:
-		d.fail(name, fmt.Sprintf("srun: %v", err), "no job was tried", "fix what srun reports: set SLURM_PARTITION, SLURM_ACCOUNT, or run rt-spool doctor --try as a user who may submit jobs")
+		d.add(fail(name, fmt.Sprintf("srun: %v", err), "no job was tried", "fix what srun reports: set SLURM_PARTITION, SLURM_ACCOUNT, or run rt-spool doctor --try as a user who may submit jobs"))
 	default:
-		d.ok(name, "job %d ran on %s", job, node)
+		d.add(ok(name, "job %d ran on %s", job, node))
 		return job, true
 	}
 	return 0, false
@@ -77,7 +77,7 @@ var (
 )
 
 // tryRun returns the path of the job's run. The Epilog, after which it is closed, may run later than srun ends.
-func (d *Doctor) tryRun(ctx context.Context, job uint64) (path string, ok bool) {
+func (d *Doctor) tryRun(ctx context.Context, job uint64) (path string, hasEnded bool) {
 	const name = "try.run"
 	dir := d.Config.Spool.Dir
 	began := d.Now()
@@ -93,10 +93,10 @@ func (d *Doctor) tryRun(ctx context.Context, job uint64) (path string, ok bool) 
 		path, err = findEnded(d.path(dir), job)
 	}
 	if err != nil {
-		d.fail(name, fmt.Sprintf("no run of job %d has ended in %s: %v", job, dir, err), "jobs of this node are not tracked", "journalctl -t rt-prolog -t rt-epilog -t rt-tracker shows the reason")
+		d.add(fail(name, fmt.Sprintf("no run of job %d has ended in %s: %v", job, dir, err), "jobs of this node are not tracked", "journalctl -t rt-prolog -t rt-epilog -t rt-tracker shows the reason"))
 		return "", false
 	}
-	d.ok(name, "%s", strings.TrimPrefix(path, strings.TrimSuffix(d.Root, "/")))
+	d.add(ok(name, "%s", strings.TrimPrefix(path, strings.TrimSuffix(d.Root, "/"))))
 	return path, true
 }
 
@@ -121,12 +121,11 @@ func findEnded(dir string, job uint64) (path string, err error) {
 }
 
 // tryReport checks the figures of the report.
-func (d *Doctor) tryReport(ctx context.Context, path string) {
+func (d *Doctor) tryReport(ctx context.Context, path string) Check {
 	const name = "try.report"
 	s, err := summarize(ctx, path)
 	if err != nil {
-		d.fail(name, err.Error(), "the run cannot be reported", "rt-spool verify "+path)
-		return
+		return fail(name, err.Error(), "the run cannot be reported", "rt-spool verify "+path)
 	}
 	var missing []string
 	for _, figure := range []struct {
@@ -143,11 +142,11 @@ func (d *Doctor) tryReport(ctx context.Context, path string) {
 	accepted := []rt.Outcome{rt.OutcomeFinished, rt.OutcomeUnknown, ""} // srun's own status is not the job's
 	switch {
 	case !slices.Contains(accepted, s.Run.Outcome):
-		d.fail(name, fmt.Sprintf("the outcome is %q, and the job finished", s.Run.Outcome), "outcomes in reports are wrong", "rt-spool report --verbose "+path)
+		return fail(name, fmt.Sprintf("the outcome is %q, and the job finished", s.Run.Outcome), "outcomes in reports are wrong", "rt-spool report --verbose "+path)
 	case len(missing) > 0:
-		d.warn(name, "the report lacks "+strings.Join(missing, ", "), "reports of this node lack these figures", "the checks of slurm and kernel above; rt-spool report --verbose "+path)
+		return warn(name, "the report lacks "+strings.Join(missing, ", "), "reports of this node lack these figures", "the checks of slurm and kernel above; rt-spool report --verbose "+path)
 	default:
-		d.ok(name, "%.2f s of CPU, peak %d KiB, outcome %s", s.CPU.UsedSecs.Or(0), s.Memory.PeakBytes.Or(0)>>10, s.Run.Outcome)
+		return ok(name, "%.2f s of CPU, peak %d KiB, outcome %s", s.CPU.UsedSecs.Or(0), s.Memory.PeakBytes.Or(0)>>10, s.Run.Outcome)
 	}
 }
 
