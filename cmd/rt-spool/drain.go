@@ -33,7 +33,7 @@ func drainCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be done, and change nothing"},
 			&cli.StringFlag{Name: "again-since", Usage: "also deliver again what was delivered since `TIME`, to a site that was restored from a backup"},
 		},
-		Action: runDrain,
+		Action: withConfig(runDrain),
 	}
 }
 
@@ -44,12 +44,8 @@ const drainGCPercent = 50
 // maxConcurrency is the maximum of drain.concurrency: the memory for open spool files has a limit.
 const maxConcurrency = 64
 
-func runDrain(c *cli.Context) error {
+func runDrain(c *cli.Context, cfg config.Config) error {
 	debug.SetGCPercent(drainGCPercent)
-	cfg, err := load(c)
-	if err != nil {
-		return err
-	}
 	if err := overrideDrain(c, &cfg.Drain); err != nil {
 		return err
 	}

@@ -47,15 +47,11 @@ Each rt-spool drain does the same at its end.
 			&cli.BoolFlag{Name: "undelivered", Usage: "also remove runs that have ended and are not delivered: their data is lost"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "change nothing, and print what would be done"},
 		},
-		Action: runGC,
+		Action: withConfig(runGC),
 	}
 }
 
-func runGC(c *cli.Context) error {
-	cfg, err := load(c)
-	if err != nil {
-		return err
-	}
+func runGC(c *cli.Context, cfg config.Config) error {
 	o, err := gcOptions(c, cfg.Spool)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/collect/cloud"
 	"github.com/resource-tracker/rt/collect/host"
 )
@@ -24,17 +25,13 @@ func hostCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object"},
 			&cli.BoolFlag{Name: "no-cloud", Usage: "use no metadata service of a cloud"},
 		},
-		Action: runHost,
+		Action: withConfig(runHost),
 	}
 }
 
-func runHost(c *cli.Context) error {
+func runHost(c *cli.Context, cfg config.Config) error {
 	if c.NArg() > 0 {
 		return rtcli.Usage("host takes no arguments")
-	}
-	cfg, err := load(c)
-	if err != nil {
-		return err
 	}
 	m := host.Machine{
 		Roots: host.NewRoots("/proc", "/sys"),

@@ -87,11 +87,11 @@ func importCommand() *cli.Command {
 			&cli.IntFlag{Name: "max-runs", Value: 2000, Usage: "refuse to make more than `N` runs"},
 			&cli.StringFlag{Name: "max-size", Value: "1GiB", Usage: "stop when the runs take more than `SIZE` on the disk"},
 		},
-		Action: runImport,
+		Action: withConfig(runImport),
 	}
 }
 
-func runImport(c *cli.Context) error {
+func runImport(c *cli.Context, cfg config.Config) error {
 	at := slices.IndexFunc(importers, func(i importer) bool { return i.format == c.String("format") })
 	switch {
 	case !c.IsSet("format"):
@@ -111,10 +111,6 @@ func runImport(c *cli.Context) error {
 	if err := size.UnmarshalText([]byte(c.String("max-size"))); err != nil || size.Bytes < 1 || c.Int("max-runs") < 1 {
 		return rtcli.Usage("--max-runs %d, --max-size %q: give a number of at least 1 and a size such as 4GiB", c.Int("max-runs"), c.String("max-size"))
 	}
-	cfg, err := load(c)
-	if err != nil {
-		return err
-	}
 	if err := makeSpool(c, cfg.Spool.Dir); err != nil {
 		return err
 	}
@@ -126,6 +122,7 @@ func runImport(c *cli.Context) error {
 	}
 	var failed []error
 	if job := c.String("run"); job != "" {
+		var err error
 		to.into, err = runsFor(c, job)
 		if err != nil {
 			return err

@@ -150,4 +150,15 @@ func load(c *cli.Context) (config.Config, error) {
 	return cfg, nil
 }
 
+// withConfig is the action of a verb that needs the configuration.
+func withConfig(run func(*cli.Context, config.Config) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		cfg, err := load(c)
+		if err != nil {
+			return err
+		}
+		return run(c, cfg)
+	}
+}
+
 var jsonFlag = &cli.BoolFlag{Name: "json", Usage: "print one JSON document"}

@@ -19,18 +19,14 @@ func metricsCommand() *cli.Command {
 		Name:   "metrics",
 		Usage:  "write the state of this node as metrics, for node_exporter's textfile collector",
 		Flags:  []cli.Flag{&cli.StringFlag{Name: "textfile", Usage: "write to `FILE`, which it replaces at once, instead of standard output"}},
-		Action: runMetrics,
+		Action: withConfig(runMetrics),
 	}
 }
 
 // runMetrics writes what is known also if something cannot be read.
-func runMetrics(c *cli.Context) error {
+func runMetrics(c *cli.Context, cfg config.Config) error {
 	if c.NArg() > 0 {
 		return rtcli.Usage("metrics takes no arguments")
-	}
-	cfg, err := load(c)
-	if err != nil {
-		return err
 	}
 	state, err := nodeSource(cfg).Read(time.Now())
 	metrics := drain.NodeMetrics(state)

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/format/powerapi"
 	"github.com/resource-tracker/rt/internal/hostport"
 )
@@ -26,15 +27,11 @@ func powerapiCommand() *cli.Command {
 			&cli.StringFlag{Name: "listen", Usage: "write reports that other sensors send to `HOST:PORT` to the file of --output, for import"},
 			&cli.DurationFlag{Name: "interval", Usage: "look for new readings every `TIME` (default: the configuration's spool.commit_interval)"},
 		},
-		Action: runPowerAPI,
+		Action: withConfig(runPowerAPI),
 	}
 }
 
-func runPowerAPI(c *cli.Context) error {
-	cfg, err := load(c)
-	if err != nil {
-		return err
-	}
+func runPowerAPI(c *cli.Context, cfg config.Config) error {
 	if c.NArg() > 0 {
 		return rtcli.Usage("powerapi takes no arguments")
 	}

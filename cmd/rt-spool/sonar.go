@@ -14,6 +14,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/sonar"
@@ -147,20 +148,16 @@ func sonarSlurmCommand() *cli.Command {
 			&cli.BoolFlag{Name: "deluge", Usage: "also jobs that wait or run"},
 			&cli.DurationFlag{Name: "deadline", Value: 3 * time.Minute, Usage: "the time limit of sacct is `T`"},
 		),
-		Action: runSonarSlurm,
+		Action: withConfig(runSonarSlurm),
 	}
 }
 
-func runSonarSlurm(c *cli.Context) error {
+func runSonarSlurm(c *cli.Context, cfg config.Config) error {
 	asJSON, err := sonarJSON(c, false)
 	if err != nil {
 		return err
 	}
 	args, err := sacctArgs(c, time.Now())
-	if err != nil {
-		return err
-	}
-	cfg, err := load(c)
 	if err != nil {
 		return err
 	}
