@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
 )
 
 // RunFigures are the figures of a run that a list of jobs uses. They are a part of its Summary and have
@@ -40,7 +41,13 @@ type RunPart struct {
 
 // NamePart is the part of rt.Metadata in RunFigures.
 type NamePart struct {
-	JobName string `json:"job_name,omitempty"`
+	JobName string  `json:"job_name,omitempty"`
+	Tags    TagPart `json:"tags,omitzero"`
+}
+
+// TagPart has the tag that slurm.BelieveArrays uses.
+type TagPart struct {
+	EnvironArray string `json:"environ_array,omitempty"`
 }
 
 // CPUPart is the part of CPU in RunFigures.
@@ -85,7 +92,7 @@ func (s *Summary) Figures() *RunFigures {
 		Label: s.Label, Abandoned: s.Abandoned, ElapsedSecs: s.ElapsedSecs, SuspendedSecs: s.SuspendedSecs, SlurmState: s.SlurmState,
 		Run: RunPart{
 			Identity: r.Identity, User: r.User, Account: r.Account, Partition: r.Partition, NodeList: r.NodeList, NumNodes: r.NumNodes, GPUs: r.GPUs,
-			JobStart: r.JobStart, JobEndLimit: r.JobEndLimit, Meta: NamePart{r.Meta.JobName}, PID: r.PID, Ending: r.Ending,
+			JobStart: r.JobStart, JobEndLimit: r.JobEndLimit, Meta: NamePart{r.Meta.JobName, TagPart{r.Meta.Tags[slurm.EnvironArrayTag]}}, PID: r.PID, Ending: r.Ending,
 		},
 		CPU: s.CPU.CPUPart, Memory: s.Memory.MemoryPart, Record: s.Record.RecordPart,
 	}
@@ -100,6 +107,9 @@ func (f *RunFigures) Summary() *Summary {
 	r := &f.Run
 	s := &Summary{Label: r.Label(), Abandoned: f.Abandoned, ElapsedSecs: f.ElapsedSecs, SuspendedSecs: f.SuspendedSecs, SlurmState: f.SlurmState}
 	s.Run.Identity, s.Run.Ending, s.Run.Meta.JobName = r.Identity, r.Ending, r.Meta.JobName
+	if task := r.Meta.Tags.EnvironArray; task != "" {
+		s.Run.Meta.Tags = map[string]string{slurm.EnvironArrayTag: task}
+	}
 	s.Run.User, s.Run.Account, s.Run.Partition, s.Run.NodeList, s.Run.GPUs = r.User, r.Account, r.Partition, r.NodeList, r.GPUs
 	s.Run.PID, s.Run.NumNodes, s.Run.JobStart, s.Run.JobEndLimit = r.PID, r.NumNodes, r.JobStart, r.JobEndLimit
 	s.CPU.CPUPart, s.Memory.MemoryPart, s.Record.RecordPart = f.CPU, f.Memory, f.Record

@@ -61,16 +61,21 @@ func (s *Summary) slurmState() string {
 	uid, isByUser := s.Sacct.CancelledByUID.Get()
 	switch {
 	case !isByUser:
-		if slices.Contains(plainStates[s.Run.Outcome], s.Sacct.State) {
-			return ""
-		}
-		return s.Sacct.State
+		return SlurmStateOf(s.Run.Outcome, s.Sacct.State)
 	case uid == 0:
 		return s.Sacct.State + " by root"
 	case rt.Some(uid) == s.Run.UID:
 		return s.Sacct.State + " by its user"
 	}
 	return fmt.Sprintf("%s by uid %d", s.Sacct.State, uid)
+}
+
+// SlurmStateOf returns Slurm's own state; empty if it says no more than the outcome.
+func SlurmStateOf(outcome rt.Outcome, state string) string {
+	if slices.Contains(plainStates[outcome], state) {
+		return ""
+	}
+	return state
 }
 
 // plainStates are the states that say no more than the outcome.

@@ -70,6 +70,14 @@ type Summary struct {
 	sample      *SampleFigures // of a run with nothing else; else nil
 }
 
+// SetArray sets the array ids that a copy of the run has.
+func (s *Summary) SetArray(run *rt.Run) {
+	if run.ArrayJobID.Valid() {
+		s.Run.ArrayJobID, s.Run.ArrayTaskID = run.ArrayJobID, run.ArrayTaskID
+		s.Label = s.Run.Label()
+	}
+}
+
 // CPU is the processor time that was used.
 type CPU struct {
 	CPUPart

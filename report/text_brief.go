@@ -126,10 +126,17 @@ func WriteBrief(w io.Writer, j *JobSummary, o TextOptions) error {
 	return p.write(w)
 }
 
+// accountingDelay is the time after the end of a job in which its record of accounting can follow.
+const accountingDelay = time.Hour
+
 func (p *page) briefHead(j *JobSummary, o TextOptions) {
 	state := j.StateText()
 	if age := j.age(o.Now); j.State == rt.StateRunning && age != "" {
 		state += " (last reading " + age + ")"
+	}
+	isRecent := !o.Now.IsZero() && o.Now.Sub(j.End) < accountingDelay
+	if j.Outcome == rt.OutcomeTerminated && j.OutcomeSource != "sacct" && isRecent {
+		state += "; Slurm's record says which, within minutes"
 	}
 	p.WriteString(Plain(j.Title()+onlyIf(j.Name != "", "  "+j.Name)) + ": " + o.Colors.OfOutcome(j.Outcome).Paint(Plain(state)) + "\n")
 	r := &j.Runs[0].Run

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
 )
 
 // Entry is one file of a spool directory.
@@ -231,6 +232,7 @@ func FindJob(dir, job string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	believeArrays(entries)
 	var found []Entry
 	unread := 0
 	for _, e := range entries {
@@ -248,6 +250,17 @@ func FindJob(dir, job string) ([]Entry, error) {
 		return nil, fmt.Errorf("%w: %q is not in %s; rt-spool ls lists the runs", ErrNotFound, job, dir)
 	}
 	return found, nil
+}
+
+// believeArrays gives the tasks of arrays the ids that another run proves.
+func believeArrays(entries []Entry) {
+	var runs []*rt.Run
+	for i := range entries {
+		if entries[i].Err == nil {
+			runs = append(runs, &entries[i].Run)
+		}
+	}
+	slurm.BelieveArrays(runs, nil)
 }
 
 // Matches reports whether a run is one that a user names, see FindJob. It does not compare the paths of

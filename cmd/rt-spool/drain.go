@@ -148,7 +148,7 @@ func overrideDrain(c *cli.Context, d *config.Drain) error {
 	return nil
 }
 
-// printDrained prints problems. The error of a sacct that the configuration names is always one.
+// printDrained prints problems. A cluster without accounting has none, unless the configuration names sacct.
 func printDrained(c *cli.Context, d *drain.Drained, sacctNamed bool) {
 	switch {
 	case d.AnotherRuns:
@@ -165,9 +165,10 @@ func printDrained(c *cli.Context, d *drain.Drained, sacctNamed bool) {
 	for _, w := range d.Warnings {
 		rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", w)
 	}
-	wantsSacct := sacctNamed || rtcli.IsTerminal(c.App.ErrWriter)
+	hasNoAccounting := strings.Contains(d.SacctError, "accounting storage is disabled")
+	wantsSacct := sacctNamed || !hasNoAccounting
 	if d.SacctError != "" && wantsSacct {
-		rtcli.Message(c.App.ErrWriter, "rt-spool", "%v", d.SacctError)
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", d.SacctError)
 	}
 	for _, p := range d.Problems {
 		switch {

@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -156,29 +157,39 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 		err = fetch(c, found)
 	}
 	queued, isQueued := errors.AsType[*queuedError](err)
-	isRunning := isQueued && queued.IsRunning()
+	hasBegun := isQueued && !queued.IsWaiting()
 	switch {
-	case isRunning:
+	case hasBegun:
 		found = &client.FoundJob{}
 	case errors.Is(err, client.ErrNotArrived): // the figures so far are shown
 	case err != nil:
 		return nil, nil, err
 	}
+	missing := err // of a job of which the queue knows
 	defer func() { err = found.Close(err) }()
 	summaries, damage, err := readSummaries(c, found)
 	if err != nil {
 		return nil, nil, err
 	}
 	summaries = append(summaries, found.LiveSummaries()...)
-	isRunning = isRunning || slices.ContainsFunc(summaries, func(s *report.Summary) bool { return s.Run.State == rt.StateRunning })
-	if isRunning {
+	if hasBegun || slices.ContainsFunc(summaries, mayBeInQueue) {
 		summaries = withQueue(c, cfg.Site, name, summaries)
+	}
+	if len(summaries) == 0 {
+		return nil, nil, missing
 	}
 	if isJob := !strings.ContainsRune(name, '.'); isJob {
 		summaries = runs.WholeJobs(summaries)
 	}
 	jobs = report.Jobs(summaries)
 	return jobs, summaries, errors.Join(advise(c, jobs, found), damage)
+}
+
+// mayBeInQueue reports whether squeue may know more of a run: it runs, or it ended a short time ago.
+func mayBeInQueue(s *report.Summary) bool {
+	isRunning := s.Run.State == rt.StateRunning
+	isRecent := s.Run.OutcomeSource != "sacct" && time.Since(s.Run.End) < keptInQueue
+	return s.Run.JobID.Valid() && (isRunning || isRecent)
 }
 
 // findUserJob is findJob. The error of a job that is not there says what a user can do.

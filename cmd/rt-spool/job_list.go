@@ -155,7 +155,7 @@ func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
 	jobs.JoinQueue(queue)
 	jobs.waiting = slices.DeleteFunc(slices.Clone(queue), func(q accounting.Queued) bool {
 		isOther := len(names) > 0 && !slices.ContainsFunc(names, q.Matches)
-		return q.IsRunning() || isOther
+		return !q.IsWaiting() || isOther
 	})
 	return jobs.Lines(filter, false, jobs.prices), jobs, nil
 }

@@ -22,8 +22,10 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// queueTimeout limits the running time of squeue.
-const queueTimeout = 5 * time.Second
+const (
+	queueTimeout = 5 * time.Second // of squeue
+	keptInQueue  = time.Hour       // after its end, a job is not looked for in the queue: Slurm's MinJobAge is 5 minutes by default
+)
 
 // queueOf returns what squeue knows of the jobs of the command line; without any, of the jobs of the users that it
 // selects. A command asks squeue once.
@@ -105,15 +107,20 @@ func queued(c *cli.Context, cfg config.Site, job string) []accounting.Queued {
 	return slices.DeleteFunc(slices.Clone(queueOf(c, cfg)), func(q accounting.Queued) bool { return !q.Matches(ids[0]) })
 }
 
-// queuedError is the error of a job that was not found and that Slurm knows.
+// queuedError is the error of a job that was not found and that Slurm knows: it waits, runs, or has ended.
 type queuedError struct {
 	accounting.Queued
 	missing error // wraps spool.ErrNotFound
 }
 
-// Error says that the job runs or waits.
+// Error says that the job waits, runs or has ended.
 func (e *queuedError) Error() string {
-	if !e.IsRunning() {
+	switch {
+	case e.HasEnded() && e.NodeList == "":
+		return fmt.Sprintf("job %s ended before it ran (%s), and has used nothing", e.Label, strings.ToLower(e.State))
+	case e.HasEnded():
+		return fmt.Sprintf("job %s has ended (%s) on %s; its figures are not here yet, they follow within minutes", e.Label, report.StateWords(e.Outcome()), e.NodeList)
+	case e.IsWaiting():
 		return fmt.Sprintf("job %s waits in the queue (%s) and has used nothing yet", e.Label, cmp.Or(e.Reason, strings.ToLower(e.State)))
 	}
 	since := ""
@@ -127,7 +134,7 @@ func (e *queuedError) Error() string {
 func (e *queuedError) Unwrap() error { return e.missing }
 
 // askQueue returns the error of a job that was not found, or what squeue knows of it. Of an array it prefers a task that
-// is running.
+// is running, then one that has ended.
 func askQueue(c *cli.Context, cfg config.Site, job string, missing error) error {
 	isNone := errors.Is(missing, spool.ErrNotFound) || errors.Is(missing, fs.ErrNotExist)
 	if !isNone {
@@ -137,38 +144,39 @@ func askQueue(c *cli.Context, cfg config.Site, job string, missing error) error 
 	if len(queue) == 0 {
 		return missing
 	}
-	running := slices.IndexFunc(queue, func(q accounting.Queued) bool { return q.IsRunning() })
-	return &queuedError{queue[max(running, 0)], missing}
+	slices.SortStableFunc(queue, func(a, b accounting.Queued) int { return cmp.Compare(a.Phase(), b.Phase()) })
+	return &queuedError{queue[0], missing}
 }
 
-// withQueue completes the runs of a job that is running with what squeue knows, and adds the other running tasks of its
-// array. A node may know only the own id of a task.
+// withQueue completes the runs of a job with what squeue knows, and adds the other tasks of its array. A node may know
+// only the own id of a task.
 func withQueue(c *cli.Context, cfg config.Site, job string, list []*report.Summary) []*report.Summary {
 	queue := queued(c, cfg, job)
-	var tasks []accounting.Queued
-	for i := range queue {
-		q := &queue[i]
-		isRead := slices.ContainsFunc(list, func(s *report.Summary) bool { return s.Run.JobID == rt.Some(q.JobID) })
+	all := runs.Collected{Summaries: list}
+	isUnread := func(q accounting.Queued) bool {
 		isAsked := job == strconv.FormatUint(q.JobID, 10)
-		if q.IsRunning() && !isRead && !isAsked {
-			tasks = append(tasks, *q)
-		}
+		isRead := slices.ContainsFunc(list, func(s *report.Summary) bool { return s.Run.JobID == rt.Some(q.JobID) })
+		return !isAsked && !isRead
 	}
-	all := runs.Collected{Summaries: append(list, readTasks(c, tasks)...)}
+	if slices.ContainsFunc(queue, isUnread) {
+		all.Summaries = append(all.Summaries, readTasks(c, queue, list)...)
+	}
 	all.JoinQueue(queue)
-	return all.Summaries
+	whole, _, _ := strings.Cut(job, ".")
+	return slices.DeleteFunc(all.Summaries, func(s *report.Summary) bool {
+		return !slices.Contains(list, s) && !spool.Matches(&s.Run, whole)
+	})
 }
 
-// readTasks returns the runs of tasks by their own ids, from the lists of jobs here and at the site.
-func readTasks(c *cli.Context, tasks []accounting.Queued) []*report.Summary {
-	if len(tasks) == 0 {
-		return nil
-	}
-	filter := runs.Filter{Since: tasks[0].Start}
+// readTasks returns the runs of the users of tasks from the lists of jobs here and at the site, without those in known.
+// A node may not have known that they are tasks.
+func readTasks(c *cli.Context, tasks []accounting.Queued, known []*report.Summary) []*report.Summary {
+	since, _ := runs.ParseTime(defaultSince, time.Now())
+	filter := runs.Filter{Since: since}
 	for i := range tasks {
 		filter.Users = append(filter.Users, tasks[i].User)
-		if tasks[i].Start.Before(filter.Since) {
-			filter.Since = tasks[i].Start
+		if start := tasks[i].Start; !start.IsZero() && start.Before(filter.Since) {
+			filter.Since = start
 		}
 	}
 	filter.Users = slices.Compact(slices.Sorted(slices.Values(filter.Users)))
@@ -178,8 +186,8 @@ func readTasks(c *cli.Context, tasks []accounting.Queued) []*report.Summary {
 	}
 	node := c.String("node")
 	return slices.DeleteFunc(jobs.Summaries, func(s *report.Summary) bool {
-		isTask := slices.ContainsFunc(tasks, func(q accounting.Queued) bool { return s.Run.JobID == rt.Some(q.JobID) })
+		isKnown := slices.ContainsFunc(known, func(k *report.Summary) bool { return k.Run.IsSame(&s.Run) })
 		isElsewhere := node != "" && s.Run.Node != node
-		return !isTask || isElsewhere
+		return isKnown || isElsewhere
 	})
 }

@@ -84,6 +84,7 @@ func readSummaries(c *cli.Context, found *client.FoundJob) (summaries []*report.
 			return nil, nil, err
 		}
 		damage = errors.Join(damage, err)
+		s.SetArray(&e.Run)
 		summaries = append(summaries, s)
 	}
 	return summaries, damage, nil

@@ -41,7 +41,7 @@ const settles = 2 * time.Second
 type header struct{ Format, Version, Dir string }
 
 // indexFormat has a number that changes with the fields of report.RunFigures and with their meaning.
-const indexFormat = "rt jobs 9"
+const indexFormat = "rt jobs 10"
 
 // indexed is one run.
 type indexed struct {

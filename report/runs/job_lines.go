@@ -27,6 +27,7 @@ func (l *Collected) Join(copies []Copy) {
 		all = append(all, copyOf("", s))
 	}
 	l.Summaries = bestCopies(append(all, copies...))
+	l.believeArrays(nil)
 }
 
 // bestCopies returns the summary of the best copy of each run, sorted from the oldest run.

@@ -2,12 +2,14 @@ package runs
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
@@ -24,7 +26,7 @@ func ofQueue(q *accounting.Queued) *report.Summary {
 }
 
 // completeRun adds what a node may not know of a run: its place in an array or in a heterogeneous job, and the time
-// limit. It also adds what Slurm calls its state.
+// limit. It also adds what Slurm calls its state, and how a run ended that accounting has not completed.
 func completeRun(s *report.Summary, q *accounting.Queued) {
 	r := &s.Run
 	if array, task, isTask := partOf(q.Label, "_"); isTask {
@@ -40,8 +42,12 @@ func completeRun(s *report.Summary, q *accounting.Queued) {
 		r.JobStart = q.Start
 		r.JobEndLimit = q.Start.Add(time.Duration(q.LimitSecs.Or(0) * float64(time.Second)))
 	}
-	if q.State != "RUNNING" {
+	switch {
+	case q.IsRunning() && q.State != "RUNNING":
 		s.SlurmState = q.State
+	case q.HasEnded() && r.State == rt.StateEnded && r.OutcomeSource != "sacct" && r.Step == "":
+		r.Outcome, r.OutcomeSource = q.Outcome(), "squeue"
+		s.SlurmState = report.SlurmStateOf(r.Outcome, q.State)
 	}
 	s.Label = r.Label()
 }
@@ -54,8 +60,22 @@ func partOf(label, separator string) (whole, part uint64, ok bool) {
 	return whole, part, err1 == nil && err2 == nil
 }
 
-// JoinQueue completes the runs of jobs that Slurm says are running, and adds such jobs without a run that is running. It
-// also adds a job that was requeued, as its next attempt. A job that has ended since is not added.
+// believeArrays gives the tasks of arrays the ids that another run or the queue proves, see slurm.BelieveArrays.
+func (l *Collected) believeArrays(queue []accounting.Queued) {
+	runs := make([]*rt.Run, len(l.Summaries))
+	for i, s := range l.Summaries {
+		runs[i] = &s.Run
+	}
+	slurm.BelieveArrays(runs, func(run *rt.Run, array uint64) bool {
+		return slices.ContainsFunc(queue, func(q accounting.Queued) bool { return q.ArrayID() == rt.Some(array) && q.User == run.User })
+	})
+	for _, s := range l.Summaries {
+		s.SetArray(&s.Run)
+	}
+}
+
+// JoinQueue completes the runs of jobs that Slurm knows, and adds jobs that Slurm says are running and that have no run
+// that is running. It also adds a job that was requeued, as its next attempt. A job that has ended is not added.
 func (l *Collected) JoinQueue(queue []accounting.Queued) {
 	known := map[uint64][]*report.Summary{}
 	for _, s := range l.Summaries {
@@ -64,6 +84,13 @@ func (l *Collected) JoinQueue(queue []accounting.Queued) {
 	}
 	for i := range queue {
 		q := &queue[i]
+		if q.HasEnded() {
+			for _, s := range known[q.JobID] {
+				if q.Describes(&s.Run) {
+					completeRun(s, q)
+				}
+			}
+		}
 		if !q.IsRunning() {
 			continue
 		}
@@ -83,4 +110,5 @@ func (l *Collected) JoinQueue(queue []accounting.Queued) {
 			l.Summaries = append(l.Summaries, s)
 		}
 	}
+	l.believeArrays(queue)
 }

@@ -60,6 +60,7 @@ func Read(ctx context.Context, dirs []string, o Options) (*Collected, error) {
 		copies = append(copies, found...)
 	}
 	out.Summaries = bestCopies(copies)
+	out.believeArrays(nil)
 	return out, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Queued is a job that squeue knows: it runs or waits.
+// Queued is a job that squeue knows: it runs, waits, or has ended in the last minutes.
 type Queued struct {
 	JobID     uint64
 	Label     string // "12", "12_3", "12+1"; of waiting tasks of an array "12_[3-9]"
@@ -24,6 +24,7 @@ type Queued struct {
 	Nodes     rt.Opt[uint64]
 	Cores     rt.Opt[uint64]
 	Start     time.Time // of a waiting job the expected one; zero if it is not known
+	End       time.Time // zero if it is not known; of a job that runs the latest one
 	// RanSecs is without the time in which the job was suspended.
 	RanSecs rt.Opt[float64]
 	// LimitSecs is the time limit; absent without one.
@@ -34,8 +35,46 @@ type Queued struct {
 // federation.
 var waiting = []string{"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT", "REVOKED"}
 
-// IsRunning reports whether the job has nodes: squeue shows no job that has ended.
-func (q *Queued) IsRunning() bool { return !slices.Contains(waiting, q.State) }
+// IsWaiting reports whether the job waits for nodes.
+func (q *Queued) IsWaiting() bool { return slices.Contains(waiting, q.State) }
+
+// IsRunning reports whether the job has nodes.
+func (q *Queued) IsRunning() bool { return !q.IsWaiting() && !q.HasEnded() }
+
+// HasEnded reports whether the job has ended. Slurm forgets it after MinJobAge, by default five minutes.
+func (q *Queued) HasEnded() bool { return !q.IsWaiting() && q.Outcome() != rt.OutcomeNone }
+
+// Phase orders jobs: those that run before those that have ended and those that wait.
+func (q *Queued) Phase() int {
+	switch {
+	case q.IsRunning():
+		return 0
+	case q.HasEnded():
+		return 1
+	}
+	return 2
+}
+
+// Outcome is what the state means; OutcomeNone while the job goes on.
+func (q *Queued) Outcome() rt.Outcome { return outcomeOf(q.State) }
+
+// Describes reports whether the job is the attempt of a run, see Account.Describes.
+func (q *Queued) Describes(run *rt.Run) bool {
+	a := Account{JobID: q.JobID, Start: q.Start, Texts: Texts{User: q.User}}
+	if q.HasEnded() {
+		a.End = q.End
+	}
+	return a.Describes(run) && a.isOfUser(run)
+}
+
+// ArrayID is the id of the array that the job is a task of.
+func (q *Queued) ArrayID() (id rt.Opt[uint64]) {
+	array, _, isTask := strings.Cut(q.Label, "_")
+	if n, err := strconv.ParseUint(array, 10, 64); isTask && err == nil {
+		id.Set(n)
+	}
+	return id
+}
 
 // Matches reports whether a JOB argument names the job, its task, or the array or heterogeneous job that it is a part of.
 // Of tasks that wait, only the array is compared: squeue cuts their list.
@@ -48,7 +87,7 @@ func (q *Queued) Matches(job string) bool {
 }
 
 // queueFields are numbers, times and words of Slurm, and names that only administrators give.
-const queueFields = "%A|%i|%u|%P|%T|%r|%N|%D|%C|%S|%M|%l"
+const queueFields = "%A|%i|%u|%P|%T|%r|%N|%D|%C|%S|%e|%M|%l"
 
 // queueFormat is the format of a record. A user can put line feeds and bars into the account and the name of a job, and
 // squeue prints them as they are. So the mark, a random word as in ReadTexts, stands before the fields, the account and
@@ -61,10 +100,10 @@ const maxQueue = 64 << 20
 // FindSqueue returns the path of squeue; empty where it is not installed.
 func FindSqueue() string { return findProgram("squeue") }
 
-// Queue returns the jobs of users, or of all users for none, that run or wait. program is the path of squeue. jobs
+// Queue returns the jobs of users, or of all users for none, that run, wait, or have ended in the last minutes. program is the path of squeue. jobs
 // are ids; with some, only their jobs are returned. A job that Slurm does not know any more is no error.
 func Queue(ctx context.Context, program string, users, jobs []string) ([]Queued, error) {
-	args := []string{"--noheader"}
+	args := []string{"--noheader", "--states=all"}
 	if len(users) > 0 {
 		args = append(args, "--user="+strings.Join(users, ","))
 	}
@@ -114,10 +153,12 @@ func parseQueued(text string) (q Queued, ok bool) {
 			to.Set(n)
 		}
 	}
-	if secs, err := strconv.ParseInt(f[9], 10, 64); err == nil {
-		q.Start = time.Unix(secs, 0).UTC()
+	for i, to := range []*time.Time{&q.Start, &q.End} {
+		if secs, err := strconv.ParseInt(f[9+i], 10, 64); err == nil {
+			*to = time.Unix(secs, 0).UTC()
+		}
 	}
-	q.RanSecs, q.LimitSecs = parseSecs(f[10]), parseSecs(f[11])
+	q.RanSecs, q.LimitSecs = parseSecs(f[11]), parseSecs(f[12])
 	return q, true
 }
 

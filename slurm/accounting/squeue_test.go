@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -24,11 +25,11 @@ func squeue(t *testing.T, script string) string {
 func TestQueue(t *testing.T) {
 	program := squeue(t, `m=${SQUEUE_FORMAT%%%*}
 echo "slurm_load_jobs: something else"; cat <<END
-${m}12|12|anna|gpu|RUNNING|None|n[7-8]|2|16|1772366400|5:00|1-02:03:04${m}chem${m}a|b
-${m}15|13_2|anna|main|PENDING|Priority||1|1|N/A|0:00|UNLIMITED${m}${m}x
+${m}12|12|anna|gpu|RUNNING|None|n[7-8]|2|16|1772366400|1772459784|5:00|1-02:03:04${m}chem${m}a|b
+${m}15|13_2|anna|main|PENDING|Priority||1|1|N/A|N/A|0:00|UNLIMITED${m}${m}x
 12|12|bert|main|RUNNING|None|n9|1|1|1772366400|5:00|1:00
 99|99|bert|main|RUNNING|None|n9|1|1|1772366400|5:00|1:00
-${m}17|17+1|bert|main|COMPLETING|None|n1|1|x|1772366400|INVALID|30:00${m}chem${m}x
+${m}17|17+1|bert|main|COMPLETING|None|n1|1|x|1772366400|N/A|INVALID|30:00${m}chem${m}x
 ${m}18|18|bert|main|RUNNING
 END
 `)
@@ -40,7 +41,7 @@ END
 	first.Start = first.Start.UTC()
 	want := Queued{
 		JobID: 12, Label: "12", Name: "a|b", User: "anna", Account: "chem", Partition: "gpu", State: "RUNNING", Reason: "None", NodeList: "n[7-8]",
-		Nodes: rt.Some[uint64](2), Cores: rt.Some[uint64](16), Start: first.Start, RanSecs: rt.Some(300.0), LimitSecs: rt.Some(93784.0),
+		Nodes: rt.Some[uint64](2), Cores: rt.Some[uint64](16), Start: first.Start, End: first.Start.Add(93384 * time.Second), RanSecs: rt.Some(300.0), LimitSecs: rt.Some(93784.0),
 	}
 	if diff := cmp.Diff(want, first, cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b }), cmp.Comparer(func(a, b rt.Opt[float64]) bool { return a == b })); diff != "" {
 		t.Error(diff)
@@ -59,7 +60,7 @@ END
 }
 
 func TestQueueArguments(t *testing.T) {
-	program := squeue(t, `for a; do case $a in --user=a,b|--jobs=1,2_3) n=$((n + 1)) ;; esac; done; m=${SQUEUE_FORMAT%%%*}; [ $n = 2 ] && echo "${m}1|1|a|p|RUNNING|None|n1|1|1|1|0:01|1:00${m}${m}x"`)
+	program := squeue(t, `for a; do case $a in --states=all|--user=a,b|--jobs=1,2_3) n=$((n + 1)) ;; esac; done; m=${SQUEUE_FORMAT%%%*}; [ $n = 3 ] && echo "${m}1|1|a|p|RUNNING|None|n1|1|1|1|N/A|0:01|1:00${m}${m}x"`)
 	if list, err := Queue(t.Context(), program, []string{"a", "b"}, []string{"1", "2_3"}); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
@@ -81,8 +82,13 @@ func TestQueueStates(t *testing.T) {
 		}
 	}
 	for _, state := range []string{"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT", "REVOKED"} {
-		if q := (Queued{State: state}); q.IsRunning() {
-			t.Errorf("%s is running", state)
+		if q := (Queued{State: state}); q.IsRunning() || q.HasEnded() {
+			t.Errorf("%s is running or has ended", state)
+		}
+	}
+	for _, state := range []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "DEADLINE", "BOOT_FAIL"} {
+		if q := (Queued{State: state}); q.IsRunning() || q.IsWaiting() || !q.HasEnded() {
+			t.Errorf("%s has not ended", state)
 		}
 	}
 }
