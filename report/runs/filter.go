@@ -8,6 +8,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -22,8 +23,14 @@ type Filter struct {
 
 // slurmStates are Slurm's words for states, and slurmOnly those that no state means: jobs have them in SlurmState.
 var (
-	slurmStates = map[string]string{"completed": string(rt.OutcomeFinished), "out_of_memory": string(rt.OutcomeOOM)}
-	slurmOnly   = []string{"preempted", "node_fail", "boot_fail", "deadline", "launch_failed", "revoked", "special_exit"}
+	slurmStates = map[string]string{
+		"completed": string(rt.OutcomeFinished), "out_of_memory": string(rt.OutcomeOOM), "cd": string(rt.OutcomeFinished), "f": string(rt.OutcomeFailed),
+		"to": string(rt.OutcomeTimeout), "ca": string(rt.OutcomeCancelled), "r": string(rt.StateRunning), "pd": "pending", "nf": "node_fail", "pr": "preempted",
+		"bf": "boot_fail", "dl": "deadline", "s": "suspended", "cf": "configuring", "cg": "completing", "running?": abandoned,
+	}
+	slurmOnly = []string{
+		"pending", "suspended", "configuring", "completing", "preempted", "node_fail", "boot_fail", "deadline", "launch_failed", "revoked", "special_exit",
+	}
 )
 
 // States are the states of jobs.
@@ -32,11 +39,16 @@ var States = []string{
 	string(rt.OutcomeTerminated), string(rt.OutcomeOOM), string(rt.OutcomeLost), string(rt.OutcomeUnknown),
 }
 
-// State returns the state that a word in lower case names: one of States, or one that only Slurm has. It reports
-// whether the word names a state.
+// State returns the state that a word in lower case names: one of States, or one that only Slurm has. Slurm's short
+// codes and the words of tables name states too. State reports whether the word names one.
 func State(word string) (string, bool) {
 	if state, ok := slurmStates[word]; ok {
 		return state, true
+	}
+	for _, state := range States {
+		if word == report.StateWords(rt.Outcome(state)) {
+			return state, true
+		}
 	}
 	return word, slices.Contains(States, word) || slices.Contains(slurmOnly, word)
 }
@@ -77,6 +89,21 @@ func (f *Filter) has(j *report.JobSummary, line *Line) bool {
 	endedBefore := !f.Since.IsZero() && !isRunning && line.end().Before(f.Since)
 	beganAfter := !f.Until.IsZero() && j.Start.After(f.Until)
 	return !endedBefore && !beganAfter
+}
+
+// HasWaiting reports whether the filter selects a job that waits.
+func (f *Filter) HasWaiting(q *accounting.Queued) bool {
+	for _, one := range [...]struct {
+		list []string
+		is   string
+	}{{f.Users, q.User}, {f.Accounts, q.Account}, {f.Partitions, q.Partition}, {f.States, "pending"}} {
+		if len(one.list) > 0 && !slices.Contains(one.list, one.is) {
+			return false
+		}
+	}
+	isNamed := len(f.Jobs) == 0 || slices.ContainsFunc(f.Jobs, q.Matches)
+	isMatch := f.Name == "" || matches(f.Name, q.Name)
+	return isNamed && isMatch && q.IsWaiting()
 }
 
 // matches reports whether a name matches a pattern of path.Match. The name of a job is no path: a slash in it is a

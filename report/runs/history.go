@@ -47,7 +47,7 @@ func PrintHistory(w io.Writer, lines []Line, width int, isASCII bool, colors rep
 		if top == 0 {
 			continue
 		}
-		_, plotErr := fmt.Fprintf(w, "%-5s %s  0-%s\n", one.what, report.Sparkline(series, top, isASCII), one.text(top))
+		_, plotErr := fmt.Fprintf(w, "%-5s %s  from 0 to %s\n", one.what, report.Sparkline(series, top, isASCII), one.text(top))
 		err = errors.Join(err, plotErr)
 	}
 	return err

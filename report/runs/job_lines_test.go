@@ -206,10 +206,21 @@ func TestSumsOfRunningJobs(t *testing.T) {
 	if len(sums) != 1 || sums[0].Jobs != 3 || sums[0].Known != 1 || sums[0].WasteHours != rt.Some(1.5) || sums[0].CoreHours != rt.Some(4.0) {
 		t.Errorf("%+v", sums)
 	}
-	const note = "2 of 3 jobs have no waste yet"
+	const note = "1 of 3 jobs are running: running jobs are not in the sums\n1 of 3 jobs have no figures of their waste"
 	var b strings.Builder
 	if err := PrintSums(&b, sums, "user", 0); err != nil || !strings.Contains(b.String(), note) {
 		t.Errorf("%v: %s", err, &b)
+	}
+	b.Reset()
+	bound := line("finished", rt.Some(1.5))
+	bound.Sum.CoreMark = report.AtLeast
+	atMost := SumsBy([]Line{lines[0], bound}, "user", report.DefaultPrices)
+	if err := PrintSums(&b, atMost, "user", 0); err != nil || strings.Count(b.String(), "<=") != 2 {
+		t.Errorf("a sum with a bound: %v: %s", err, &b)
+	}
+	b.Reset()
+	if atMost[0].Print(&b, &report.DefaultPrices); b.String() != "Together: at most 2.00 of 4.00 core-hours not used; waste at most 3.00 core-hours\n" {
+		t.Error(b.String())
 	}
 	b.Reset()
 	all := SumOf(lines, report.DefaultPrices)
@@ -219,7 +230,7 @@ func TestSumsOfRunningJobs(t *testing.T) {
 	}
 	b.Reset()
 	all = SumOf(lines[:1], report.DefaultPrices)
-	if all.Print(&b, &report.DefaultPrices); strings.Contains(b.String(), "no waste yet") {
+	if all.Print(&b, &report.DefaultPrices); strings.Contains(b.String(), "the sums") {
 		t.Error(b.String())
 	}
 }

@@ -21,7 +21,8 @@ type Sum struct {
 	Known int    `json:"jobs_known"` // whose waste is known
 	report.Hours
 
-	sum report.Sum // the hours come from it: sums of seconds in another order are equal
+	sum     report.Sum // the hours come from it: sums of seconds in another order are equal
+	running int        // of Jobs
 }
 
 // Groups are what SumsBy adds up by.
@@ -56,9 +57,7 @@ func groupOf(l *Line, group string) string {
 	case "name":
 		return l.Name
 	}
-	start := l.Start.Local()
-	monday := start.AddDate(0, 0, -(int(start.Weekday())+6)%7)
-	return monday.Format(time.DateOnly)
+	return mondayOf(l.Start.Local()).Format(time.DateOnly)
 }
 
 // SumOf adds up lines.
@@ -72,6 +71,7 @@ func SumOf(lines []Line, prices report.Prices) (s Sum) {
 func (s *Sum) addLine(l *Line, prices report.Prices) {
 	s.Jobs++
 	if l.State == string(rt.StateRunning) {
+		s.running++
 		return
 	}
 	if l.WasteHours.Valid() {
@@ -86,24 +86,31 @@ func (s *Sum) Print(w io.Writer, prices *report.Prices) {
 	var parts []string
 	for _, one := range []struct {
 		all, unused rt.Opt[float64]
+		mark        report.Mark
 		unit        string
-	}{{s.CoreHours, s.UnusedCoreHours, "core-hours"}, {s.GPUHours, s.UnusedGPUHours, "GPU-hours"}, {s.GiBHours, s.UnusedGiBHours, "GiB-hours of memory"}} {
+	}{
+		{s.CoreHours, s.UnusedCoreHours, s.sum.CoreMark.Rest(), "core-hours"}, {s.GPUHours, s.UnusedGPUHours, report.Exact, "GPU-hours"},
+		{s.GiBHours, s.UnusedGiBHours, s.sum.MemoryMark.Rest(), "GiB-hours of memory"},
+	} {
 		if one.all.Or(0) > 0 {
-			parts = append(parts, fmt.Sprintf("%s of %s %s not used", hoursText(one.unused), hoursText(one.all), one.unit))
+			parts = append(parts, fmt.Sprintf("%s of %s %s not used", one.mark.Of(hoursText(one.unused)), hoursText(one.all), one.unit))
 		}
 	}
 	if len(parts) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "Together: %s; waste %s\n%s", strings.Join(parts, ", "), prices.WasteText(s.sum.WasteSecs, report.Exact), noteOf(s.Jobs, s.Known))
+	fmt.Fprintf(w, "Together: %s; waste %s\n%s", strings.Join(parts, ", "), prices.WasteText(s.sum.WasteSecs, s.WasteMark), noteOf(s.Jobs, s.Known, s.running))
 }
 
 // noteOf says how many jobs are not in a sum of waste; empty for none.
-func noteOf(jobs, known int) string {
-	if known == jobs {
-		return ""
+func noteOf(jobs, known, running int) (note string) {
+	if running > 0 {
+		note = fmt.Sprintf("%d of %d jobs are running: running jobs are not in the sums\n", running, jobs)
 	}
-	return fmt.Sprintf("%d of %d jobs have no waste yet: they are running, or have no figures\n", jobs-known, jobs)
+	if unknown := jobs - known - running; unknown > 0 {
+		note += fmt.Sprintf("%d of %d jobs have no figures of their waste, and are not in its sum\n", unknown, jobs)
+	}
+	return note
 }
 
 // PrintSums prints sums as a table that fits into width characters, all columns if width is 0.
@@ -115,20 +122,20 @@ func PrintSums(w io.Writer, sums []Sum, group string, width int) error {
 		{Head: strings.ToUpper(group), IsName: true, Cell: func(s *Sum) string { return cmp.Or(s.Name, "-") }},
 		{Head: "JOBS", Cell: func(s *Sum) string { return fmt.Sprint(s.Jobs) }},
 		{Head: "CORE-H", Cell: hours(func(s *Sum) rt.Opt[float64] { return s.CoreHours })},
-		{Head: "NOT-USED", Drop: 3, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedCoreHours })},
+		{Head: "NOT-USED", Drop: 3, Cell: func(s *Sum) string { return s.sum.CoreMark.Rest().Sign(hoursText(s.UnusedCoreHours)) }},
 		{Head: "GPU-H", Drop: 1, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.GPUHours })},
 		{Head: "NOT-USED", Drop: 4, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedGPUHours })},
 		{Head: "GIB-H", Drop: 2, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.GiBHours })},
-		{Head: "NOT-USED", Drop: 5, Cell: hours(func(s *Sum) rt.Opt[float64] { return s.UnusedGiBHours })},
-		{Head: "WASTE", Cell: hours(func(s *Sum) rt.Opt[float64] { return s.WasteHours })},
+		{Head: "NOT-USED", Drop: 5, Cell: func(s *Sum) string { return s.sum.MemoryMark.Rest().Sign(hoursText(s.UnusedGiBHours)) }},
+		{Head: "WASTE", Cell: func(s *Sum) string { return s.WasteMark.Sign(hoursText(s.WasteHours)) }},
 	}
-	jobs, known := 0, 0
+	jobs, known, running := 0, 0, 0
 	for i := range sums {
-		jobs, known = jobs+sums[i].Jobs, known+sums[i].Known
+		jobs, known, running = jobs+sums[i].Jobs, known+sums[i].Known, running+sums[i].running
 	}
 	_, err := table.Write(w, columns, sums, width)
 	if err == nil {
-		_, err = io.WriteString(w, noteOf(jobs, known))
+		_, err = io.WriteString(w, noteOf(jobs, known, running))
 	}
 	return err
 }

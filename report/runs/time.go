@@ -7,8 +7,8 @@ import (
 )
 
 // ParseTime parses a time in the zone of now. It has the forms of sacct, such as 2026-03-01T12:30, 12:30, 0301, now-2days,
-// midnight or teatime. It also has durations before now, such as 7d, 12h or 1w, and the word yesterday. It reports whether
-// text is one of these.
+// midnight or teatime. It also has durations before now, such as 7d, 12h or 1w, and the words yesterday, week, month,
+// lastweek and lastmonth. It reports whether text is one of these.
 func ParseTime(text string, now time.Time) (time.Time, bool) {
 	if ago, ok := parseAgo(text); ok {
 		return ago(now), true
@@ -31,6 +31,9 @@ func ParseTime(text string, now time.Time) (time.Time, bool) {
 	}
 	for _, layout := range []string{"15:04", time.TimeOnly, "3:04PM", "3:04:05PM", "3:04 PM", "3:04:05 PM"} {
 		if t, err := time.ParseInLocation("2006-01-02 "+layout, now.Format("2006-01-02 ")+strings.ToUpper(text), now.Location()); err == nil {
+			if t.After(now) {
+				t = t.AddDate(0, 0, -1)
+			}
 			return t, true
 		}
 	}
@@ -78,6 +81,14 @@ func parseWord(word string, now time.Time) (time.Time, bool) {
 		return today, true
 	case "yesterday":
 		return today.AddDate(0, 0, -1), true
+	case "week":
+		return mondayOf(today), true
+	case "lastweek":
+		return mondayOf(today).AddDate(0, 0, -7), true
+	case "month":
+		return today.AddDate(0, 0, 1-today.Day()), true
+	case "lastmonth":
+		return today.AddDate(0, -1, 1-today.Day()), true
 	case "tomorrow":
 		return today.AddDate(0, 0, 1), true
 	}
@@ -98,6 +109,9 @@ func parseWord(word string, now time.Time) (time.Time, bool) {
 	}
 	return parseRelative(rest, now)
 }
+
+// mondayOf returns the first day of the week.
+func mondayOf(day time.Time) time.Time { return day.AddDate(0, 0, -(int(day.Weekday())+6)%7) }
 
 // parseRelative parses what follows now: a sign, a number and a unit, seconds without one.
 func parseRelative(text string, now time.Time) (time.Time, bool) {
