@@ -92,8 +92,8 @@ func flagWords(flags []cli.Flag, arg string) int {
 
 // The messages of the flag package.
 var (
-	badValue  = regexp.MustCompile(`(?s)^invalid (?:boolean )?value "(.*)" for (?:flag )?-([a-z-]+): `)
-	noValue   = regexp.MustCompile(`^flag needs an argument: -+([a-z-]+)$`)
+	badValue  = regexp.MustCompile(`(?s)^invalid (?:boolean )?value "(.*)" for (?:flag )?-([A-Za-z-]+): `)
+	noValue   = regexp.MustCompile(`^flag needs an argument: -+([A-Za-z-]+)$`)
 	noSuch    = regexp.MustCompile(`(?s)^flag provided but not defined: -+(.+)$`)
 	quotedArg = regexp.MustCompile("`([^`]+)`")
 )
@@ -102,15 +102,23 @@ var (
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	verb, text := c.Command.HelpName, err.Error()
 	if m := badValue.FindStringSubmatch(text); m != nil {
-		return rtcli.Usage("--%s %q: %s; see %s --help", m[2], m[1], wanted(named(c.Command.Flags, m[2])), verb)
+		return rtcli.Usage("%s %q: %s; see %s --help", asTyped(m[2]), m[1], wanted(named(c.Command.Flags, m[2])), verb)
 	}
 	if m := noValue.FindStringSubmatch(text); m != nil {
-		return rtcli.Usage("--%s needs a value: --%[1]s %s; see %s --help", m[1], placeholder(named(c.Command.Flags, m[1])), verb)
+		return rtcli.Usage("%s needs a value: %[1]s %s; see %s --help", asTyped(m[1]), placeholder(named(c.Command.Flags, m[1])), verb)
 	}
 	if m := noSuch.FindStringSubmatch(text); m != nil {
-		return rtcli.Usage("there is no flag --%s; see %s --help", m[1], verb)
+		return rtcli.Usage("there is no flag %s; see %s --help", asTyped(m[1]), verb)
 	}
 	return rtcli.Usage("%w; see %s --help", err, verb)
+}
+
+// asTyped is a flag with its dashes, which the messages of the flag package lack.
+func asTyped(name string) string {
+	if short, _, _ := strings.Cut(name, "="); len(short) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // wanted describes the value of a flag.

@@ -45,16 +45,16 @@ func newJobApp(stdout, stderr io.Writer) *cli.App {
 	app.ArgsUsage = "[JOB...]"
 	app.Description = `Without JOB: the jobs of the last seven days, and what to change.
 JOB is a job id (12), a task of an array (12_3), a range (12-20, 12_1-9),
-an output file (slurm-12.out), or last. One job is shown in eight lines,
-several in a table.`
+an output file (slurm-12.out, out/12.log), or last. One job is shown in
+eight lines, several in a table. -j 12,13 works as in sacct.`
 	app.Flags = append(app.Flags,
 		&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "jobs of the users `NAMES`, separated by commas, if you may see them (default: your own)"},
 		&cli.BoolFlag{Name: "allusers", Aliases: []string{"a"}, Usage: "jobs of all users whose jobs you may see, as in sacct"},
 		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "jobs of the accounts `NAMES`, of all users whose jobs you may see"},
 		&cli.StringFlag{Name: "partition", Aliases: []string{"p"}, Usage: "jobs in the partitions `NAMES`"},
-		&cli.StringFlag{Name: "state", Usage: "jobs in these `STATES`, such as running,oom,timeout"},
+		&cli.StringFlag{Name: "state", Usage: "jobs in these `STATES`, such as running,oom,timeout, or Slurm's codes, such as R,F,TO"},
 		&cli.StringFlag{Name: "name", Usage: "jobs with a name that matches the `PATTERN`, such as 'relax-*'"},
-		&cli.StringFlag{Name: "since", Aliases: []string{"S"}, Usage: "jobs that ran after `TIME`, in the words of sacct: 1w, 12h, yesterday, now-2days, 2026-03-01 (default: 1w)"},
+		&cli.StringFlag{Name: "since", Aliases: []string{"S"}, Usage: "jobs that ran after `TIME`, in the words of sacct: 1w, 12h, yesterday, month, lastmonth, now-2days, 2026-03-01 (default: 1w)"},
 		&cli.StringFlag{Name: "until", Aliases: []string{"E"}, Usage: "jobs that ran before `TIME`"},
 		&cli.StringFlag{Name: "by", Usage: "the sums of the jobs by `GROUP`: user, account, partition, name or week"},
 		&cli.BoolFlag{Name: "all", Usage: "all jobs of the list, also if they are many"},
@@ -114,6 +114,10 @@ func showJob(c *cli.Context, name string, isReport bool) error {
 	}
 	if isReport {
 		found, err := findUserJob(c, name)
+		if job := wholeJob(name); job != name && errors.Is(err, spool.ErrNotFound) {
+			name = job
+			found, err = findUserJob(c, name)
+		}
 		if err == nil {
 			err = fetch(c, found)
 		}
@@ -123,6 +127,10 @@ func showJob(c *cli.Context, name string, isReport bool) error {
 		return found.Close(reportJob(c, name, found))
 	}
 	jobs, summaries, err := loadJob(c, name)
+	if job := wholeJob(name); job != name && errors.Is(err, spool.ErrNotFound) { // the figures of the job have its steps
+		name = job
+		jobs, summaries, err = loadJob(c, name)
+	}
 	if jobs == nil {
 		return err
 	}
@@ -206,6 +214,8 @@ func findUserJob(c *cli.Context, name string) (*client.FoundJob, error) {
 		return found, err
 	case runs.IsDenied(err):
 		return nil, errkind.With(spool.ErrNotFound, fmt.Errorf("no such job: %s is not here, or it is of another user", name))
+	case cfg.Site.URL == "" && !queueID.MatchString(name):
+		return nil, errkind.With(spool.ErrNotFound, fmt.Errorf("no such job: %s is not on this machine", name))
 	case cfg.Site.URL == "" || c.IsSet("spool"):
 		return nil, errkind.With(spool.ErrNotFound, fmt.Errorf("no such job: %s is not on this machine; rt-job on its node may show it, and sacct -j %s -X -o NodeList names the node", name, name))
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -36,7 +37,9 @@ func listJobs(c *cli.Context) error {
 		return err
 	}
 	if c.IsSet("by") {
-		return errors.Join(printSums(c, lines, jobs.prices), jobs.problems(c))
+		err := printSums(c, lines, jobs.prices)
+		notePartial(c, jobs)
+		return errors.Join(err, jobs.problems(c))
 	}
 	slices.SortStableFunc(lines, func(a, b runs.Line) int {
 		switch {
@@ -51,11 +54,8 @@ func listJobs(c *cli.Context) error {
 		return errors.Join(printJobLines(c, lines), jobs.problems(c))
 	}
 	if len(lines) == 0 {
-		where := ""
-		if jobs.isLocal(c) || c.IsSet("spool") {
-			where = " on this machine" // the others are not asked
-		}
-		fmt.Fprintf(c.App.Writer, "no jobs%s since %s; --since 4w looks further back\n", where, cmp.Or(c.String("since"), defaultSince))
+		fmt.Fprintln(c.App.Writer, jobs.noneText(c))
+		notePartial(c, jobs)
 		printWaiting(c, jobs.waiting)
 		return jobs.problems(c)
 	}
@@ -76,13 +76,14 @@ func listJobs(c *cli.Context) error {
 	if jobs.isLocal(c) {
 		fmt.Fprintln(c.App.Writer, "These are the jobs of this machine: no service of the site is configured.")
 	}
+	notePartial(c, jobs)
 	return errors.Join(printChanges(c, lines), jobs.problems(c))
 }
 
 // listNamed lists the jobs that were named.
 func listNamed(c *cli.Context, names []string) error {
 	for i := range names {
-		name, err := lastJob(c, names[i])
+		name, err := lastJob(c, wholeJob(names[i]))
 		if err != nil {
 			return err
 		}
@@ -116,6 +117,9 @@ func missingOf(c *cli.Context, jobs *collected) error {
 		if err != nil {
 			return err
 		}
+		for i := range names {
+			names[i] = wholeJob(names[i])
+		}
 		isThere := slices.ContainsFunc(jobs.Summaries, func(s *report.Summary) bool {
 			return slices.ContainsFunc(names, func(name string) bool { return spool.Matches(&s.Run, name) })
 		})
@@ -145,7 +149,11 @@ func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
 	}
 	filter.Jobs = names
 	if len(names) == 0 && filter.Since.IsZero() {
-		filter.Since, _ = runs.ParseTime(defaultSince, now)
+		before := now
+		if !filter.Until.IsZero() {
+			before = filter.Until
+		}
+		filter.Since, _ = runs.ParseTime(defaultSince, before)
 	}
 	jobs, err := collectOwn(c, &filter)
 	if err != nil {
@@ -153,10 +161,8 @@ func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
 	}
 	queue := queueOf(c, jobs.cfg.Site)
 	jobs.JoinQueue(queue)
-	jobs.waiting = slices.DeleteFunc(slices.Clone(queue), func(q accounting.Queued) bool {
-		isOther := len(names) > 0 && !slices.ContainsFunc(names, q.Matches)
-		return !q.IsWaiting() || isOther
-	})
+	jobs.filter = filter
+	jobs.waiting = slices.DeleteFunc(slices.Clone(queue), func(q accounting.Queued) bool { return !filter.HasWaiting(&q) })
 	return jobs.Lines(filter, false, jobs.prices), jobs, nil
 }
 
@@ -190,6 +196,7 @@ func namedJobs(c *cli.Context, pattern string) ([]runs.Line, *collected, error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	jobs.JoinQueue(queueOf(c, jobs.cfg.Site))
 	return jobs.Lines(filter, false, jobs.prices), jobs, nil
 }
 
@@ -222,7 +229,24 @@ func printSums(c *cli.Context, lines []runs.Line, prices report.Prices) error {
 		_, err := fmt.Fprintln(c.App.Writer, "no jobs")
 		return err
 	}
-	return runs.PrintSums(c.App.Writer, sums, c.String("by"), rtcli.TerminalWidth(c.App.Writer))
+	err := runs.PrintSums(c.App.Writer, sums, c.String("by"), rtcli.TerminalWidth(c.App.Writer))
+	fmt.Fprintln(c.App.Writer, whoseText(lines))
+	return err
+}
+
+// whoseText says whose jobs are summed.
+func whoseText(lines []runs.Line) string {
+	users := map[string]bool{}
+	for i := range lines {
+		users[lines[i].User] = true
+	}
+	switch {
+	case len(users) > 1:
+		return fmt.Sprintf("The jobs of %d users are summed.", len(users))
+	case users[self()]:
+		return "Your own jobs are summed; -a adds jobs of others that you may see."
+	}
+	return "The jobs of " + cmp.Or(report.Plain(lines[0].User), "an unknown user") + " are summed."
 }
 
 // printWaiting names the jobs that wait, with Slurm's reasons.
@@ -262,13 +286,30 @@ func printChanges(c *cli.Context, lines []runs.Line) error {
 			continue
 		}
 		label := fmt.Sprintf("  %s %s, %s core-hours: ", l.Job, report.Plain(l.Name), report.Significant(l.WasteHours.Or(0)))
-		changes = append(changes, label+rtcli.Fold(text, len(label), 4))
+		changes = append(changes, foldChange(label, text))
 	}
 	if len(changes) == 0 {
 		return nil
 	}
 	_, err := fmt.Fprintln(c.App.Writer, "\nWhat to change:\n"+strings.Join(changes, "\n"))
 	return err
+}
+
+// foldChange breaks a line that is too wide, but never between the options of a request: they can be copied.
+func foldChange(label, text string) string {
+	options, rest, hasRest := strings.Cut(text, "; ")
+	isRequest := strings.HasPrefix(options, "request ")
+	isNarrow := utf8.RuneCountInString(label+text) <= rtcli.Width
+	switch {
+	case !isRequest || isNarrow:
+		return label + rtcli.Fold(text, utf8.RuneCountInString(label), 4)
+	case utf8.RuneCountInString(label+options) > rtcli.Width:
+		label = strings.TrimRight(label, " ") + "\n    "
+	}
+	if hasRest {
+		options += ";\n    " + rtcli.Fold(rest, 4, 4)
+	}
+	return label + options
 }
 
 // changeOf says what a job could change; empty if that is not known.

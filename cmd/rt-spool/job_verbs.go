@@ -11,19 +11,22 @@ import (
 	"github.com/resource-tracker/rt/report/runs"
 )
 
+const watchVerb = "watch"
+
 // watchCommand is rt-spool top under the name that users look for.
 func watchCommand() *cli.Command {
 	top := topCommand()
-	top.Name, top.Usage = "watch", "watch the jobs of this node, or one job, on a full screen"
+	top.Name, top.Usage = watchVerb, "watch the jobs of this node, or one job, on a full screen"
 	return top
 }
 
 func compareCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "compare",
-		Usage:     "show two jobs next to each other",
-		ArgsUsage: "A B",
-		Action:    runCompare,
+		Name:        "compare",
+		Usage:       "show two jobs next to each other",
+		ArgsUsage:   "A B",
+		Description: "--json and --csv print the two jobs for a program.",
+		Action:      runCompare,
 	}
 }
 
@@ -54,8 +57,8 @@ func runCompare(c *cli.Context) error {
 		}
 		pair = append(pair, runs.LineOf(jobs[0], o.Prices))
 	}
-	if c.Bool("json") {
-		return rtcli.PrintJSON(c.App.Writer, pair)
+	if c.Bool("json") || c.Bool("csv") {
+		return printJobLines(c, pair)
 	}
 	return runs.PrintComparison(c.App.Writer, &pair[0], &pair[1])
 }
@@ -65,7 +68,10 @@ func historyCommand() *cli.Command {
 		Name:      "history",
 		Usage:     "show all jobs of a name: what each used, as a table and a plot",
 		ArgsUsage: "NAME",
-		Action:    runHistory,
+		Description: `These flags work as in rt-job: --user, --allusers, --account, --partition,
+--state, --since, --until, --json, --csv and --ascii. Without --since all
+recorded jobs of the name are shown.`,
+		Action: runHistory,
 	}
 }
 

@@ -79,6 +79,7 @@ type collected struct {
 	cfg     config.Config
 	prices  report.Prices
 	waiting []accounting.Queued // jobs of the user in the queue of Slurm
+	filter  runs.Filter         // of the list
 	siteErr error               // why the runs of the site are missing
 }
 
@@ -174,7 +175,7 @@ func jobFilterOf(c *cli.Context, now time.Time) (f runs.Filter, err error) {
 		s = strings.ToLower(s)
 		state, ok := runs.State(s)
 		if !ok {
-			return f, rtcli.Usage("--state %q: it is one of %s", s, strings.Join(runs.States, ", "))
+			return f, rtcli.Usage("--state %q: it is one of %s, or one of Slurm's, such as TO or PENDING", s, strings.Join(runs.States, ", "))
 		}
 		f.States = append(f.States, state)
 	}
@@ -192,6 +193,12 @@ func jobFilterOf(c *cli.Context, now time.Time) (f runs.Filter, err error) {
 			return f, rtcli.Usage("--%s %q: give a time such as 2026-03-01, 2026-03-01T12:30, 12:30, yesterday or now-2days, or how long ago, such as 1w, 7d, 12h or 30m", flag, text)
 		}
 		*to = t
+	}
+	switch {
+	case f.Since.After(now):
+		return f, rtcli.Usage("--since %q is in the future", c.String("since"))
+	case !f.Until.IsZero() && f.Until.Before(f.Since):
+		return f, rtcli.Usage("--until %q is before --since %q", c.String("until"), c.String("since"))
 	}
 	return f, nil
 }

@@ -76,7 +76,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
 	if filepath.Base(args[0]) == jobProgram {
-		app = newJobApp(stdout, stderr)
+		app, args = newJobApp(stdout, stderr), withoutDashJ(args)
 	}
 	err := app.RunContext(ctx, inOrder(app, args))
 	if problems, ok := errors.AsType[foundProblems](err); ok {

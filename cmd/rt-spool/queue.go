@@ -65,6 +65,9 @@ func askSqueue(c *cli.Context, cfg config.Site) []accounting.Queued {
 // last, is one of the user's.
 func queueQuestion(c *cli.Context) (users, jobs []string) {
 	args := c.Args().Slice()
+	if c.Command.Name == "history" { // its argument is no job
+		args = nil
+	}
 	if replay := c.String("replay"); replay != "" {
 		args = []string{replay}
 	}
@@ -74,7 +77,10 @@ func queueQuestion(c *cli.Context) (users, jobs []string) {
 	case err != nil:
 		return nil, nil
 	case isOfUsers:
-		return usersOf(c), nil
+		if users = usersOf(c); len(users) == 0 { // it does not ask for the jobs of all users
+			users = []string{self()}
+		}
+		return users, nil
 	}
 	jobs = queueIDs(names)
 	if len(jobs) == 0 { // names of runs

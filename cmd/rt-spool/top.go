@@ -45,29 +45,40 @@ func runTop(c *cli.Context) error {
 	isFlag := c.IsSet("connect") || c.IsSet("replay")
 	switch {
 	case c.NArg() > 1, isBoth, isFlag && c.NArg() > 0:
-		return rtcli.Usage("top takes one JOB, or --replay JOB, or --connect ADDR; rt-spool ls shows what there is")
+		return rtcli.Usage("%s takes one JOB, or --replay JOB, or --connect ADDR; %s shows what there is", c.Command.Name, listOf(c))
 	case c.Bool("json") && !once:
 		return rtcli.Usage("--json prints what --once does: give both")
 	case !once && os.Getenv("TERM") == "dumb":
-		return rtcli.Usage("top cannot draw on this terminal (TERM=dumb): --once prints one screen as text")
+		return rtcli.Usage("%s cannot draw on this terminal (TERM=dumb): --once prints one screen as text", c.Command.Name)
 	case !once && !onTerminal(c):
-		return rtcli.Usage("top needs a terminal: --once prints one screen as text, with --json for scripts")
+		return rtcli.Usage("%s needs a terminal: --once prints one screen as text, with --json for scripts", c.Command.Name)
 	}
-	o := top.Options{ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local, All: c.Bool("all"), At: -1}
+	o := top.Options{Name: "rt-spool top", ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local, All: c.Bool("all"), At: -1}
+	if c.Command.Name == watchVerb {
+		o.Name = "rt-job watch"
+	}
 	src, found, err := topSource(c, &o)
 	if err != nil {
-		return damagedFile(err)
+		return damagedFile(c, err)
 	}
 	return found.Close(show(c, src, &o))
+}
+
+// listOf is the command that lists what can be watched.
+func listOf(c *cli.Context) string {
+	if c.Command.Name == watchVerb {
+		return jobProgram
+	}
+	return "rt-spool ls"
 }
 
 // show draws the screen of a source, or prints it with --once.
 func show(c *cli.Context, src top.Source, o *top.Options) error {
 	if err := setAt(c, src, o); err != nil {
-		return damagedFile(err)
+		return damagedFile(c, err)
 	}
 	if !c.Bool("once") {
-		return damagedFile(top.Run(c.Context, src, *o, os.Stdin, os.Stdout))
+		return damagedFile(c, top.Run(c.Context, src, *o, os.Stdin, os.Stdout))
 	}
 	return showOnce(c, src, *o)
 }
@@ -86,7 +97,7 @@ func showOnce(c *cli.Context, src top.Source, o top.Options) (err error) {
 		f, err = top.Print(c.Context, src, o, c.App.Writer, columns)
 	}
 	if err != nil {
-		return damagedFile(err)
+		return damagedFile(c, err)
 	}
 	return runs.Unreadable(f.Problems, len(f.Jobs)+len(f.Problems))
 }
@@ -112,7 +123,11 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, *client.FoundJob, er
 	job, replay := c.Args().First(), c.String("replay")
 	dirs := spoolDirs(c, cfg.Spool)
 	if job == "" && replay == "" {
-		return &top.Spooled{Dir: dirs[0], More: dirs[1:]}, found, runs.CheckExists(dirs[0])
+		err := runs.CheckExists(dirs[0])
+		if err != nil && c.Command.Name == watchVerb {
+			err = fmt.Errorf("no jobs are tracked on this machine: rt-job lists your jobs, rt-job JOB shows one, and srun --jobid JOB --overlap --pty rt-job watch watches it on its node (%w)", err)
+		}
+		return &top.Spooled{Dir: dirs[0], More: dirs[1:]}, found, err
 	}
 	find := func() ([]string, error) {
 		entries, err := runs.Find(dirs, []string{job})
@@ -173,7 +188,7 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 }
 
 // damagedFile marks damage of files, and adds what to do if permissions are missing.
-func damagedFile(err error) error {
+func damagedFile(c *cli.Context, err error) error {
 	if errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrForeign) {
 		return errkind.With(runs.ErrDamaged, err)
 	}
@@ -183,7 +198,7 @@ func damagedFile(err error) error {
 	case errors.Is(err, rtcli.ErrUsage):
 		return err
 	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, spool.ErrNotFound): // that one says it
-		return fmt.Errorf("top: %w: spool.access in rt.toml says who may read it", err)
+		return fmt.Errorf("%s: %w: spool.access in rt.toml says who may read it", c.Command.Name, err)
 	}
-	return fmt.Errorf("top: %w", err)
+	return fmt.Errorf("%s: %w", c.Command.Name, err)
 }

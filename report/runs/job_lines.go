@@ -63,7 +63,8 @@ func (l *Collected) Lines(filter Filter, allAttempts bool, prices report.Prices)
 		combine = report.Attempts
 	}
 	lines := []Line{}
-	for _, j := range combine(WholeJobs(l.Summaries)) {
+	l.Summaries = WholeJobs(l.Summaries)
+	for _, j := range combine(l.Summaries) {
 		if line := LineOf(j, prices); filter.has(j, &line) {
 			lines = append(lines, line)
 		}

@@ -82,7 +82,7 @@ func TestKeysOfARun(t *testing.T) {
 		{[]string{"z", "0", "ü"}, []string{`^Job 12`}}, // none of them means anything
 	} {
 		t.Run(strings.Join(c.keys, " "), func(t *testing.T) {
-			m := start(t, File(path), Options{Zone: time.UTC, Open: path, At: -1}, 80, 24)
+			m := start(t, File(path), Options{Name: "rt-spool top", Zone: time.UTC, Open: path, At: -1}, 80, 24)
 			press(t, m, c.keys...)
 			expect(t, m, c.want...)
 		})
@@ -92,7 +92,7 @@ func TestKeysOfARun(t *testing.T) {
 // A run that is over is played a second each second, to its end.
 func TestPlay(t *testing.T) {
 	path, _ := sampleFile(t, t.TempDir(), 12, 121, true)
-	m := start(t, File(path), Options{Zone: time.UTC, Open: path, At: 117 * time.Second}, 80, 24)
+	m := start(t, File(path), Options{Name: "rt-spool top", Zone: time.UTC, Open: path, At: 117 * time.Second}, 80, 24)
 	expect(t, m, `0:01:57 of 0:02:00  12:01:57  reading 118 of 121  PAUSED`)
 	second(t, m)
 	expect(t, m, `0:01:57 of`)
@@ -117,7 +117,7 @@ func TestPlay(t *testing.T) {
 func TestLive(t *testing.T) {
 	dir := t.TempDir()
 	path, w := sampleFile(t, dir, 12, 30, false)
-	m := start(t, File(path), Options{Zone: time.UTC, Open: path, At: -1}, 80, 24)
+	m := start(t, File(path), Options{Name: "rt-spool top", Zone: time.UTC, Open: path, At: -1}, 80, 24)
 	expect(t, m, `^Job 12  md  anna  n1  running`, `reading 30 of 30  newest`)
 	put(t, w, 30, 40)
 	second(t, m)
@@ -155,7 +155,7 @@ func TestKeysFit(t *testing.T) {
 	dir := t.TempDir()
 	_, first := sampleFile(t, dir, 12, 30, false)
 	defer first.Close()
-	m := start(t, &Spooled{Dir: dir, Now: time.Now}, Options{Zone: time.UTC}, 80, 24)
+	m := start(t, &Spooled{Dir: dir, Now: time.Now}, Options{Name: "rt-spool top", Zone: time.UTC}, 80, 24)
 	for _, keys := range [][]string{nil, {"enter"}, {"3", "/", "a", "enter"}} {
 		press(t, m, keys...)
 		if last := m.lastLine(); tui.Width(last) > 80 || !strings.HasSuffix(last, "q quit") {
@@ -176,7 +176,7 @@ func TestList(t *testing.T) {
 	_, first := sampleFile(t, dir, 12, 30, false)
 	now := time.Now()
 	src := &Spooled{Dir: ".", Now: func() time.Time { return now }}
-	m := start(t, src, Options{Zone: time.UTC}, 120, 24)
+	m := start(t, src, Options{Name: "rt-spool top", Zone: time.UTC}, 120, 24)
 	expect(t, m, `1 runs, 1 running`, `^> 12 +anna +md +n1 +running`)
 	path, _ := sampleFile(t, dir, 13, 20, true)
 	second(t, m)
@@ -223,7 +223,7 @@ func TestAnySize(t *testing.T) {
 	path, _ := sampleFile(t, dir, 12, 121, true)
 	for _, size := range [][2]int{{1, 1}, {2, 3}, {20, 5}, {79, 8}, {300, 100}} {
 		for view := range len(pages) + 2 {
-			o, src := Options{Zone: time.UTC, Open: path, At: -1}, File(path)
+			o, src := Options{Name: "rt-spool top", Zone: time.UTC, Open: path, At: -1}, File(path)
 			if view >= len(pages) {
 				o.Open, src = "", &Spooled{Dir: dir}
 			}
@@ -250,7 +250,7 @@ func TestForeignText(t *testing.T) {
 	run := sampleRun(7)
 	run.Meta.JobName, run.User = "\x1b[31mred\r\n", "日本語"
 	f := &Frame{Time: sampleNow, Jobs: []Watched{{Run: &run, Path: "x", Live: true}}}
-	m := newModel(t.Context(), nil, Options{Zone: time.UTC})
+	m := newModel(t.Context(), nil, Options{Name: "rt-spool top", Zone: time.UTC})
 	m.frame, m.brush.width, m.height = f, 120, 24
 	s := screenOf(m)
 	if strings.ContainsAny(s, "\x1b\r") || !strings.Contains(s, "?[31mred??") {
@@ -275,7 +275,7 @@ func TestAlarmIsText(t *testing.T) {
 	j.Limit.Set(100)
 	other := j
 	other.Path, other.Memory = "y", rt64(10)
-	m := newModel(t.Context(), nil, Options{Zone: time.UTC})
+	m := newModel(t.Context(), nil, Options{Name: "rt-spool top", Zone: time.UTC})
 	m.frame, m.brush.width, m.height = &Frame{Jobs: []Watched{other, j}}, 80, 24
 	expect(t, m, `^! 7 `, `^> 7 `)
 }
@@ -311,7 +311,7 @@ func TestSizes(t *testing.T) {
 // A key that comes while the source is at work is not lost: it is asked again.
 func TestKeysWhileReading(t *testing.T) {
 	path, _ := sampleFile(t, t.TempDir(), 12, 121, true)
-	m := start(t, File(path), Options{Zone: time.UTC, Open: path, At: -1}, 80, 24)
+	m := start(t, File(path), Options{Name: "rt-spool top", Zone: time.UTC, Open: path, At: -1}, 80, 24)
 	_, cmd := m.Update(tea.KeyPressMsg{Code: tea.KeyLeft})
 	for range 3 {
 		if _, second := m.Update(tea.KeyPressMsg{Code: tea.KeyLeft}); second != nil {
@@ -329,7 +329,7 @@ func TestPending(t *testing.T) {
 	sampleFile(t, dir, 1, 2, true)
 	sampleFile(t, dir, 2, 2, false)
 	src := &Spooled{Dir: "."}
-	m := newModel(t.Context(), src, Options{Zone: time.UTC, At: -1})
+	m := newModel(t.Context(), src, Options{Name: "rt-spool top", Zone: time.UTC, At: -1})
 	m.brush.width, m.height = 80, 24
 	f, err := src.Read(t.Context(), Wanted{Wait: true})
 	if err != nil || f.Pending != 0 || len(f.Jobs) != 2 || !f.Jobs[0].Live {
@@ -360,7 +360,7 @@ func TestCursorStaysAtTheTop(t *testing.T) {
 	second := *all
 	second.Jobs = slices.DeleteFunc(slices.Clone(all.Jobs), func(j Watched) bool { return j.JobID == rt.Some(uint64(1)) })
 	for _, key := range []string{"", "down", "enter"} {
-		m := newModel(t.Context(), &Spooled{Dir: "."}, Options{Zone: time.UTC, At: -1})
+		m := newModel(t.Context(), &Spooled{Dir: "."}, Options{Name: "rt-spool top", Zone: time.UTC, At: -1})
 		m.brush.width, m.height = 80, 24
 		m.useAnswer(answered{frame: &second})
 		expect(t, m, `^> 2 `)

@@ -29,7 +29,7 @@ func spooled(t *testing.T, dir string, run rt.Run, snapshots []rt.Snapshot) stri
 func listed(t *testing.T, dir string) (Watched, string) {
 	t.Helper()
 	var out strings.Builder
-	f, err := Print(t.Context(), &Spooled{Dir: dir, Now: func() time.Time { return sampleNow }}, Options{Zone: time.UTC, At: -1, All: true}, &out, 160)
+	f, err := Print(t.Context(), &Spooled{Dir: dir, Now: func() time.Time { return sampleNow }}, Options{Name: "rt-spool top", Zone: time.UTC, At: -1, All: true}, &out, 160)
 	if err != nil || len(f.Jobs) != 1 {
 		t.Fatalf("%+v, %v", f, err)
 	}

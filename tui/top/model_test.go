@@ -123,18 +123,18 @@ func TestGoldenScreens(t *testing.T) {
 	}
 	for _, size := range sizes {
 		list := &Spooled{Dir: dir, Now: func() time.Time { return sampleNow }}
-		m := start(t, list, Options{Zone: time.UTC, At: -1}, size.w, size.h)
+		m := start(t, list, Options{Name: "rt-spool top", Zone: time.UTC, At: -1}, size.w, size.h)
 		m.frame.Where = "/var/spool/rt"
 		golden(t, "list."+size.name+".txt", screenOf(m))
 		press(t, m, "?")
 		golden(t, "help."+size.name+".txt", screenOf(m))
 
-		m = start(t, File(path), Options{Zone: time.UTC, Open: path, At: -1}, size.w, size.h)
+		m = start(t, File(path), Options{Name: "rt-spool top", Zone: time.UTC, Open: path, At: -1}, size.w, size.h)
 		for i, name := range []string{"job", "steps", "processes", "cores", "memory", "gpus", "io", "pressure", "energy"} {
 			press(t, m, string(rune('1'+i)))
 			golden(t, name+"."+size.name+".txt", screenOf(m))
 		}
-		m = start(t, File(other), Options{Zone: time.UTC, Open: other, At: -1}, size.w, size.h)
+		m = start(t, File(other), Options{Name: "rt-spool top", Zone: time.UTC, Open: other, At: -1}, size.w, size.h)
 		golden(t, "pending."+size.name+".txt", screenOf(m))
 	}
 }

@@ -52,9 +52,9 @@ func (m *model) screen() []line {
 	case m.brush.width == 0 || m.height == 0:
 		return nil
 	case m.help:
-		lines = helpLines()
+		lines = m.helpLines()
 	case m.frame == nil, m.open != "" && m.detail() == nil:
-		lines = []line{{reversed, "rt-spool top"}, {ordinary, "reading ..."}}
+		lines = []line{{reversed, m.o.Name}, {ordinary, "reading ..."}}
 	default:
 		lines = m.pageLines()
 	}
@@ -99,7 +99,7 @@ func (m *model) title() string {
 	if d := m.detail(); d != nil {
 		return headline(d)
 	}
-	t := "rt-spool top"
+	t := m.o.Name
 	if m.pace != following {
 		t = "PAUSED"
 	}
@@ -223,8 +223,8 @@ func (m *model) lastLine() string {
 var runKeys = []key.Binding{nextPageKey, leftKey, timeKey, tui.Filter, sortKey, helpKey, tui.Quit}
 
 // helpLines fit on 80 columns and 23 lines.
-func helpLines() []line {
-	lines := []line{{reversed, "rt-spool top: keys"}}
+func (m *model) helpLines() []line {
+	lines := []line{{reversed, m.o.Name + ": keys"}}
 	for _, text := range strings.Split(strings.TrimSpace(helpText), "\n") {
 		lines = append(lines, line{ordinary, text})
 	}

@@ -92,7 +92,7 @@ func TestGoldenTelemetry(t *testing.T) {
 			src := telemetry(t, func(c net.Conn) {
 				fmt.Fprintf(c, "%s%s", sampleLine(t, 1), sampleLine(t, 2))
 			})
-			m := newModel(t.Context(), src, Options{Zone: time.UTC, At: -1})
+			m := newModel(t.Context(), src, Options{Name: "rt-spool top", Zone: time.UTC, At: -1})
 			m.brush.width, m.height = size.w, size.h
 			answer(t, m, m.readSource())
 			for i, p := range programPages {
@@ -126,7 +126,7 @@ func TestTelemetryComesBack(t *testing.T) {
 			}
 			c.Close()
 		})
-		m := newModel(t.Context(), src, Options{Zone: time.UTC, At: -1})
+		m := newModel(t.Context(), src, Options{Name: "rt-spool top", Zone: time.UTC, At: -1})
 		m.brush.width, m.height = 80, 24
 		answer(t, m, m.readSource())
 		synctest.Wait()
@@ -184,11 +184,11 @@ func TestOnceOfTelemetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := telemetry(t, func(c net.Conn) { fmt.Fprintf(c, "%s%s", sampleLine(t, 1), sampleLine(t, 2)) })
 		var text bytes.Buffer
-		if _, err := Print(t.Context(), src, Options{Zone: time.UTC}, &text, 80); err != nil {
+		if _, err := Print(t.Context(), src, Options{Name: "rt-spool top", Zone: time.UTC}, &text, 80); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, "gempba-once.txt", text.String())
-		doc := onceJSON(t, src, Options{Zone: time.UTC})
+		doc := onceJSON(t, src, Options{Name: "rt-spool top", Zone: time.UTC})
 		var got struct {
 			Workers []map[string]any `json:"workers"`
 			Traffic []map[string]any `json:"traffic"`
@@ -213,7 +213,7 @@ func TestFramesOfARun(t *testing.T) {
 		}
 	}
 	put(t, w, 1, 31)
-	m := start(t, File(path), Options{Zone: time.UTC, Open: path, At: -1}, 80, 24)
+	m := start(t, File(path), Options{Name: "rt-spool top", Zone: time.UTC, Open: path, At: -1}, 80, 24)
 	press(t, m, "shift+tab")
 	expect(t, m, `\[14 matrix\]$`, `^>    0 +354M +·`)
 	press(t, m, "shift+tab")
@@ -224,7 +224,7 @@ func TestFramesOfARun(t *testing.T) {
 	expect(t, m, `^its program had broadcast nothing yet`)
 	press(t, m, "end", "9", "tab")
 	expect(t, m, `\[10 workers\]`, `^>    0 n1 +100.0`)
-	if doc := string(onceJSON(t, File(path), Options{Zone: time.UTC, Open: path, At: 20 * time.Second})); !strings.Contains(doc, `"tasks_local_per_sec":1000,`) {
+	if doc := string(onceJSON(t, File(path), Options{Name: "rt-spool top", Zone: time.UTC, Open: path, At: 20 * time.Second})); !strings.Contains(doc, `"tasks_local_per_sec":1000,`) {
 		t.Error(doc)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 // Options configure the screen.
 type Options struct {
+	Name  string         // of the program
 	ASCII bool           // no characters beyond ASCII in sparklines and bars
 	Zone  *time.Location // of the times
 	All   bool           // with runs that ended more than a day ago

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt/report/runs"
+)
+
+// noneText says that the list has no job, with the filters, and which of them excludes jobs.
+func (j *collected) noneText(c *cli.Context) string {
+	text := "no jobs"
+	if users := usersOf(c); !slices.Equal(users, []string{self()}) && len(users) > 0 {
+		text += " of " + strings.Join(users, ", ")
+	}
+	for _, one := range []struct{ flag, words string }{
+		{"account", " of the account "}, {"partition", " in the partition "}, {"name", " with the name "}, {"state", " in the state "},
+	} {
+		if value := c.String(one.flag); value != "" {
+			text += one.words + value
+		}
+	}
+	if j.isLocal(c) || c.IsSet("spool") {
+		text += " on this machine" // the others are not asked
+	}
+	if until := c.String("until"); until != "" && !c.IsSet("since") {
+		text += " in the week before " + until
+	} else {
+		text += " since " + cmp.Or(c.String("since"), defaultSince)
+	}
+	if until := c.String("until"); until != "" && c.IsSet("since") {
+		text += " and until " + until
+	}
+	return text + "; " + j.whyNone()
+}
+
+// whyNone names the filter without which there are jobs, else it says how to look further back.
+func (j *collected) whyNone() string {
+	for _, one := range []struct {
+		flag string
+		drop func(f *runs.Filter)
+	}{
+		{"--name", func(f *runs.Filter) { f.Name = "" }}, {"--state", func(f *runs.Filter) { f.States = nil }},
+		{"--partition", func(f *runs.Filter) { f.Partitions = nil }}, {"--account", func(f *runs.Filter) { f.Accounts = nil }},
+	} {
+		f := j.filter
+		one.drop(&f)
+		if n := len(j.Lines(f, false, j.prices)); n > 0 {
+			return fmt.Sprintf("without %s there are %d", one.flag, n)
+		}
+	}
+	return "--since 4w looks further back"
+}
+
+// notePartial says that a list of the jobs of others has only jobs of the user.
+func notePartial(c *cli.Context, jobs *collected) {
+	isOwn := slices.Equal(usersOf(c), []string{self()})
+	if isOwn {
+		return
+	}
+	lines := jobs.Lines(jobs.filter, false, jobs.prices)
+	hasOthers := slices.ContainsFunc(lines, func(l runs.Line) bool { return l.User != self() })
+	switch {
+	case jobs.Denied > 0 && !hasOthers:
+		say(c, "only your own jobs are here: you may not see %d records of jobs of others", jobs.Denied)
+	case jobs.Denied > 0:
+		say(c, "some jobs are not here: you may not see %d records of jobs of others", jobs.Denied)
+	case !hasOthers && len(lines) > 0 && jobs.cfg.Site.URL != "":
+		say(c, "only your own jobs are here: the site shows the jobs of others to those who may see them")
+	}
+}
