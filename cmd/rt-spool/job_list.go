@@ -44,7 +44,7 @@ func listJobs(c *cli.Context) error {
 	slices.SortStableFunc(lines, func(a, b runs.Line) int {
 		switch {
 		case isRunning(&a) == isRunning(&b):
-			return b.Start.Compare(a.Start)
+			return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(len(a.Job), len(b.Job)), cmp.Compare(a.Job, b.Job))
 		case isRunning(&a):
 			return -1
 		}

@@ -87,6 +87,7 @@ func (s *Spooled) Read(ctx context.Context, wanted Wanted) (*Frame, error) {
 			f.Jobs = append(f.Jobs, t.job(now))
 		}
 	}
+	believeArrays(f.Jobs)
 	sortJobs(f.Jobs)
 	if f.Pending > 0 {
 		f.Note = fmt.Sprintf("reading: %d more runs", f.Pending)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
 )
 
 // Frame is the state of the source at one moment.
@@ -52,6 +53,15 @@ type Figures struct {
 	WriteRate  rt.Opt[float64]   `json:"write_bytes_per_sec"` // in the last interval
 	Processes  rt.Opt[uint64]    `json:"processes"`
 	ElapsedSec float64           `json:"elapsed_secs"` // of the job on this node
+}
+
+// believeArrays gives the tasks of arrays the names that lists of jobs have.
+func believeArrays(jobs []Watched) {
+	runs := make([]*rt.Run, len(jobs))
+	for i := range jobs {
+		runs[i] = jobs[i].Run
+	}
+	slurm.BelieveArrays(runs, nil)
 }
 
 // label returns the name of the run for users: its job, else the name of its file.
