@@ -64,7 +64,9 @@ func notePartial(c *cli.Context, jobs *collected) {
 	}
 	lines := jobs.Lines(jobs.filter, false, jobs.prices)
 	hasOthers := slices.ContainsFunc(lines, func(l runs.Line) bool { return l.User != self() })
+	isFound := c.IsSet("user") && len(lines) > 0 // the jobs of these users are here
 	switch {
+	case isFound:
 	case jobs.Denied > 0 && !hasOthers:
 		say(c, "only your own jobs are here: you may not see %d records of jobs of others", jobs.Denied)
 	case jobs.Denied > 0:

@@ -162,7 +162,7 @@ func TestKeysFit(t *testing.T) {
 			t.Errorf("after %q: %d columns: %s", keys, tui.Width(last), last)
 		}
 	}
-	for _, l := range helpLines() {
+	for _, l := range m.helpLines() {
 		if tui.Width(l.text) > 80 {
 			t.Errorf("%d columns: %s", tui.Width(l.text), l.text)
 		}
