@@ -197,7 +197,8 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 func mayBeInQueue(s *report.Summary) bool {
 	isRunning := s.Run.State == rt.StateRunning
 	isRecent := s.Run.OutcomeSource != "sacct" && time.Since(s.Run.End) < keptInQueue
-	return s.Run.JobID.Valid() && (isRunning || isRecent)
+	mayBeKnown := isRunning || isRecent
+	return s.Run.JobID.Valid() && mayBeKnown
 }
 
 // findUserJob is findJob. The error of a job that is not there says what a user can do.

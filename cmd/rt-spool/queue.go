@@ -77,7 +77,8 @@ func queueQuestion(c *cli.Context) (users, jobs []string) {
 	case err != nil:
 		return nil, nil
 	case isOfUsers:
-		if users = usersOf(c); len(users) == 0 { // it does not ask for the jobs of all users
+		users = usersOf(c)
+		if len(users) == 0 { // it does not ask for the jobs of all users
 			users = []string{self()}
 		}
 		return users, nil
