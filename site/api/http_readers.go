@@ -81,6 +81,7 @@ var pathIDs = map[string]struct {
 // readRoutes are the paths below /v1, with the names of pathIDs for ids.
 var readRoutes = map[string]readHandler{
 	pathOpenAPI:             (*readers).serveOpenAPI, // without a reader
+	"advice":                (*readers).readAdvice,
 	"whoami":                (*readers).whoAmI,
 	"jobs":                  (*readers).readJobs,
 	"jobs/{job}":            (*readers).readJob,

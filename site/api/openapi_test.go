@@ -69,6 +69,8 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 				known, cursor = unassignedParameters[p.Name], nameOfRun
 			case "/v1/sums":
 				known = sumParameters[p.Name]
+			case "/v1/advice":
+				known = adviceParameters[p.Name]
 			case "/v1/jobs/{job}":
 				known = jobParameters[p.Name]
 			}
@@ -91,6 +93,10 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 			case "outcome":
 				wrong = !slices.Equal(s.Enum, outcomes)
 			case "user", "account", "partition":
+				if path == "/v1/advice" { // one user
+					wrong = s.MinLength != 1 || s.MaxLength != maxValue
+					break
+				}
 				wrong = s.MaxItems != maxValues || s.Items.MinLength != 1 || s.Items.MaxLength != maxValue
 			case "cluster", "job_name", "node":
 				wrong = s.MinLength != 1 || s.MaxLength != maxValue
@@ -112,6 +118,8 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 			want = slices.Sorted(maps.Keys(unassignedParameters))
 		case "/v1/sums":
 			want = slices.Sorted(maps.Keys(sumParameters))
+		case "/v1/advice":
+			want = slices.Sorted(maps.Keys(adviceParameters))
 		case "/v1/jobs/{job}":
 			want = slices.Sorted(maps.Keys(jobParameters))
 		}
