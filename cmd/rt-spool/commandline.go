@@ -17,7 +17,7 @@ import (
 func inOrder(app *cli.App, args []string) []string {
 	verb, first, at := verbOf(app, args)
 	switch {
-	case verb == nil && app.ArgsUsage == "":
+	case verb == nil && app.ArgsUsage == "", verb != nil && verb.SkipFlagParsing:
 		return args
 	case verb == nil: // the program itself takes arguments
 		verb, first, at = &cli.Command{Flags: app.Flags}, 1, 1

@@ -67,7 +67,7 @@ eight lines, several in a table. -j 12,13 works as in sacct.`
 		&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only, as is the default without a UTF-8 locale"},
 		&cli.BoolFlag{Name: "wide", Aliases: []string{"w"}, Usage: "all columns, also on a narrow terminal"},
 	)
-	app.Commands = []*cli.Command{watchCommand(), compareCommand(), historyCommand(), webCommand(), shareCommand()}
+	app.Commands = []*cli.Command{watchCommand(), compareCommand(), historyCommand(), webCommand(), shareCommand(), checkCommand()}
 	app.CustomAppHelpTemplate = cli.AppHelpTemplate + "\n" + jobExitHelp
 	app.Action = runJob
 	explainUsageErrors(app.Commands)

@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 			return writeConfig(e.WorkDir, "http://127.0.0.1:1") // nothing listens on port 1
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"run": cmdRun, "receiver": cmdReceiver, "received": cmdReceived, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample, "command": cmdCommand, "history": cmdHistory, "task": cmdTask, "site": cmdSite, "api": cmdAPI, "links": cmdLinks, "terminal": cmdTerminal,
+			"run": cmdRun, "receiver": cmdReceiver, "received": cmdReceived, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample, "command": cmdCommand, "history": cmdHistory, "task": cmdTask, "site": cmdSite, "api": cmdAPI, "links": cmdLinks, "terminal": cmdTerminal, "advice": cmdAdvice,
 		},
 	})
 }

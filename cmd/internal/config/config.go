@@ -29,6 +29,7 @@ type Config struct {
 	Serve    Serve    `toml:"serve"`
 	Site     Site     `toml:"site"`
 	Waste    Waste    `toml:"waste"`
+	Advice   Advice   `toml:"advice"`
 	Energy   Energy   `toml:"energy"`
 	Perf     Perf     `toml:"perf"`
 	PowerAPI PowerAPI `toml:"powerapi"`
@@ -172,6 +173,12 @@ type Waste struct {
 	Currency string  `toml:"currency"`                          // of the price
 	Wasteful float64 `toml:"wasteful" default:"50" in:"0 100"`  // percent of what was requested: less use is wasteful
 	Harmful  float64 `toml:"harmful" default:"95" in:"0 1000"`  // percent of a limit of memory or time: more use is harmful
+}
+
+// Advice is when a submission gets a line of advice.
+type Advice struct {
+	Waste float64 `toml:"waste" default:"10" in:"0 1000000"` // core-hours that comparable jobs of 30 days wasted together: from here on
+	Runs  int     `toml:"runs" default:"3" in:"1 1000"`      // comparable jobs that finished: from here on
 }
 
 // Energy is the energy that the node measures, and what is computed from it.

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt/internal/file"
+	"github.com/resource-tracker/rt/report"
+)
+
+// adviceFile is the advice for submissions that the site has given to a user, in ~/.cache/rt/advice.
+type adviceFile struct{ dir string }
+
+const (
+	askEvery   = 5 * time.Minute    // between two questions to the site
+	oldAdvice  = 7 * 24 * time.Hour // an older answer counts no more
+	keptKinds  = 100
+	kindsName  = "kinds.json"
+	askedName  = "asked" // its time is when the site was asked last
+	saidPrefix = "said-" // before the day and a hash of the job's name
+)
+
+func openAdvice() (f adviceFile, err error) {
+	cache := cacheDir()
+	if cache == "" {
+		return f, errors.New("there is no cache directory: HOME is not set")
+	}
+	f.dir = filepath.Join(cache, "advice")
+	return f, os.MkdirAll(f.dir, 0o700)
+}
+
+// kinds returns the kinds of job of the last answer; none if there is no recent one.
+func (f adviceFile) kinds(now time.Time) (list []report.Kind) {
+	text, info, err := file.ReadSmallInfo(filepath.Join(f.dir, kindsName), file.SmallLimit)
+	if err != nil || now.Sub(info.ModTime()) > oldAdvice || json.Unmarshal(text, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// isDue reports whether the site is to be asked now, and marks that it is.
+func (f adviceFile) isDue(now time.Time) bool {
+	path := filepath.Join(f.dir, askedName)
+	info, err := os.Stat(path)
+	if err == nil && now.Sub(info.ModTime()).Abs() < askEvery {
+		return false
+	}
+	return os.WriteFile(path, nil, 0o600) == nil && os.Chtimes(path, now, now) == nil
+}
+
+// markSaid reports whether a job name gets a line: one a day.
+func (f adviceFile) markSaid(name string, now time.Time) bool {
+	hash := sha256.Sum256([]byte(name))
+	mark, err := os.OpenFile(filepath.Join(f.dir, fmt.Sprintf("%s%s-%x", saidPrefix, now.Format(time.DateOnly), hash[:8])), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	return err == nil && mark.Close() == nil
+}
+
+// put replaces the last answer, and removes the marks of earlier days.
+func (f adviceFile) put(kinds []report.Kind, now time.Time) error {
+	text, err := json.Marshal(kinds[:min(len(kinds), keptKinds)])
+	if err != nil {
+		return err
+	}
+	to, err := os.CreateTemp(f.dir, kindsName+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(text)
+	err = errors.Join(err, to.Close())
+	if err == nil {
+		err = os.Rename(to.Name(), filepath.Join(f.dir, kindsName))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(to.Name()))
+	}
+	entries, err := os.ReadDir(f.dir)
+	for _, e := range entries {
+		isOld := strings.HasPrefix(e.Name(), saidPrefix) && !strings.HasPrefix(e.Name(), saidPrefix+now.Format(time.DateOnly))
+		if isOld {
+			err = errors.Join(err, os.Remove(filepath.Join(f.dir, e.Name())))
+		}
+	}
+	return err
+}
