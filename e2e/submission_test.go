@@ -172,7 +172,8 @@ func (l *login) line() string {
 		}
 		drainAll(l.t, l.s)
 		line, _, _ = l.run(nil, l.s.path("bin", "rt-job"), "--config", l.dir+"/rt.toml", "check", l.dir+"/job.sh")
-		l.t.Logf("after %d jobs: %s", 3*(try+1), line)
+		text, _ := l.s.rtSpool(l.t, "report", strconv.FormatInt(ids[2], 10))
+		l.t.Logf("after %d jobs: %s%s", 3*(try+1), line, text)
 		if want.MatchString(line) {
 			return line
 		}

@@ -74,7 +74,30 @@ func WriteOneLine(w io.Writer, j *JobSummary, o TextOptions) error {
 	parts = append(parts, j.missingText())
 	line := title(j.Runs[0]) + onlyIf(j.Name != "", " "+j.Name) + ": " + present(", ", parts...)
 	line += requests(j.Advice)
+	if j.State == rt.StateRunning { // else the advice says it
+		line += j.killedSoFar()
+	}
 	return writeText(w, Plain(line)+"\n")
+}
+
+// killedSoFar says of a running job why processes of it have died, what to request, and where more is; empty if none was
+// killed for memory.
+func (j *JobSummary) killedSoFar() string {
+	s := j.killedOn()
+	if s == nil {
+		return ""
+	}
+	where := ""
+	if len(s.OOM) > 0 {
+		k := &s.OOM[0]
+		where = onlyIf(k.Step != "", " in step "+k.Step) + onlyIf(k.Task.Valid(), ", task "+count(k.Task))
+	}
+	copied := *j
+	copied.Advice = nil
+	a := adviser{job: &copied, runs: []*JobSummary{&copied}}
+	a.killed()
+	request := copied.Advice[0].shortRequest()
+	return fmt.Sprintf("; killed for memory at the limit of %s%s%s%s; rt-job %s shows more", Size(s.Memory.LimitBytes), where, s.killedText(), onlyIf(request != "", ": "+request), j.Label)
 }
 
 // requests are the options of an advice for one line.

@@ -106,3 +106,29 @@ func TestShortFormsOfAnArray(t *testing.T) {
 		t.Errorf("ids %q", ids)
 	}
 }
+
+// A job that still runs says why processes of it have died. One that has ended has the advice instead.
+func TestKilledSoFar(t *testing.T) {
+	s := ran(17, "n1", 4, 700)
+	s.Run.Ending = rt.Ending{State: rt.StateRunning}
+	s.Memory.LimitBytes, s.Memory.OOMKills = u(4<<30), u(1)
+	text := func() string {
+		var b strings.Builder
+		if err := WriteOneLine(&b, only(t, s), TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(b.String(), "; ")
+		return after
+	}
+	if got, want := text(), "killed for memory at the limit of 4.00 GiB: --mem=8G; rt-job 17 shows more\n"; got != want {
+		t.Errorf("%q", got)
+	}
+	s.OOM = []OOMKill{{Step: "0", Task: u(3), GrowthBytesPerSec: rt.Some(12.0 * (1 << 20))}}
+	if got, want := text(), "killed for memory at the limit of 4.00 GiB in step 0, task 3 (memory grew by 12.0 MiB a second): --mem=8G; rt-job 17 shows more\n"; got != want {
+		t.Errorf("%q", got)
+	}
+	s.Run.Ending = rt.Ending{State: rt.StateEnded, Outcome: rt.OutcomeOOM}
+	if got := text(); got != "" {
+		t.Errorf("after the end: %q", got)
+	}
+}
