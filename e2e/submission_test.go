@@ -49,7 +49,7 @@ func newLogin(t *testing.T, s *site, c *cluster, name, url string, isPatient boo
 	}
 	filter = bytes.ReplaceAll(filter, []byte("/usr/local/bin/rt-job"), []byte(s.path("bin", "rt-job")+" --config "+l.dir+"/rt.toml"))
 	if isPatient {
-		filter = bytes.ReplaceAll(filter, []byte("KILL 0.05"), []byte("KILL 240"))
+		filter = bytes.ReplaceAll(filter, []byte("KILL 0.04"), []byte("KILL 240"))
 	}
 	for file, text := range map[string]string{
 		"slurm.conf": string(conf) + "\nCliFilterPlugins=lua\n", "cli_filter.lua": string(filter),
@@ -105,7 +105,7 @@ func (l *login) forget() { command(l.t, "sh", "-c", "rm -f "+l.dir+"/cache/rt/ad
 // that follows it ends well. With a site that is slow, dead or wrong each job is submitted all the same, without a line.
 func TestSubmission(t *testing.T) {
 	s := newSite(t, workDir(t))
-	c := reportLab(t, s, "serve.munge", fmt.Sprintf("%q", s.path("lab", "munge.d", "socket")))
+	c := reportLab(t, s, "serve.munge", fmt.Sprintf("%q", s.path("lab", "munge.d", "socket")), "tracker.interval", `"10s"`, "tracker.first_for", `"5s"`)
 	command(t, "ln", "-s", "rt-spool", s.path("bin", "rt-job"))
 	l := newLogin(t, s, c, "patient", siteURL(t, s), true)
 	line := l.line()

@@ -20,6 +20,8 @@ func TestInstall(t *testing.T) {
 	}{
 		{"usr", []string{"PREFIX=/usr"}, map[string]string{
 			"Prolog=/usr/libexec/rt/prolog\n":     "/usr/share/rt/slurm.conf.snippet",
+			" /usr/bin/rt-job check --filter ":    "/usr/share/rt/cli_filter.lua",
+			"timeout -k 1 10 /usr/bin/rt-job ":    "/usr/libexec/rt/rt-mail",
 			"ExecStart=/usr/bin/rt-spool drain\n": "/usr/share/doc/rt/systemd/rt-spool-drain.service",
 			" /usr/bin/rt-spool drain ":           "/usr/share/doc/rt/cron/rt-spool",
 			".I /usr/share/doc/rt/rt.toml\n":      "/usr/share/man/man5/rt.toml.5",

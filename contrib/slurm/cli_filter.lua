@@ -9,7 +9,7 @@
 -- no other file open, so that nobody waits for the process that it starts. cat reads what rt-job
 -- has left when it is stopped.
 local command = "exec 3>&2 2>/dev/null; "
-	.. "timeout -s KILL 0.05 /usr/local/bin/rt-job check --filter >&3 3>&-; "
+	.. "timeout -s KILL 0.04 /usr/local/bin/rt-job check --filter >&3 3>&-; "
 	.. "cat >/dev/null"
 
 local function advise(options)
