@@ -16,15 +16,7 @@ import (
 // that has no memory left for it.
 func TestJobSummary(t *testing.T) {
 	s := newSite(t, workDir(t))
-	script, err := os.ReadFile("../contrib/slurm/hooks/job-summary")
-	if err != nil {
-		t.Fatal(err)
-	}
-	script = bytes.ReplaceAll(script, []byte("/usr/local/bin/rt-spool"), []byte(s.path("bin", "rt-spool")+" --config "+s.config()))
-	script = bytes.ReplaceAll(script, []byte("timeout -k 1 5 "), []byte("timeout 240 ")) // no test measures how soon it is
-	if err := os.WriteFile(s.path("job-summary"), script, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeJobSummary(t, s)
 	c := labWith(t, s, "--no-dbd", "--task-epilog", s.path("job-summary"))
 	seen, stderr := s.path("out", "seen"), s.path("out", "stderr")
 	wait := "until [ -e " + seen + " ]; do sleep 0.1; done\n"
@@ -56,4 +48,37 @@ func TestJobSummary(t *testing.T) {
 		t.Errorf("the small job printed %q", text)
 	}
 	c.healthy(t)
+}
+
+// TestJobSummaryOfAKill kills a step for its memory, with the intervals of a site. The line in the job's output says at
+// which limit, in which step, and what to request.
+func TestJobSummaryOfAKill(t *testing.T) {
+	s := newSite(t, workDir(t))
+	writeJobSummary(t, s)
+	s.configure(map[string]string{"tracker.interval": `"10s"`, "spool.commit_interval": `"10s"`})
+	c := lab(t, s)
+	id := c.submit(t, s, "trap "+s.path("job-summary")+" EXIT\nsleep 2\nsrun -n1 "+s.workload()+" --touch 300\nexit 3", "-n1", "--mem=100", "-w", c.nodes[0], "-J", "hungry", "--error=/dev/null")
+	c.wait(t, id)
+	text := s.output(t, id)
+	t.Log(text)
+	isKilled := strings.Contains(text, "; killed for memory at the limit of 100 MiB in step 0")
+	isAdvised := strings.Contains(text, ": --mem=208M; ") && strings.HasSuffix(text, fmt.Sprintf("; rt-job %d shows more\n", id))
+	if !isKilled || !isAdvised || strings.Count(text, "\n") != 1 {
+		t.Errorf("%q", text)
+	}
+	c.healthy(t)
+}
+
+// writeJobSummary writes contrib's script with the programs of the test.
+func writeJobSummary(t *testing.T, s *site) {
+	t.Helper()
+	script, err := os.ReadFile("../contrib/slurm/hooks/job-summary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script = bytes.ReplaceAll(script, []byte("/usr/local/bin/rt-spool"), []byte(s.path("bin", "rt-spool")+" --config "+s.config()))
+	script = bytes.ReplaceAll(script, []byte("timeout -k 1 5 "), []byte("timeout 240 ")) // no test measures how soon it is
+	if err := os.WriteFile(s.path("job-summary"), script, 0o755); err != nil {
+		t.Fatal(err)
+	}
 }

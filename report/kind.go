@@ -64,12 +64,22 @@ func (r *Range) text(show func(rt.Opt[float64]) string) string {
 // advice.
 func Kinds(jobs []*JobSummary, p Prices) (list []Kind) {
 	seen := map[*JobSummary]bool{}
+	var unclear []*JobSummary
 	for _, j := range slices.Backward(jobs) {
 		isUsable := isNamed(j.Name) && j.State != rt.StateRunning && j.Runs[0].whyNoRequest() == ""
 		if seen[j] || !isUsable {
 			continue
 		}
+		if j.Outcome == rt.OutcomeFinished && j.whyNone() != "" { // an earlier one can show more
+			unclear = append(unclear, j)
+			continue
+		}
 		like := []*JobSummary{j}
+		for _, later := range unclear {
+			if later.isLike(j) {
+				like = append(like, later)
+			}
+		}
 		for _, e := range jobs {
 			if e.State != rt.StateRunning && j.isLike(e) {
 				like = append(like, e)
@@ -88,8 +98,11 @@ func (j *JobSummary) kind(like []*JobSummary, p Prices) Kind {
 		Names: j.Names, WorkDir: j.Runs[0].Run.WorkDir, Start: j.Start, Nodes: len(j.Runs), Cores: j.Nodes.Cores, GPUs: j.Runs.allocatedGPUs(),
 		LimitBytes: j.Runs.limitBytes(), LimitSecs: j.LimitSecs, Requests: []string{},
 	}
+	var mostBytes, mostSecs rt.Opt[float64] // also of jobs that do not show what a complete one needs
 	for _, e := range like {
 		addKnown(&k.WasteHours, rt.Map(e.Balance.Waste(p), func(secs float64) float64 { return secs / 3600 }))
+		raise(&mostBytes, e.Runs.boundPeak())
+		raise(&mostSecs, e.ElapsedSecs)
 		if e.whyNone() != "" {
 			continue
 		}
@@ -100,13 +113,13 @@ func (j *JobSummary) kind(like []*JobSummary, p Prices) Kind {
 			k.UsedCores.add(rt.Some(used / elapsed))
 		}
 	}
-	k.setRequests(j.Advice)
+	k.setRequests(j.Advice, mostBytes.Or(math.Inf(1)), mostSecs.Or(math.Inf(1)))
 	return k
 }
 
-// setRequests takes the options from an advice to request less. It leaves out memory and time that a comparable job would
-// not have survived, and with the memory also the cores: a request for each CPU shrinks with them.
-func (k *Kind) setRequests(advice []Advice) {
+// setRequests takes the options from an advice to request less. It leaves out memory and time that a comparable job has
+// reached, and with the memory also the cores: a request for each CPU shrinks with them.
+func (k *Kind) setRequests(advice []Advice, mostBytes, mostSecs float64) {
 	isMemorySafe := true
 	for i := range advice {
 		a := &advice[i]
@@ -117,10 +130,10 @@ func (k *Kind) setRequests(advice []Advice) {
 		isSafe := true
 		switch r := optionsOf(option); a.Resource {
 		case "memory":
-			isSafe = a.RiskPct.Valid() && float64(r.MemoryBytes.Or(0)) > k.PeakBytes.High.Or(math.Inf(1))
+			isSafe = a.RiskPct.Valid() && float64(r.MemoryBytes.Or(0)) > mostBytes
 			isMemorySafe = isSafe
 		case "time":
-			isSafe = a.RiskPct.Valid() && r.TimeSecs.Or(0) > k.ElapsedSecs.High.Or(math.Inf(1))
+			isSafe = a.RiskPct.Valid() && r.TimeSecs.Or(0) > mostSecs
 		case "cores":
 			isSafe = isMemorySafe // the advice about memory is before it
 		}

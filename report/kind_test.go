@@ -92,6 +92,8 @@ func TestKindIsSafe(t *testing.T) {
 		"one with more memory": {func(l []*Summary) { l[3].Memory.PeakBytes = u(20 << 30) }, []string{"--time=00:03:00"}},
 		"one that took longer": {func(l []*Summary) { l[3].ElapsedSecs.Set(7200) }, []string{"--mem=48M"}},
 		"one killed":           {func(l []*Summary) { l[3].Run.Outcome, l[3].Memory.OOMKills = rt.OutcomeOOM, u(1) }, []string{"--time=00:03:00"}},
+		"gaps in the newest":   {func(l []*Summary) { l[11].Record.Gaps = 1 }, []string{"--mem=48M", "--time=00:03:00"}},
+		"the newest with more": {func(l []*Summary) { l[11].Record.Gaps, l[11].Memory.PeakBytes = 1, u(20<<30) }, []string{"--time=00:03:00"}},
 		"the newest failed":    {func(l []*Summary) { l[11].Run.Outcome = rt.OutcomeFailed }, nil},
 		"no name":              {func(l []*Summary) { l[11].Run.Meta.JobName = "wrap" }, []string{"--mem=48M", "--time=00:03:00"}},
 	} {

@@ -106,7 +106,7 @@ func workDir() (string, error) {
 func checked(kinds []report.Kind, r *request.Request) string {
 	k := report.KindOf(kinds, r)
 	if k == nil {
-		return fmt.Sprintf("no advice: no job of the last 30 days has the name %s, this directory and such a request", report.Plain(r.Name))
+		return fmt.Sprintf("no advice: no job of the last 30 days with the name %s, this directory and such a request shows what it needs", report.Plain(r.Name))
 	}
 	if line := k.Line(r); line != "" {
 		return line
