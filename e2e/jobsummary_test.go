@@ -57,7 +57,13 @@ func TestJobSummaryOfAKill(t *testing.T) {
 	writeJobSummary(t, s)
 	s.configure(map[string]string{"tracker.interval": `"10s"`, "spool.commit_interval": `"10s"`})
 	c := lab(t, s)
-	id := c.submit(t, s, "trap "+s.path("job-summary")+" EXIT\nsleep 2\nsrun -n1 "+s.workload()+" --touch 300\nexit 3", "-n1", "--mem=100", "-w", c.nodes[0], "-J", "hungry", "--error=/dev/null")
+	seen := s.path("out", "seen")
+	id := c.submit(t, s, "trap "+s.path("job-summary")+" EXIT\nsrun -n1 "+s.workload()+" --touch 300\nuntil [ -e "+seen+" ]; do sleep 0.1; done\nexit 3", "-n1", "--mem=100", "-w", c.nodes[0], "-J", "hungry", "--error=/dev/null")
+	until(t, "the tracker to notice the kill", func() bool {
+		files, err := filepath.Glob(s.path("spool", fmt.Sprintf("job-%d-*.db", id)))
+		return err == nil && len(files) == 1 && count(files[0]) > 0 && query(t, files[0], "SELECT count(*) FROM event WHERE name = 'oom_kill'") == "1"
+	})
+	command(t, "touch", seen)
 	c.wait(t, id)
 	text := s.output(t, id)
 	t.Log(text)

@@ -42,7 +42,7 @@ func mailed(t *testing.T, mailer, rtJob string, env []string, args ...string) st
 		}
 	}
 	cmd := exec.Command(filepath.Join(dir, "rt-mail"), args...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	cmd.Env = env // slurmctld passes no PATH
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
