@@ -40,13 +40,13 @@ func TestMailProg(t *testing.T) {
 	c.root(t, "scontrol", "reconfigure")
 
 	options := func(name, kinds string) []string {
-		return []string{"-J", name, "-n1", "--mem=60", "--partition=" + c.partition, "--mail-user=anna", "--mail-type=" + kinds}
+		return []string{"-J", name, "-n1", "--mem=64", "--partition=" + c.partition, "--mail-user=anna", "--mail-type=" + kinds}
 	}
 	wanted := map[string]string{}
 	for name, j := range map[string]struct{ script, outcome, subject string }{
 		"good":   {"sleep 2", "finished", " Ended, "},
 		"bad":    {"sleep 2; exit 3", "failed", " Failed, "},
-		"hungry": {"exec " + s.workload() + " --touch 300", "out of memory", " Failed, "},
+		"hungry": {s.workload() + " --touch 100; s=$?; sleep 2; exit $s", "out of memory", " Failed, "},
 	} {
 		id := c.submit(t, s, j.script, options(name, "END,FAIL")...)
 		wanted[fmt.Sprintf("Job_id=%d Name=%s%s", id, name, j.subject)] = fmt.Sprintf("Job %d  %s: %s", id, name, j.outcome)

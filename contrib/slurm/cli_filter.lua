@@ -17,8 +17,9 @@ local function advise(options)
 	if is_step or os.getenv("RT_ADVICE") == "0" then
 		return
 	end
+	local text = slurm.json_cli_options(options)
 	local rt_job = io.popen(command, "w")
-	rt_job:write(slurm.json_cli_options(options))
+	rt_job:write(text)
 	rt_job:close()
 end
 
