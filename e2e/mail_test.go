@@ -46,7 +46,7 @@ func TestMailProg(t *testing.T) {
 	for name, j := range map[string]struct{ script, outcome, subject string }{
 		"good":   {"sleep 2", "finished", " Ended, "},
 		"bad":    {"sleep 2; exit 3", "failed", " Failed, "},
-		"hungry": {s.workload() + " --touch 100; s=$?; sleep 2; exit $s", "out of memory", " Failed, "},
+		"hungry": {s.workload() + " --touch 100; s=$?; sleep 2; exit $s", "killed: memory", " Failed, "},
 	} {
 		id := c.submit(t, s, j.script, options(name, "END,FAIL")...)
 		wanted[fmt.Sprintf("Job_id=%d Name=%s%s", id, name, j.subject)] = fmt.Sprintf("Job %d  %s: %s", id, name, j.outcome)
