@@ -162,7 +162,7 @@ func TestSubmission(t *testing.T) {
 func (l *login) line() string {
 	want := regexp.MustCompile(`^your last \d+ runs? of this job used [0-9.]+ (to [0-9.]+ )?MiB and [0-9:]+( to [0-9:]+)?; you request 1000 MiB and 01:00:00: --mem=\d+M --time=[0-9:]+ would do\n$`)
 	line := ""
-	for try := range 3 { // a busy machine can miss a last reading, and the newest job then shows nothing
+	for try := range 6 { // a busy machine can miss a last reading, and the newest job then shows nothing
 		var ids []int64
 		for range 3 {
 			ids = append(ids, l.c.submit(l.t, l.s, l.s.workload()+" --touch 20 --hold 62", "-J", "relax", "-n1", "--mem=1000M", "--time=60", "--partition="+l.c.partition, "--chdir="+l.s.path("out")))

@@ -118,7 +118,7 @@ func (j *JobSummary) kind(like []*JobSummary, p Prices) Kind {
 }
 
 // setRequests takes the options from an advice to request less. It leaves out memory and time that a comparable job has
-// reached, and with the memory also the cores: a request for each CPU shrinks with them.
+// reached. With the memory it leaves out the cores: a request for each CPU shrinks with them.
 func (k *Kind) setRequests(advice []Advice, mostBytes, mostSecs float64) {
 	isMemorySafe := true
 	for i := range advice {

@@ -80,8 +80,8 @@ func WriteOneLine(w io.Writer, j *JobSummary, o TextOptions) error {
 	return writeText(w, Plain(line)+"\n")
 }
 
-// killedSoFar says of a running job why processes of it have died, what to request, and where more is; empty if none was
-// killed for memory.
+// killedSoFar says of a running job why processes of it were killed, what to request, and where more is. It is empty if none
+// was killed for memory.
 func (j *JobSummary) killedSoFar() string {
 	s := j.killedOn()
 	if s == nil {

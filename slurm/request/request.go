@@ -1,5 +1,5 @@
-// Package request reads what a submission to Slurm asks for: the options of sbatch, salloc and srun, in a batch script, on
-// a command line, or as the plugin cli_filter/lua passes them on.
+// Package request reads what a submission to Slurm asks for: the options of sbatch, salloc and srun. They are in a batch
+// script, on a command line, or from the plugin cli_filter/lua.
 package request
 
 import (
