@@ -15,13 +15,14 @@ const (
 	ByAccount   Group = "account"
 	ByPartition Group = "partition"
 	ByWeek      Group = "week" // from Monday on, in UTC, of the start of the job
+	ByDay       Group = "day"  // in UTC, of the start of the job
 )
 
 // Total is the sum over a group of jobs.
 type Total struct {
-	Name string    // of the user, account or partition
-	Week time.Time // its first instant
-	Jobs int64
+	Name  string    // of the user, account or partition
+	Begin time.Time // of the week or day
+	Jobs  int64
 	report.Sum
 	Known int64 // jobs whose waste is known
 }

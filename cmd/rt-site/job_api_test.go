@@ -119,7 +119,7 @@ func TestWasteInTheAPI(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"": "by is missing", "?by=name": "by must be one of user, account, partition, week", "?by=user&sort=waste": "no parameter", "?by=user&cursor=x": "no parameter", "?by=user&limit=0": "limit must be",
+		"": "by is missing", "?by=name": "by must be one of user, account, partition, week, day", "?by=user&sort=waste": "no parameter", "?by=user&cursor=x": "no parameter", "?by=user&limit=0": "limit must be",
 	} {
 		if status, _, body := getPage(t, base+"/v1/sums"+query, "page-all"); status != 400 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", query, status, body)

@@ -10,7 +10,7 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-var groups = []string{string(site.ByUser), string(site.ByAccount), string(site.ByPartition), string(site.ByWeek)}
+var groups = []string{string(site.ByUser), string(site.ByAccount), string(site.ByPartition), string(site.ByWeek), string(site.ByDay)}
 
 // sumParameters are the parameters of GET /v1/sums: by, and what selects jobs in the lists.
 var sumParameters = func() map[string]parameter {
@@ -23,7 +23,7 @@ var sumParameters = func() map[string]parameter {
 
 // sumItem is the sum of a group of jobs.
 type sumItem struct {
-	Name      *string `json:"name"` // of a week: its Monday
+	Name      *string `json:"name"` // of a week or day: its date
 	Jobs      int64   `json:"jobs"`
 	KnownJobs int64   `json:"jobs_known"` // whose waste is known
 	report.Hours
@@ -44,7 +44,7 @@ func (s *readers) readSums(w http.ResponseWriter, r *http.Request, q reading, _ 
 		return err
 	}
 	if asked.by == "" {
-		return refuse(http.StatusBadRequest, "by is missing: it is one of user, account, partition, week")
+		return refuse(http.StatusBadRequest, "by is missing: it is one of user, account, partition, week, day")
 	}
 	asked.filter.Access = q.access
 	totals, err := s.conf.Registry.Jobs.Totals(q.ctx, asked.filter, asked.by, asked.limit+1)
@@ -63,8 +63,8 @@ func (s *readers) readSums(w http.ResponseWriter, r *http.Request, q reading, _ 
 	for i := range totals[:min(len(totals), asked.limit)] {
 		t := &totals[i]
 		name := t.Name
-		if asked.by == site.ByWeek {
-			name = t.Week.Format(time.DateOnly)
+		if !t.Begin.IsZero() {
+			name = t.Begin.Format(time.DateOnly)
 		}
 		answer.Sums = append(answer.Sums, sumItem{known(name), t.Jobs, t.Known, t.Hours(prices)})
 	}

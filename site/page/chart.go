@@ -49,12 +49,12 @@ func chartOf(weeks []site.Total) *chart {
 		return nil
 	}
 	const week, below = 7 * 24 * time.Hour, chartHeight - chartBelow
-	first := weeks[len(weeks)-1].Week
-	oldest := weeks[0].Week.Add(-(chartWeeks - 1) * week)
+	first := weeks[len(weeks)-1].Begin
+	oldest := weeks[0].Begin.Add(-(chartWeeks - 1) * week)
 	if first.Before(oldest) { // a node with a wrong clock may add a week of another decade
 		first = oldest
 	}
-	number := int(weeks[0].Week.Sub(first)/week) + 1
+	number := int(weeks[0].Begin.Sub(first)/week) + 1
 	step := (chartWidth - chartLeft) / max(number, 8)
 	top := niceAbove(highest / 3600)
 	y := func(secs rt.Opt[float64]) int { return below - int(secs.Or(0)/3600/top*(below-chartTop)) }
@@ -66,14 +66,14 @@ func chartOf(weeks []site.Total) *chart {
 	every := max(1, (70+step-1)/step) // weeks from one label to the next
 	for i := len(weeks) - 1; i >= 0; i-- {
 		t := weeks[i]
-		if t.Week.Before(first) {
+		if t.Begin.Before(first) {
 			continue
 		}
-		n := int(t.Week.Sub(first) / week)
+		n := int(t.Begin.Sub(first) / week)
 		bar := chartBar{X: chartLeft + n*step, Width: step * 4 / 5, ReservedY: y(t.CoreSecs), UsedY: y(t.CoreSecsUsed), ReservedHours: hours(t.CoreSecs), UsedHours: hours(t.CoreSecsUsed)}
 		bar.Middle, bar.Reserved, bar.Used = bar.X+bar.Width/2, below-bar.ReservedY, below-bar.UsedY
 		if n%every == 0 {
-			bar.Label = t.Week.Format(time.DateOnly)
+			bar.Label = t.Begin.Format(time.DateOnly)
 		}
 		c.Bars = append(c.Bars, bar)
 	}

@@ -12,7 +12,7 @@ import (
 func TestChartOfDistantWeeks(t *testing.T) {
 	week := func(year int) site.Total {
 		var w site.Total
-		w.Week = time.Date(year, 1, 5, 0, 0, 0, 0, time.UTC)
+		w.Begin = time.Date(year, 1, 5, 0, 0, 0, 0, time.UTC)
 		w.CoreSecs = rt.Some(3600.0)
 		return w
 	}

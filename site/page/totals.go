@@ -133,7 +133,7 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	slices.Reverse(weeks)
 	page.Weeks = p.tableOf(totalTable{ID: "weeks", Title: "By week", Head: "Week from"}, weeks)
 	for i := range weeks {
-		page.Weeks.Rows[i].Name = weeks[i].Week.Format(time.DateOnly)
+		page.Weeks.Rows[i].Name = weeks[i].Begin.Format(time.DateOnly)
 	}
 	if values[field] != "" {
 		page.Back = link(r.URL.Path[1:], values, field, "")

@@ -37,13 +37,13 @@ func TestPartsOfWaste(t *testing.T) {
 // The bars of a chart are in the chart, and the bars of a week at their place. The used part is not
 // above the reserved one.
 func TestChart(t *testing.T) {
-	if chartOf(nil) != nil || chartOf([]site.Total{{Week: time.Unix(0, 0)}}) != nil {
+	if chartOf(nil) != nil || chartOf([]site.Total{{Begin: time.Unix(0, 0)}}) != nil {
 		t.Error("there is a chart without figures")
 	}
 	monday := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	var weeks []site.Total
 	for _, n := range []int{52, 9, 1, 0} {
-		w := site.Total{Week: monday.AddDate(0, 0, 7*n)}
+		w := site.Total{Begin: monday.AddDate(0, 0, 7*n)}
 		w.CoreSecs, w.CoreSecsUsed = rt.Some(3600*float64(10+n)), rt.Some(3600*float64(n))
 		weeks = append(weeks, w)
 	}

@@ -151,7 +151,7 @@ func TestTotals(t *testing.T) {
 			for _, total := range totals {
 				name := total.Name
 				if by == site.ByWeek {
-					name = total.Week.Format(time.DateOnly)
+					name = total.Begin.Format(time.DateOnly)
 				}
 				list = append(list, fmt.Sprintf("%s: %d jobs, %d known, %v of %v, waste %v, GPUs %t", name, total.Jobs, total.Known, total.CoreSecsUsed.Or(-1), total.CoreSecs.Or(-1), total.WasteSecs.Or(-1), total.GPUSecs.Valid()))
 			}

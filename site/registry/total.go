@@ -11,11 +11,12 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// week in microseconds, and the first Monday after the epoch of the database.
-const (
-	week        = int64(7 * 24 * time.Hour / time.Microsecond)
-	firstMonday = int64(4 * 24 * time.Hour / time.Microsecond)
-)
+// day in microseconds.
+const day = int64(24 * time.Hour / time.Microsecond)
+
+// periods are the groups by time: their length, and the first one after the epoch of the database, in microseconds. A
+// week begins on Monday.
+var periods = map[site.Group]struct{ first, length int64 }{site.ByWeek: {4 * day, 7 * day}, site.ByDay: {0, day}}
 
 // summedJobs are the jobs as sums have them: a running job has no figures, because they are not final.
 var summedJobs = func() string {
@@ -42,17 +43,16 @@ var unusedColumns = func() (columns string) {
 }()
 
 // Totals sums the figures of the jobs that began in the interval of a filter and match the rest of it. It ignores
-// Filter.Node. It returns the totals with the most waste first, at most limit. Weeks are in order, the newest ones. A job
+// Filter.Node. It returns the totals with the most waste first, at most limit. Weeks and days are in order, the newest ones. A job
 // that is running is counted, without figures.
 func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group, limit int) ([]site.Total, error) {
-	expression, order := map[site.Group]string{
-		site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),
-	}[by], "wasted DESC, group_name"
+	period, isPeriod := periods[by]
+	expression, order := map[site.Group]string{site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition"}[by], "wasted DESC, group_name"
 	switch {
+	case isPeriod:
+		expression, order = fmt.Sprintf("(started - %d) / %d", period.first, period.length), "group_name DESC"
 	case expression == "":
 		return nil, fmt.Errorf("sum the figures of jobs: %q is no group", by)
-	case by == site.ByWeek:
-		order = "group_name DESC"
 	}
 	f.Users, f.Access = r.pseudonyms.wanted(f), r.pseudonyms.reach(f.Access)
 	c := summed(f)
@@ -63,7 +63,7 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group, limit i
 		var number int64
 		var waste float64
 		to := []any{&t.Name, &t.Jobs}
-		if by == site.ByWeek {
+		if isPeriod {
 			to[0] = &number
 		}
 		for i := range t.NotUsed {
@@ -73,8 +73,8 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group, limit i
 		if t.Known > 0 {
 			t.WasteSecs.Set(waste)
 		}
-		if by == site.ByWeek {
-			t.Week = moment(firstMonday + number*week)
+		if isPeriod {
+			t.Begin = moment(period.first + number*period.length)
 		}
 		return t, err
 	}, query, c.args...)
