@@ -38,6 +38,11 @@ func (level Level) Paint(text string) string {
 	return string(level) + text + noColor
 }
 
+// Name names the level: "good", "wasteful" or "harmful"; empty for none.
+func (level Level) Name() string {
+	return map[Level]string{Good: "good", Wasteful: "wasteful", Harmful: "harmful"}[level]
+}
+
 // OfUse is the level of the use of something that was reserved.
 func (c *Colors) OfUse(pct rt.Opt[float64]) Level {
 	v, ok := pct.Get()
@@ -192,20 +197,20 @@ func (j *JobSummary) briefRows(o TextOptions) []briefRow {
 }
 
 // briefAdvice writes what to request next time in one line, or why there is no advice.
-func (p *page) briefAdvice(j *JobSummary) {
-	if j.State == rt.StateRunning {
-		p.list("Advice", "when the job has ended")
-		return
+func (p *page) briefAdvice(j *JobSummary) { p.list("Advice", j.ShortAdvice()) }
+
+// ShortAdvice says what to request next time in one sentence, or why there is no advice.
+func (j *JobSummary) ShortAdvice() string {
+	change := j.Change()
+	switch {
+	case j.State == rt.StateRunning:
+		return "when the job has ended"
+	case change != "":
+		return change
+	case j.AdviceReason != "":
+		return "none: " + j.AdviceReason
 	}
-	if text := j.Change(); text != "" {
-		p.list("Advice", text)
-		return
-	}
-	if j.AdviceReason != "" {
-		p.list("Advice", "none: "+j.AdviceReason)
-		return
-	}
-	p.list("Advice", "none: what was requested fits")
+	return "none: what was requested fits"
 }
 
 // Change says in one sentence what to change next time; empty if nothing is known.
