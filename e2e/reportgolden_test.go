@@ -86,7 +86,7 @@ var inPage = rewrites(
 	`(?s)<pre>.*?</pre>`, ``, // the text, which is compared on its own
 	`<(tr|div|p|li|h1|h2|section|ul|details)\b[^>]*>`, "\n",
 	`<(td|th|dd)\b[^>]*>`, ` | `,
-	`</b><span>|</meter><b>|</span><meter`, ` $0`,
+	`</b><span>|</svg><b>|</span><svg`, ` $0`,
 	`<[^>]*>`, ``,
 )
 

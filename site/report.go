@@ -11,6 +11,7 @@ const MaxReportRuns = 300
 // The forms of a report.
 const (
 	FormHTML = "html"
+	FormPart = "part" // the same as a part of another page
 	FormJSON = "json" // an array with a summary of each run
 	FormJobs = "jobs" // an array of the jobs, as rt-job --json JOB prints them
 )
@@ -22,8 +23,7 @@ type Report struct {
 	Reader  string      // Reader.Name
 	Runs    []StoredRun // with their records
 	Earlier []StoredRun // of the same user and the same name, for the advice
-	Links   []Link      // for the top of the page
 }
 
-// Link is a link of a page. An empty URL begins a new line with a text.
+// Link is a link of a page.
 type Link struct{ Text, URL string }

@@ -39,6 +39,7 @@ const (
 // An operator filters and sorts the jobs, opens one, and zooms its plot.
 func TestBrowserJobs(t *testing.T) {
 	c, base := browse(t, "page-all", "jobs")
+	c.Eval(`document.querySelector("#filter").open = true`, nil)
 	c.Eval(`document.querySelector("[name=user]").focus()`, nil)
 	c.Write("bob")
 	c.Key("Enter")
@@ -46,12 +47,12 @@ func TestBrowserJobs(t *testing.T) {
 	if got := c.Text(labels); got != "6 4 2" {
 		t.Errorf("the jobs of bob are %s", got)
 	}
-	if got := c.Text(`document.querySelector("[name=user]").value`); got != "bob" {
-		t.Errorf("after the search the form has the user %q", got)
+	if got := c.Text(`document.querySelector("[name=user]").value + location.search.replace(/&cols=.*/, "")`); got != "bob?user=bob" {
+		t.Errorf("after the search the form and the address have the user %q", got)
 	}
-	c.Eval(`[...document.querySelectorAll(".jobs thead a")].find(a => a.textContent === "Waste").click()`, nil)
+	c.Eval(`[...document.querySelectorAll(".jobs thead a")].find(a => a.textContent.trim() === "Waste").click()`, nil)
 	c.Loaded()
-	if got := c.Text(`document.querySelector("[aria-sort]").textContent + " " + ` + labels); got != "Waste 6 4 2" {
+	if got := c.Text(`document.querySelector("[aria-sort]").textContent.trim() + " " + ` + labels); got != "Waste 6 4 2" {
 		t.Errorf("sorted by waste the jobs of bob are %s", got)
 	}
 	if address := c.Text(`location.search`); !strings.Contains(address, "user=bob") || !strings.Contains(address, "sort=waste") {
@@ -117,7 +118,7 @@ func TestBrowserSizes(t *testing.T) {
 	for scheme, width := range map[string]int{"light": 1280, "dark": 390} {
 		c.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 		c.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false}, nil)
-		for _, path := range []string{"jobs", "jobs?name=train", "users?since=2026-03-01", "accounts?since=2026-03-01", "nodes", "job?cluster=c&id=1", "job?cluster=none&id=1"} {
+		for _, path := range []string{"", "jobs", "jobs?name=train", "users?since=2026-03-01", "accounts?since=2026-03-01", "nodes", "job?cluster=c&id=1", "job?cluster=none&id=1"} {
 			c.Open(base + path)
 			if wide := c.Number(`document.documentElement.scrollWidth`); int(wide) > width {
 				t.Errorf("%s is %v pixels wide in a window of %d", path, wide, width)
@@ -135,29 +136,56 @@ func TestBrowserSizes(t *testing.T) {
 	}
 }
 
-// On a phone the list of jobs comes first: the filter opens with its box, and stays open while it selects jobs.
-func TestBrowserPhoneFilter(t *testing.T) {
-	c, base := browse(t, "page-all", "nodes")
-	const formDisplay = `getComputedStyle(document.querySelector("form")).display`
-	c.Open(base + "jobs")
-	if got := c.Text(formDisplay); got != "flex" {
-		t.Errorf("in a wide window the display of the filter is %s", got)
-	}
+// The list of jobs comes first: the filter opens with the keyboard, and a link removes each of its values.
+func TestBrowserFilter(t *testing.T) {
+	c, base := browse(t, "page-all", "jobs")
 	c.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": false}, nil)
-	if got := c.Text(formDisplay); got != "none" {
-		t.Errorf("on a phone the display of the filter is %s", got)
-	}
-	c.Eval(`document.querySelector("#filter").focus()`, nil)
-	c.Key(" ")
-	if got := c.Text(formDisplay); got != "grid" {
-		t.Errorf("with its box the display of the filter is %s", got)
-	}
+	c.Eval(`document.querySelector("#filter summary").focus()`, nil)
+	c.Key("Enter")
+	c.Until(`document.querySelector("#filter").open`)
 	c.Eval(`document.querySelector("[name=name]").focus()`, nil)
 	c.Write("train-alice")
 	c.Key("Enter")
 	c.Loaded()
-	if got := c.Text(formDisplay + ` + " " + document.querySelectorAll(".jobs tbody tr").length`); got != "grid 3" {
-		t.Errorf("with a filter its display and the number of jobs are %s", got)
+	const rows = `String(document.querySelectorAll(".jobs tbody tr").length)`
+	if got := c.Text(rows); got != "3" {
+		t.Errorf("with a filter there are %s jobs", got)
+	}
+	if got := c.Text(`location.search`); strings.Contains(got, "=&") || strings.Contains(got, "col=") {
+		t.Errorf("the address is %s", got)
+	}
+	c.Eval(`document.querySelector(".chip a").click()`, nil)
+	c.Loaded()
+	if got := c.Text(rows); got == "3" {
+		t.Errorf("without the filter there are %s jobs", got)
+	}
+	noFaults(t, c, base)
+}
+
+// The search leads to a job. The theme and the zone that a reader chooses stay, also for plots.
+func TestBrowserChoices(t *testing.T) {
+	c, base := browse(t, "page-alice", "")
+	const background = `getComputedStyle(document.body).backgroundColor`
+	light := c.Text(background)
+	c.Eval(`document.querySelector("#theme").click()`, nil)
+	if got := c.Text(background); got == light {
+		t.Errorf("the switch leaves the background %s", got)
+	}
+	c.Eval(`document.querySelector("#find").focus()`, nil)
+	c.Write("3")
+	c.Key("Enter")
+	c.Loaded()
+	if got := c.Text(`document.title`); !strings.HasPrefix(got, "Job 3 ") {
+		t.Errorf("the search leads to %s", got)
+	}
+	const started, zone = `document.querySelector(".facts time").textContent`, `document.querySelector("#zone").textContent`
+	if got := c.Text(background + ` + document.querySelector(".facts time").title`); strings.HasPrefix(got, light) || !strings.HasSuffix(got, " UTC") {
+		t.Errorf("on the next page the background and the title of a time are %s", got)
+	}
+	local, place := c.Text(started), c.Text(zone)
+	c.Eval(`document.querySelector(".zone-switch").click()`, nil)
+	if got := c.Text(started); got == local || !strings.HasSuffix(got, " UTC") || place != "America/New_York" || c.Text(zone) != "UTC" {
+		t.Errorf("the start is %s in %s, and %s", local, place, got)
 	}
 	noFaults(t, c, base)
 }
@@ -165,7 +193,7 @@ func TestBrowserPhoneFilter(t *testing.T) {
 // No text of a user runs a script in a browser.
 func TestBrowserHostileTexts(t *testing.T) {
 	c, base := browse(t, "page-all", "jobs")
-	paths := []string{"jobs", "nodes", "users?since=2026-03-01", "accounts?since=2026-03-01"}
+	paths := []string{"", "jobs", "nodes", "users?since=2026-03-01", "accounts?since=2026-03-01"}
 	for i, text := range payloads {
 		paths = append(paths, fmt.Sprintf("job?cluster=%s&id=%d", url.QueryEscape(text), 100+i))
 	}

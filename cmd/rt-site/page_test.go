@@ -193,7 +193,10 @@ func TestPages(t *testing.T) {
 	}{
 		{"", "/jobs", 401, []string{"the request does not show who sends it", "as the password, a read token"}, []string{"alice", "{"}},
 		{"no-token", "/jobs", 401, []string{"as the password, a read token"}, []string{"alice"}},
-		{"page-alice", "/", 200, []string{"train-alice", ">1</a>", ">3</a>", ">5</a>"}, []string{"bob", ">2</a>", "hit", "nodes"}},
+		{"page-alice", "/", 200, []string{"My week", "Running now", "No job is running."}, []string{"bob", ">2</a>", "hit", "nodes", "The cluster now"}},
+		{"page-all", "/", 200, []string{"The site&#39;s week", "The cluster now", "Nodes to act on"}, nil},
+		{"page-alice", "/jobs", 200, []string{"train-alice", ">1</a>", ">3</a>", ">5</a>"}, []string{"bob", ">2</a>", "hit", "nodes"}},
+		{"page-alice", "/find?q=3", 200, []string{"Job 3", "train-alice", "Way back"}, nil},
 		{"page-bob", "/jobs", 200, []string{"train-bob"}, []string{"alice", "hit"}},
 		{"page-all", "/jobs", 200, []string{"train-alice", "train-bob", `href="nodes"`, `href="v1/openapi.json"`}, nil},
 		{"page-alice", "/jobs?sort=waste", 200, []string{"train-alice"}, []string{"bob"}},
@@ -274,7 +277,7 @@ func TestPageOfALargeArray(t *testing.T) {
 				t.Errorf("GET %s lacks %q: %.3000s", path, text, body)
 			}
 		}
-		if path == "/job" && strings.Contains(body, "<script") {
+		if path == "/job" && strings.Contains(body, `id="data"`) {
 			t.Error("the page has a script, and no plots")
 		}
 	}

@@ -65,10 +65,7 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 	case site.FormJobs:
 		return cli.PrintJSON(stdout, rtruns.DetailsOf(job.Jobs, pricesOf(cfg.Waste)))
 	}
-	page := html.Page{Name: job.Name, Jobs: job.Jobs, Array: job.Array, Zone: time.UTC}
-	for _, link := range job.Links {
-		page.Links = append(page.Links, html.Link(link))
-	}
+	page := html.Page{Name: job.Name, Jobs: job.Jobs, Array: job.Array, Zone: time.UTC, Colors: colorsOf(cfg.Waste)}
 	for _, run := range job.Runs {
 		path := run.Path
 		if job.NoPlots {
@@ -80,5 +77,9 @@ func render(ctx context.Context, configFile, dir string, stdout io.Writer) error
 		}
 		page.Runs = append(page.Runs, shown)
 	}
-	return cli.Buffered(stdout, func(w io.Writer) error { return html.Write(w, &page) })
+	write := html.Write
+	if job.Form == site.FormPart {
+		write = html.WritePart
+	}
+	return cli.Buffered(stdout, func(w io.Writer) error { return write(w, &page) })
 }

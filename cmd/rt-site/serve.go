@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -28,6 +29,24 @@ import (
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/archive"
 )
+
+// mostLogo is the largest size of a logo, in bytes.
+const mostLogo = 256 << 10
+
+// readLogo reads the logo of the site, none for an empty path.
+func readLogo(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	image, err := os.ReadFile(path)
+	if err == nil && len(image) > mostLogo {
+		err = fmt.Errorf("%s has %d bytes, more than %d", path, len(image), mostLogo)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("serve.logo: %w", err)
+	}
+	return image, nil
+}
 
 // shutdown is how long requests under way may take after a signal.
 const shutdown = 10 * time.Second
@@ -75,13 +94,17 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	if err := st.Registry.SetPrices(ctx, pricesOf(cfg.Waste)); err != nil {
 		return err
 	}
+	logo, err := readLogo(s.Logo)
+	if err != nil {
+		return sitestores.Misconfigured(err)
+	}
 	sessions, err := files.access.openSessions(ctx, st.Registry, s)
 	if err != nil {
 		return err
 	}
 	reports := files.reports(o.config, st.Temp)
 	files.server, err = api.New(ctx, api.Config{
-		Pages:    page.New(page.Config{Registry: st.Registry, Sessions: sessions, Report: reports.Write, ReportPolicy: html.Policy, Fault: func(err error) { logger.Print(err) }}),
+		Pages:    page.New(page.Config{Registry: st.Registry, Sessions: sessions, Report: reports.Write, ReportPolicy: html.Policy, PartPolicy: html.PartPolicy, Name: s.Name, Logo: logo, Colors: colorsOf(cfg.Waste), Fault: func(err error) { logger.Print(err) }}),
 		Registry: st.Registry, Objects: heldObjects{counts.CountingStore(st.Objects), st.Registry.Settings}, Temp: st.Temp,
 		Metrics: counts.Answering(st.Registry, s.Lake != ""), Finished: func(f site.Finish) { counts.Finished(outcomeOf(f)) },
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
@@ -107,6 +130,10 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 
 func pricesOf(w config.Waste) rtreport.Prices {
 	return rtreport.Prices{GPU: w.GPU, GiB: w.GiB, CoreHour: w.CoreHour, Currency: w.Currency}
+}
+
+func colorsOf(w config.Waste) rtreport.Colors {
+	return rtreport.Colors{On: true, Wasteful: w.Wasteful, Harmful: w.Harmful}
 }
 
 // reports makes the reports of jobs, each in a process of its own.

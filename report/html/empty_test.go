@@ -87,12 +87,12 @@ func TestPeak(t *testing.T) {
 func TestBarsOfANode(t *testing.T) {
 	s := simulated{node: "n1", readings: 3, every: time.Second}.asRun(t).Summary
 	s.Scope, s.CPU.CoresOf, s.Memory.LimitOf = report.ScopeTree, "node", "node"
-	for _, b := range barsOf(report.Jobs([]*report.Summary{s})) {
+	for _, b := range barsOf(report.Jobs([]*report.Summary{s}), &report.Colors{}) {
 		if isTime := b.Name == "Time"; !isTime && !strings.HasSuffix(b.Value, " (node)") {
 			t.Errorf("the bar %s is %q", b.Name, b.Value)
 		}
 	}
-	if s.Scope = report.ScopeNode; len(barsOf(report.Jobs([]*report.Summary{s}))) != 0 {
+	if s.Scope = report.ScopeNode; len(barsOf(report.Jobs([]*report.Summary{s}), &report.Colors{})) != 0 {
 		t.Error("the recording of a node has bars")
 	}
 }

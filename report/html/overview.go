@@ -18,24 +18,38 @@ func factsOf(p *Page, jobs []*report.JobSummary) []fact {
 	r := &p.Runs[0].Summary.Run
 	started, elapsed := when(p, jobs)
 	list := []fact{
-		{"Outcome", outcomes(jobs)},
-		{"User", r.User},
-		{"Account", r.Account},
-		{"Partition", r.Partition},
-		{"QOS", r.QOS},
-		{"Command", strings.Join(r.Command, " ")},
-		{"Nodes", nodesOf(jobs)},
-		{"Started", started},
-		{"Elapsed", elapsed},
+		{Name: "Outcome", Value: outcomes(jobs), Level: levelOf(p, jobs)},
+		{Name: "User", Value: r.User},
+		{Name: "Account", Value: r.Account},
+		{Name: "Partition", Value: r.Partition},
+		{Name: "QOS", Value: r.QOS},
+		{Name: "Command", Value: strings.Join(r.Command, " ")},
+		{Name: "Nodes", Value: nodesOf(jobs)},
+		{Name: "Started", Value: started},
+		{Name: "Elapsed", Value: elapsed},
+	}
+	if len(jobs) == 1 {
+		list[7].At = jobs[0].Start
 	}
 	if a := p.Array; a != nil {
-		list = append(list, fact{"Tasks", a.TasksText()})
+		list = append(list, fact{Name: "Tasks", Value: a.TasksText()})
 	}
 	list = slices.DeleteFunc(list, func(f fact) bool { return f.Value == "" })
 	for i := range list {
 		list[i].Value = printable.Text(list[i].Value)
 	}
 	return list
+}
+
+// levelOf is the level of the worst outcome.
+func levelOf(p *Page, jobs []*report.JobSummary) string {
+	worst := p.Colors.OfOutcome(jobs[0].Outcome)
+	for _, j := range jobs {
+		if level := p.Colors.OfOutcome(j.Outcome); level == report.Harmful {
+			worst = level
+		}
+	}
+	return worst.Name()
 }
 
 func moment(t time.Time, zone *time.Location) string {
@@ -138,7 +152,7 @@ func elapsedOf(jobs []*report.JobSummary) string {
 const nodeShare = " (node)"
 
 // barsOf returns the parts of the allocation that the last attempts of all jobs together used.
-func barsOf(jobs []*report.JobSummary) []bar {
+func barsOf(jobs []*report.JobSummary, c *report.Colors) []bar {
 	var used, allocated, busy, gpus float64
 	var memory *report.Summary
 	var slowest *report.JobSummary
@@ -170,8 +184,11 @@ func barsOf(jobs []*report.JobSummary) []bar {
 		}
 	}
 	var bars []bar
+	add := func(name string, pct float64, level func(rt.Opt[float64]) report.Level, format string, args ...any) {
+		bars = append(bars, bar{name, pct, fmt.Sprintf(format, args...), level(rt.Some(pct)).Name()})
+	}
 	if allocated > 0 {
-		bars = append(bars, bar{"CPU", used / allocated * 100, fmt.Sprintf("%s of %s of CPU time%s", mark.Of(duration(used)), duration(allocated), ofNode)})
+		add("CPU", used/allocated*100, c.OfUse, "%s of %s of CPU time%s", mark.Of(duration(used)), duration(allocated), ofNode)
 	}
 	if memory != nil {
 		m, where := &memory.Memory, ""
@@ -181,13 +198,13 @@ func barsOf(jobs []*report.JobSummary) []bar {
 		if m.LimitOf == "node" {
 			where += nodeShare
 		}
-		bars = append(bars, bar{"Memory", m.PeakPct.Or(0), fmt.Sprintf("%s of %s%s", m.PeakMemory.Text(), report.Size(m.LimitBytes), where)})
+		add("Memory", m.PeakPct.Or(0), c.OfMemory, "%s of %s%s", m.PeakMemory.Text(), report.Size(m.LimitBytes), where)
 	}
 	if gpus > 0 {
-		bars = append(bars, bar{"GPU", busy / gpus, fmt.Sprintf("busy, mean of %.0f", gpus)})
+		add("GPU", busy/gpus, c.OfUse, "busy, mean of %.0f", gpus)
 	}
 	if slowest != nil {
-		bars = append(bars, bar{"Time", slowest.TimePct.Or(0), fmt.Sprintf("%s of the limit of %s", report.Clock(slowest.ElapsedSecs), report.Clock(slowest.LimitSecs))})
+		add("Time", slowest.TimePct.Or(0), c.OfTime, "%s of the limit of %s", report.Clock(slowest.ElapsedSecs), report.Clock(slowest.LimitSecs))
 	}
 	return bars
 }

@@ -32,11 +32,9 @@ type Page struct {
 	Jobs  []*report.JobSummary // the jobs of Runs with their advice; several are tasks of an array, or steps
 	Array *report.Array        // if Runs are tasks of an array: its advice replaces the advice of Jobs
 	Zone  *time.Location       // of all times on the page
-	Links []Link               // above the title; a file has none
+	// Colors says from when on the use of the allocation is wasteful or harmful.
+	Colors report.Colors
 }
-
-// Link is a link to another page. An empty URL begins a new line with a text.
-type Link struct{ Text, URL string }
 
 // The size of the plots' data, in bytes of base64. The rest of a page takes less than 150 KiB, plus
 // at most 15 KiB per run.
@@ -62,6 +60,10 @@ var (
 	page = template.Must(template.New("page").Parse(pageText))
 
 	style, script = uplotStyle + pageStyle, uplotScript + "\n" + pageScript
+	// The style of a part is for the part alone.
+	partStyle = ".report {" + style + "}"
+	// PartPolicy permits, for the page around a part, its own style and scripts, and the style and scripts of the part.
+	PartPolicy = fmt.Sprintf("style-src 'self' '%s'; script-src 'self' '%s'", hash(partStyle), hash(script))
 	// Policy is the Content-Security-Policy of each page. It permits the style and the scripts of the page alone.
 	Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hash(style), hash(script))
 )
@@ -69,7 +71,6 @@ var (
 // view is what the template shows.
 type view struct {
 	Title   string
-	Links   []Link
 	Facts   []fact
 	Bars    []bar
 	Advice  []string
@@ -84,14 +85,22 @@ type view struct {
 
 type runView struct{ Name, Text string }
 
-type fact struct{ Name, Value string }
+type fact struct {
+	Name, Value string
+	At          time.Time // that the value has; else zero
+	Level       string
+}
 
 // bar is a part of a whole.
 type bar struct {
 	Name  string
 	Pct   float64 // 0..100 of the whole
 	Value string
+	Level string
 }
+
+// Width is the part of a bar that is filled, in percent.
+func (b bar) Width() string { return fmt.Sprintf("%.1f", min(b.Pct, 100)) }
 
 // pageData is what the script shows.
 type pageData struct {
@@ -131,16 +140,20 @@ type mark struct {
 }
 
 // Write writes the page of a job with one run or more.
-func Write(w io.Writer, p *Page) error {
+func Write(w io.Writer, p *Page) error { return p.write(w, "page", style) }
+
+// WritePart writes the same as a part of another page, which has the colors.
+func WritePart(w io.Writer, p *Page) error { return p.write(w, "part", partStyle) }
+
+func (p *Page) write(w io.Writer, name, css string) error {
 	v := view{
-		Links:   p.Links,
 		License: uplotLicense,
-		Style:   template.CSS(style), Script: template.JS(script), //nolint:gosec // both are constants of the program
+		Style:   template.CSS(css), Script: template.JS(script), //nolint:gosec // both are constants of the program
 		Policy: Policy,
 		Data:   dataOf(p),
 	}
 	jobs := p.Jobs
-	v.Title, v.Facts, v.Bars, v.Advice, v.Tables = title(p, jobs), factsOf(p, jobs), barsOf(jobs), adviceOf(jobs), tablesOf(p)
+	v.Title, v.Facts, v.Bars, v.Advice, v.Tables = title(p, jobs), factsOf(p, jobs), barsOf(jobs, &p.Colors), adviceOf(jobs), tablesOf(p)
 	if p.Array != nil {
 		v.Advice = adviceOf([]*report.JobSummary{{Advice: p.Array.Advice, AdviceReason: p.Array.AdviceReason}})
 	}
@@ -148,7 +161,7 @@ func Write(w io.Writer, p *Page) error {
 	for i := range p.Runs {
 		v.Runs = append(v.Runs, runView{names[i], p.Runs[i].Text})
 	}
-	if err := page.Execute(w, v); err != nil {
+	if err := page.ExecuteTemplate(w, name, v); err != nil {
 		return fmt.Errorf("write the page of job %s: %w", p.Name, err)
 	}
 	return nil

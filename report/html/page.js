@@ -13,12 +13,19 @@
   const dashes = [[], [7, 3], [2, 3], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2, 1, 2], [1, 4], [5, 5]];
   const levelDash = [10, 4], peakDash = [2, 4, 10, 4];
   let printing = false;
-  const isDark = matchMedia("(prefers-color-scheme: dark)");
-  const color = i => (isDark.matches && !printing ? dark : light)[i % light.length];
+  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  const { dataset } = document.documentElement; // the page around this part has the theme and the zone that were chosen
+  const isDark = () => (dataset.bsTheme || (prefersDark.matches ? "dark" : "light")) === "dark";
+  const color = i => (isDark() && !printing ? dark : light)[i % light.length];
   const dash = i => dashes[(i + Math.floor(i / dashes.length)) % dashes.length];
   // The media is not print yet when beforeprint is sent.
   const paper = { "--fg": "#000", "--line": "#bbb", "--bad": "#b34a00" };
-  const style = name => printing ? paper[name] : getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const probe = document.querySelector(".report").appendChild(document.createElement("span"));
+  const style = name => {
+    if (printing) return paper[name];
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  };
 
   // unpack reads what pack in encode.go writes; an absent value is null.
   function unpack(text, scale) {
@@ -58,11 +65,13 @@
   };
   // A whole number of cores has no fraction.
   const levelText = (section, v) => section.figure.unit === "cores" && Number.isInteger(v) ? String(v) : formats[section.figure.unit](v);
+  const isLocal = () => dataset.zone === "local";
+  const offset = at => isLocal() ? -60 * new Date(at * 1000).getTimezoneOffset() : data.offset;
   const inZone = at => {
-    const d = new Date((at + data.offset) * 1000);
+    const d = new Date((at + offset(at)) * 1000);
     return new Date(d.getTime() + d.getTimezoneOffset() * 60000);
   };
-  const clock = at => new Date((at + data.offset) * 1000).toISOString().slice(0, 19).replace("T", " ");
+  const clock = at => new Date((at + offset(at)) * 1000).toISOString().slice(0, 19).replace("T", " ");
 
   // The names of lines and levels have the same colour and style in all plots of a figure.
   const sections = [], plots = [];
@@ -107,6 +116,7 @@
       for (const l of linesOf(section, run)) if (!section.hidden.has(l.n)) m = Math.max(m, l.m);
       for (const l of levelsOf(section, run)) if (!section.hidden.has(l.n)) m = Math.max(m, l.v);
     }
+    if (section.figure.unit === "%" && m <= 100) return 100;
     return m > 0 ? m * 1.05 : 1;
   }
 
@@ -451,11 +461,17 @@
   }, { rootMargin: "400px" });
 
   document.getElementById("help").hidden = false;
-  document.getElementById("zone").textContent = data.zone;
+  const nameZone = () => { document.getElementById("zone").textContent = isLocal() ? Intl.DateTimeFormat().resolvedOptions().timeZone : data.zone; };
+  nameZone();
   data.figures.forEach(addSection);
   if (plots.length) draw(plots[0]);
 
-  isDark.addEventListener("change", redraw);
+  prefersDark.addEventListener("change", redraw);
+  addEventListener("rt-theme", redraw);
+  addEventListener("rt-zone", () => {
+    nameZone();
+    redraw();
+  });
   let unfolded = [];
   addEventListener("beforeprint", () => {
     printing = true;

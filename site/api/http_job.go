@@ -47,7 +47,7 @@ func (s *readers) readJob(w http.ResponseWriter, r *http.Request, q reading, nam
 	}
 	var b bytes.Buffer
 	why := rt.None[string]()
-	err = s.jobs.Report(q.ctx, &b, q.reader, found, site.FormJobs, nil)
+	err = s.jobs.Report(q.ctx, &b, q.reader, found, site.FormJobs)
 	switch {
 	case errors.Is(err, site.ErrNoReport):
 		why.Set(err.Error())

@@ -10,6 +10,10 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
+func cellText(key string, job site.JobRow) string {
+	return columnOf(key).cell(&Pages{}, &job).Text
+}
+
 // A row of a job and of a run has Slurm's own state, and no time in which the job was suspended. A summary is a client's:
 // it has no effect beyond that.
 func TestRowsHaveWhatAccountingSays(t *testing.T) {
@@ -26,11 +30,11 @@ func TestRowsHaveWhatAccountingSays(t *testing.T) {
 		record := &rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](7), Start: start}, Ending: rt.Ending{State: rt.StateEnded, Outcome: rt.OutcomeCancelled, End: end}}
 		run := site.StoredRun{Record: record, Finish: &site.Finish{Summary: []byte(tt.summary)}}
 		said := summaryOf(run)
-		row := rowOf(site.JobRow{
+		job := site.JobRow{
 			JobID: 7, State: rt.StateEnded, Outcome: rt.OutcomeCancelled, Start: start, End: end, SlurmState: said.SlurmState, SuspendedSecs: said.SuspendedSecs,
-		})
-		if row.Outcome != tt.outcome || row.Elapsed != tt.elapsed {
-			t.Errorf("%s: the job has %q, %s", tt.summary, row.Outcome, row.Elapsed)
+		}
+		if outcome, elapsed := cellText("outcome", job), cellText("elapsed", job); outcome != tt.outcome || elapsed != tt.elapsed {
+			t.Errorf("%s: the job has %q, %s", tt.summary, outcome, elapsed)
 		}
 		if row := runRowOf(run); row.Outcome != tt.outcome || row.Elapsed != tt.elapsed {
 			t.Errorf("%s: the run has %q, %s", tt.summary, row.Outcome, row.Elapsed)
@@ -44,11 +48,13 @@ func TestRowsHaveMarks(t *testing.T) {
 		CoreSecs: rt.Some(7200.0), CoreSecsUsed: rt.Some(3600.0), CoreMark: report.AtLeast,
 		MemorySecs: rt.Some(4.0 * 3600 * (1 << 30)), MemorySecsUsed: rt.Some(1.0 * 3600 * (1 << 30)), MemoryMark: report.AtLeast,
 	}
-	row := rowOf(site.JobRow{JobID: 7, Balance: f, Waste: rt.Some[int64](3600)})
-	if row.CPU.Text() != ">=50 %" || row.Memory.Text() != ">=25 %" || row.Waste != "<=1.00" || row.GPU.Text() != dash {
-		t.Errorf("a job: CPU %s, memory %s, waste %s, GPU %s", row.CPU.Text(), row.Memory.Text(), row.Waste, row.GPU.Text())
+	job := site.JobRow{JobID: 7, Balance: f, Waste: rt.Some[int64](3600)}
+	for key, want := range map[string]string{"cpu": ">=50 %", "memory": ">=25 %", "waste": "<=1.00", "gpu": dash} {
+		if got := cellText(key, job); got != want {
+			t.Errorf("a job has the %s %s: want %s", key, got, want)
+		}
 	}
-	total := totalRowOf(site.Total{Jobs: 1, Known: 1, Sum: report.Sum{Balance: f, WasteSecs: rt.Some(3600.0)}}, report.DefaultPrices)
+	total := newFake(t).pages().totalRowOf(site.Total{Jobs: 1, Known: 1, Sum: report.Sum{Balance: f, WasteSecs: rt.Some(3600.0)}})
 	if total.CPU.Of != ">=1.00 of 2.00" || total.Memory.Of != ">=1.00 of 4.00" || total.Waste != "<=1.00" || total.CPU.Text() != ">=50 %" {
 		t.Errorf("a total: CPU %s (%s), memory %s, waste %s", total.CPU.Of, total.CPU.Text(), total.Memory.Of, total.Waste)
 	}

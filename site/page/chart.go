@@ -1,24 +1,40 @@
 package page
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
 
-// The size of a chart of weeks, in its own units, and the room for its labels at the left and below.
+// The room for the labels of a chart at its left, below and above, in its own units.
 const (
-	chartWidth  = 760
-	chartHeight = 200
-	chartLeft   = 60
-	chartBelow  = 22
-	chartTop    = 8
-	chartWeeks  = 53
+	chartLeft  = 60
+	chartBelow = 22
+	chartTop   = 8
 )
 
-// chart is the chart of the core-hours of weeks.
+// chartForm is a kind of a chart.
+type chartForm struct {
+	width, height, label int // the last one is the width of a label
+	length               time.Duration
+	most, least          int    // periods with a place
+	layout               string // of a label
+	pair                 int    // of Balance.Pairs
+	title, unit          string
+}
+
+var (
+	weekForm   = chartForm{760, 200, 70, 7 * 24 * time.Hour, 53, 8, time.DateOnly, 0, "Core-hours reserved and used in each week; the table below has the values", "core-hours"}
+	coreDays   = chartForm{480, 170, 44, 24 * time.Hour, 7, 7, "Mon 2", 0, "Core-hours used and not used on each of seven days", "core-hours"}
+	gpuDays    = chartForm{480, 170, 44, 24 * time.Hour, 7, 7, "Mon 2", 1, "GPU-hours used and not used on each of seven days", "GPU-hours"}
+	chartParts = []float64{0, 0.5, 1} // of the axis, with a line
+)
+
+// chart is a chart of hours by week or day.
 type chart struct {
+	Title         string
 	Width, Height int
 	Left          int // of the axis
 	Lines         []chartLine
@@ -31,49 +47,59 @@ type chartLine struct {
 	Text string
 }
 
-// chartBar is a week, in pixels. Label is empty if there is no room.
+// chartBar is a week or a day, in pixels. Label is empty if there is no room.
 type chartBar struct {
-	X, Middle, Width                int
-	ReservedY, Reserved             int
-	UsedY, Used                     int
-	Label, ReservedHours, UsedHours string
+	X, Middle, Width    int
+	ReservedY, Reserved int
+	UsedY, Used         int
+	Label, Title        string
 }
 
-// chartOf returns the chart of weeks, the newest first; nil without any.
+// chartOf returns the chart of the core-hours of weeks, the newest first; nil without any.
 func chartOf(weeks []site.Total) *chart {
+	if len(weeks) == 0 {
+		return nil
+	}
+	return weekForm.chart(weeks, weeks[0].Begin)
+}
+
+// chart returns the chart of periods, the newest first, up to the last one; nil without hours.
+func (o *chartForm) chart(list []site.Total, last time.Time) *chart {
 	highest := 0.0
-	for _, t := range weeks {
-		highest = max(highest, t.CoreSecs.Or(0), t.CoreSecsUsed.Or(0))
+	for i := range list {
+		pair := list[i].Pairs()[o.pair]
+		highest = max(highest, pair[0].Or(0), pair[1].Or(0))
 	}
 	if highest <= 0 {
 		return nil
 	}
-	const week, below = 7 * 24 * time.Hour, chartHeight - chartBelow
-	first := weeks[len(weeks)-1].Begin
-	oldest := weeks[0].Begin.Add(-(chartWeeks - 1) * week)
-	if first.Before(oldest) { // a node with a wrong clock may add a week of another decade
+	below, oldest := o.height-chartBelow, last.Add(-time.Duration(o.most-1)*o.length)
+	first := list[len(list)-1].Begin
+	isOutside := first.Before(oldest) || o.least == o.most
+	if isOutside { // a node with a wrong clock may add a week of another decade
 		first = oldest
 	}
-	number := int(weeks[0].Begin.Sub(first)/week) + 1
-	step := (chartWidth - chartLeft) / max(number, 8)
+	number := int(last.Sub(first)/o.length) + 1
+	step := (o.width - chartLeft) / max(number, o.least)
 	top := niceAbove(highest / 3600)
-	y := func(secs rt.Opt[float64]) int { return below - int(secs.Or(0)/3600/top*(below-chartTop)) }
-	c := &chart{Width: chartWidth, Height: chartHeight, Left: chartLeft}
-	for _, part := range []float64{0, 0.5, 1} {
+	y := func(secs rt.Opt[float64]) int { return below - int(secs.Or(0)/3600/top*float64(below-chartTop)) }
+	c := &chart{Title: o.title, Width: o.width, Height: o.height, Left: chartLeft}
+	for _, part := range chartParts {
 		secs := rt.Some(top * part * 3600)
 		c.Lines = append(c.Lines, chartLine{y(secs), hours(secs)})
 	}
-	every := max(1, (70+step-1)/step) // weeks from one label to the next
-	for i := len(weeks) - 1; i >= 0; i-- {
-		t := weeks[i]
+	every := max(1, (o.label+step-1)/step) // periods from one label to the next
+	for i := len(list) - 1; i >= 0; i-- {
+		t := &list[i]
 		if t.Begin.Before(first) {
 			continue
 		}
-		n := int(t.Begin.Sub(first) / week)
-		bar := chartBar{X: chartLeft + n*step, Width: step * 4 / 5, ReservedY: y(t.CoreSecs), UsedY: y(t.CoreSecsUsed), ReservedHours: hours(t.CoreSecs), UsedHours: hours(t.CoreSecsUsed)}
+		n, pair := int(t.Begin.Sub(first)/o.length), t.Pairs()[o.pair]
+		bar := chartBar{X: chartLeft + n*step, Width: step * 4 / 5, ReservedY: y(*pair[0]), UsedY: y(*pair[1])}
+		bar.Title = fmt.Sprintf("%s: %s of %s %s used", t.Begin.Format(time.DateOnly), hours(*pair[1]), hours(*pair[0]), o.unit)
 		bar.Middle, bar.Reserved, bar.Used = bar.X+bar.Width/2, below-bar.ReservedY, below-bar.UsedY
 		if n%every == 0 {
-			bar.Label = t.Begin.Format(time.DateOnly)
+			bar.Label = t.Begin.Format(o.layout)
 		}
 		c.Bars = append(c.Bars, bar)
 	}

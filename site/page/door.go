@@ -63,7 +63,7 @@ func (p *Pages) Has(r *http.Request) bool {
 
 // IsOpen reports whether a page is for everyone.
 func (p *Pages) IsOpen(r *http.Request) bool {
-	return doors[nameOf(r)].isOpen || nameOf(r) == "style.css"
+	return doors[nameOf(r)].isOpen || isAsset(nameOf(r))
 }
 
 // WantsToken reports whether a browser is to ask for a read token.

@@ -5,9 +5,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"path"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
@@ -22,24 +25,29 @@ const (
 	refresh = "60" // seconds after which a browser loads the page of a running job again
 )
 
-// jobPage is a job without its report.
+// jobPage is a job with its report, or without one.
 type jobPage struct {
-	Why   string // there is no report
-	Jobs  jobRows
-	Runs  []runRow
-	Links []site.Link
-	// IsPartial is set if there are more runs.
-	IsPartial                  bool
-	IsByWaste                  bool
-	ByStart, ByWaste, Name     string
-	User, Account, JobsOfOwner string
-	Share                      string // address; empty: the reader may not share the job
+	Report    template.HTML // empty: there is none
+	Why       string        // there is no report
+	Table     jobTable
+	Runs      []runRow
+	IsPartial bool // there are more runs
+	Tasks     []task
+	History   []history
+	OfName    string // link to the jobs of the same name
+	Files     []site.Link
+	CSV       []site.Link
+	Share     string // address; empty: the reader may not share the job
 }
+
+// task is a task of an array in a map of all of its tasks.
+type task struct{ Text, Link, Class string }
 
 // runRow is a run in a table.
 type runRow struct {
-	Label, Node, Attempt, Outcome, Start, Elapsed string
-	Links                                         []site.Link
+	Label, Node, Attempt, Outcome, Elapsed string
+	Start                                  time.Time
+	Links                                  []site.Link
 }
 
 // linkOf returns a link to a page of a job.
@@ -47,25 +55,34 @@ func (r request) linkOf(page string, f *sitereport.Found) string {
 	if r.share != "" {
 		return link(page, map[string]string{"share": r.share})
 	}
-	return jobLink(page, f.Cluster.Or(""), f.ID, f.Generation)
+	return withMember(jobLink(page, f.Cluster.Or(""), f.Job, f.Generation), f.Member)
+}
+
+// withMember adds to a link to an array the id of the task that has the generation, if the array has none.
+func withMember(link string, member uint64) string {
+	if member == 0 {
+		return link
+	}
+	return link + "&member=" + strconv.FormatUint(member, 10)
 }
 
 // find returns the job of a request.
 func (p *Pages) find(r request) (*sitereport.Found, error) {
 	q := r.URL.Query()
-	id, err := strconv.ParseUint(q.Get("id"), 10, 63)
-	if err != nil || id > site.MaxID {
-		return nil, badRequest("The id of a job is a number of at most 18 digits.")
+	if !jobName.MatchString(q.Get("id")) {
+		return nil, errNoJobName
 	}
 	var generation int64
 	if text := q.Get("generation"); text != "" {
+		var err error
 		generation, err = strconv.ParseInt(text, 10, 64)
 		if err != nil || generation < 1 {
 			return nil, badRequest("The generation of a job is a number from 1 on.")
 		}
 	}
-	query := sitereport.Query{Job: strconv.FormatUint(id, 10), Cluster: rt.Some(q.Get("cluster")), Generation: generation}
+	query := sitereport.Query{Job: q.Get("id"), Cluster: rt.Some(q.Get("cluster")), Generation: generation}
 	if text := q.Get("member"); text != "" {
+		var err error
 		query.Member, err = strconv.ParseUint(text, 10, 63)
 		if err != nil {
 			return nil, badRequest("The member of a job is the id of one of its tasks.")
@@ -87,51 +104,96 @@ func (p *Pages) job(w http.ResponseWriter, r request) error {
 	if f.HasLive() {
 		w.Header().Set("Refresh", refresh)
 	}
-	var b bytes.Buffer
-	if err := p.found.Report(r.Context(), &b, r.reader, f, site.FormHTML, p.links(r, f, true)); err != nil {
-		return p.jobWithout(w, r, f, err)
+	page, err := p.jobPage(r, f)
+	if err != nil {
+		return err
 	}
-	w.Header().Set("Content-Security-Policy", p.conf.ReportPolicy+"; frame-ancestors 'none'")
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = b.WriteTo(w) // the client has closed the connection
-	return nil
+	var b bytes.Buffer
+	err = p.found.Report(r.Context(), &b, r.reader, f, site.FormPart)
+	if err != nil {
+		p.addTables(&page, r, f, err)
+	} else {
+		page.Report = template.HTML(b.String()) //nolint:gosec // the report is HTML of our own, in which texts are escaped
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; "+p.conf.PartPolicy+"; "+otherPolicy)
+	}
+	frame := p.frame(r.Request, r.reader, "Job "+f.Job)
+	frame.IsTitled = err == nil
+	return frame.write(w, http.StatusOK, "job.html.tmpl", page)
 }
 
-// jobWithout answers with the tables of a job, and why there is no report.
-func (p *Pages) jobWithout(w http.ResponseWriter, r request, f *sitereport.Found, why error) error {
-	hasFiles := !errors.Is(why, site.ErrNoReport)
-	page := jobPage{IsPartial: f.IsPartial, Links: p.links(r, f, hasFiles)}
-	switch {
-	case errors.Is(why, site.ErrNoReport):
-		page.Why = reasonOf(why)
-	case errors.Is(why, site.ErrBusy):
-		page.Why = "Other reports are being made: load this page again in a few seconds."
-	default:
-		page.Why = "The report cannot be made. The log of the service describes the error."
-		p.conf.Fault(fmt.Errorf("make the report of job %d: %w", f.ID, why))
+// jobPage returns what the page of a job has with and without a report.
+func (p *Pages) jobPage(r request, f *sitereport.Found) (page jobPage, err error) {
+	page = jobPage{Files: []site.Link{{Text: "HTML", URL: r.linkOf("report.html", f)}, {Text: "JSON", URL: r.linkOf("report.json", f)}}}
+	if r.share != "" {
+		return page, nil
 	}
-	page.Jobs = rowsOf(f.Jobs)
-	for _, run := range f.Runs {
-		page.Runs = append(page.Runs, runRowOf(run))
+	page.History, err = p.historyOf(r, f)
+	if err != nil {
+		return page, err
+	}
+	if len(page.History) > 0 {
+		page.OfName = link("jobs", map[string]string{"name": f.Jobs[0].Name, "user": f.Jobs[0].User})
 	}
 	if p.conf.Sessions.CanShare(r.reader) {
 		page.Share = r.linkOf("share", f)
 	}
+	isArray := len(f.Jobs) > 1 && strings.ContainsRune(f.Jobs[0].Label, '_')
+	for i := len(f.Jobs) - 1; i >= 0 && isArray; i-- {
+		j := &f.Jobs[i]
+		cpu := columnOf("cpu").cell(p, j)
+		level := p.conf.Colors.OfOutcome(j.Outcome)
+		if level != report.Harmful {
+			level = cpu.Share.Level
+		}
+		page.Tasks = append(page.Tasks, task{printable.Text(j.Label) + ": " + outcomeOf(j.State, j.Outcome) + ", CPU " + cpu.Text, linkOfRow(j), level.Name()})
+	}
+	for _, run := range f.Reported() {
+		if len(page.CSV) == mostCSV {
+			break
+		}
+		text := printable.Text(cmp.Or(run.Record.Node, "-"))
+		if run.Record.ArrayTaskID.Valid() {
+			text = printable.Text(run.Record.Label()) + " on " + text
+		}
+		page.CSV = append(page.CSV, site.Link{Text: "CSV of " + text, URL: "v1/runs/" + run.ID + "/csv"})
+	}
+	return page, nil
+}
+
+// addTables adds the tables of a job, and why there is no report.
+func (p *Pages) addTables(page *jobPage, r request, f *sitereport.Found, why error) {
+	page.IsPartial = f.IsPartial
+	switch {
+	case errors.Is(why, site.ErrNoReport):
+		page.Why, page.Files = reasonOf(why), nil
+	case errors.Is(why, site.ErrBusy):
+		page.Why = "Other reports are being made: load this page again in a few seconds."
+	default:
+		page.Why = "The report cannot be made. The log of the service describes the error."
+		p.conf.Fault(fmt.Errorf("make the report of job %s: %w", f.Job, why))
+	}
+	values := map[string]string{}
+	if r.share != "" {
+		values = nil
+	}
+	page.Table = p.tableOfJobs(f.Jobs, shownColumns("", f.Jobs), values)
+	for _, run := range f.Runs {
+		page.Runs = append(page.Runs, runRowOf(run))
+	}
 	if r.share != "" {
 		page.withoutLinks()
 	}
-	return p.show(r, w, "job.html.tmpl", fmt.Sprintf("Job %d", f.ID), page)
 }
 
 // reasonOf is the text of an error that wraps site.ErrNoReport, as a sentence.
 func reasonOf(err error) string { return "T" + err.Error()[1:] + "." }
 
 func runRowOf(run site.StoredRun) runRow {
-	row := runRow{Label: dash, Node: dash, Outcome: dash, Start: moment(run.Created), Elapsed: dash, Links: filesOf(run)}
+	row := runRow{Label: dash, Node: dash, Outcome: dash, Start: run.Created, Elapsed: dash, Links: filesOf(run)}
 	if record := run.Record; record != nil {
 		row.Label, row.Node, row.Attempt = printable.Text(record.Label()), printable.Text(record.Node), strconv.FormatUint(record.Attempt, 10)
 		said := summaryOf(run)
-		row.Outcome, row.Start = report.WithSlurmState(outcomeOf(record.State, record.Outcome), printable.Text(said.SlurmState)), moment(record.Start)
+		row.Outcome, row.Start = report.WithSlurmState(outcomeOf(record.State, record.Outcome), printable.Text(said.SlurmState)), record.Start
 		if !record.End.IsZero() {
 			row.Elapsed = elapsed(record.Start, record.End, said.SuspendedSecs)
 		}
@@ -149,40 +211,6 @@ func filesOf(run site.StoredRun) []site.Link {
 	return list
 }
 
-// links returns the links of the page of a job. hasFiles is not set if the report cannot be made.
-func (p *Pages) links(r request, f *sitereport.Found, hasFiles bool) []site.Link {
-	files := []site.Link{{Text: "Download:"}}
-	if hasFiles {
-		files = append(files, site.Link{Text: "HTML", URL: r.linkOf("report.html", f)}, site.Link{Text: "JSON", URL: r.linkOf("report.json", f)})
-	}
-	if r.share != "" {
-		return files
-	}
-	list := []site.Link{{Text: "Jobs", URL: "jobs"}, {Text: "Users", URL: "users"}, {Text: "Accounts", URL: "accounts"}}
-	if r.reader.Operator {
-		list = append(list, site.Link{Text: "Nodes", URL: "nodes"})
-	}
-	if p.conf.Sessions.CanShare(r.reader) {
-		list = append(list, site.Link{Text: "Share", URL: r.linkOf("share", f)})
-	}
-	if r.reader.By == "session" {
-		list = append(list, site.Link{Text: "Log out", URL: "logout"})
-	}
-	list = append(list, files...)
-	runs := f.Reported()
-	for i, run := range runs {
-		if i == mostCSV {
-			break
-		}
-		text := "CSV of " + printable.Text(cmp.Or(run.Record.Node, "-"))
-		if run.Record.ArrayTaskID.Valid() {
-			text = "CSV of " + printable.Text(run.Record.Label()) + " on " + printable.Text(cmp.Or(run.Record.Node, "-"))
-		}
-		list = append(list, site.Link{Text: text, URL: "v1/runs/" + run.ID + "/csv"})
-	}
-	return list
-}
-
 // reportFile answers with the report of a job as a file.
 func (p *Pages) reportFile(w http.ResponseWriter, r request) error {
 	f, err := p.find(r)
@@ -194,14 +222,14 @@ func (p *Pages) reportFile(w http.ResponseWriter, r request) error {
 		form, kind = site.FormHTML, "text/html; charset=utf-8"
 	}
 	var b bytes.Buffer
-	if err := p.found.Report(r.Context(), &b, r.reader, f, form, nil); err != nil {
+	if err := p.found.Report(r.Context(), &b, r.reader, f, form); err != nil {
 		return err
 	}
 	if form == site.FormHTML {
 		w.Header().Set("Content-Security-Policy", p.conf.ReportPolicy+"; frame-ancestors 'none'")
 	}
 	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d%s"`, f.ID, end))
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%s%s"`, f.Job, end))
 	_, _ = b.WriteTo(w) // the client has closed the connection
 	return nil
 }

@@ -2,21 +2,25 @@ package page
 
 import (
 	"context"
+	"encoding/csv"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
-	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/spool"
 )
 
 const (
 	pageJobs   = 50
+	mostSorted = 4000                   // jobs that are sorted in an order that no index has, and of a CSV
 	searchTime = 150 * time.Millisecond // after it a search for more jobs is not continued
 )
 
@@ -30,43 +34,28 @@ var (
 		{string(rt.OutcomeTimeout), "time limit"}, {string(rt.OutcomeOOM), "out of memory"}, {string(rt.OutcomeTerminated), "terminated"},
 		{string(rt.OutcomeLost), "lost"}, {string(rt.OutcomeUnknown), "unknown"},
 	}
-	sorts = []choice{{string(site.ByStart), "newest first"}, {string(site.ByWaste), "most waste first"}}
 )
 
 // jobsPage is the list of jobs.
 type jobsPage struct {
-	Query                   map[string]string // the values of the form
-	States, Outcomes, Sorts []choice
-	Jobs                    jobRows
-	Next, First             string // links; empty: there is none
-	HasFilter               bool   // apart from the order
-	IsPartial               bool   // the search has not seen all jobs yet
-	IsByWaste               bool
-	ByStart, ByWaste        string // links
+	Query            map[string]string // the values of the form
+	States, Outcomes []choice
+	Columns          []choice // that can be chosen; the text is empty for those that are not shown
+	Chips            []site.Link
+	Table            jobTable
+	Next, First      string // links; empty: there is none
+	Self, CSV        string // links
+	HasFilter        bool   // apart from the order
+	IsPartial        bool   // the search has not seen all jobs yet
+	IsByWaste        bool
+	OfNewest         string // only so many jobs were sorted; empty: all
 }
 
-// jobRow is a job in a table.
-type jobRow struct {
-	Link, Label, Name        string
-	Cluster                  string
-	User, Account, Partition string
-	State, Outcome           string
-	Start, Elapsed           string
-	CPU, Memory, GPU         share
-	CoreHours, Waste         string
-	Nodes                    string
-}
+// fields are the parameters of the list of jobs, apart from the cursor. The last ones select no jobs.
+var fields = []string{"job", "name", "user", "account", "partition", "node", "state", "outcome", "since", "until", "sort", "cols"}
 
-// jobRows are the rows of a table.
-type jobRows []jobRow
-
-// HasClusters reports whether the jobs are of several clusters.
-func (l jobRows) HasClusters() bool {
-	return slices.ContainsFunc(l, func(j jobRow) bool { return j.Cluster != l[0].Cluster })
-}
-
-// fields are the parameters of the list of jobs, apart from the cursor.
-var fields = []string{"user", "account", "partition", "state", "outcome", "name", "node", "job", "since", "until", "sort"}
+// views are the fields that select no jobs.
+var views = []string{"sort", "cols"}
 
 const maxText = 200 // characters of a parameter
 
@@ -86,25 +75,32 @@ func filterOf(r request) (f site.Filter, values map[string]string, err error) {
 			values[name] = v
 		}
 	}
+	by, isSort := parseSort(values["sort"])
 	f = site.Filter{
-		Sort: site.Sort(values["sort"]), Partitions: some(values["partition"]), Users: some(values["user"]), Accounts: some(values["account"]),
+		Partitions: some(values["partition"]), Users: some(values["user"]), Accounts: some(values["account"]),
 		Name: values["name"], Node: values["node"], State: rt.State(values["state"]), Outcome: values["outcome"], Access: r.access,
 	}
+	if !isSort {
+		return f, nil, badRequest("The field sort has a value that is not possible.")
+	}
+	f.Sort, _ = by.inIndex()
 	for _, one := range []struct {
 		name string
 		of   []choice
-	}{{"sort", sorts}, {"state", states}, {"outcome", outcomes}} {
+	}{{"state", states}, {"outcome", outcomes}} {
 		isPossible := slices.ContainsFunc(one.of, func(c choice) bool { return c.Value == values[one.name] })
 		if !isPossible {
 			return f, nil, badRequest("The field %s has a value that is not possible.", one.name)
 		}
 	}
-	if id := values["job"]; id != "" {
-		n, err := strconv.ParseUint(id, 10, 63)
-		if err != nil || n > site.MaxID {
-			return f, nil, badRequest("The id of a job is a number of at most 18 digits.")
+	if name := values["job"]; name != "" {
+		if !jobName.MatchString(name) {
+			return f, nil, errNoJobName
 		}
-		f.JobID.Set(n)
+		f.JobID = spool.JobNumber(name)
+		if strings.ContainsRune(name, '_') {
+			f.Label = name
+		}
 	}
 	f.Since, err = day(values["since"], 0)
 	if err == nil {
@@ -112,6 +108,11 @@ func filterOf(r request) (f site.Filter, values map[string]string, err error) {
 	}
 	return f, values, err
 }
+
+// jobName matches the names that squeue and the lists print: 4711, 4_3, 12+1.
+var jobName = regexp.MustCompile(`^[0-9]{1,18}([_+][0-9]{1,9})?$`)
+
+var errNoJobName = badRequest("A job is named as in squeue: 4711, 4_3 or 12+1. Its number has at most 18 digits.")
 
 // day returns a time so many days after the beginning of a date in UTC; zero for an empty text.
 func day(text string, later int) (time.Time, error) {
@@ -150,23 +151,59 @@ func link(page string, values map[string]string, more ...string) string {
 	return page + "?" + q.Encode()
 }
 
+// short returns the address of the list without empty parameters, with one parameter for the columns; empty if it has
+// this form.
+func short(r request, values map[string]string) string {
+	q := r.URL.Query()
+	chosen, isChosen := q["col"]
+	isLong := isChosen
+	for _, v := range q {
+		isLong = isLong || v[0] == ""
+	}
+	if !isLong {
+		return ""
+	}
+	if isChosen {
+		values["cols"] = strings.Join(chosen, ",")
+		usual := shownColumns("", nil)[1:] // all lists have the job
+		// The column of the cluster is there if there are several.
+		others := slices.DeleteFunc(slices.Clone(chosen), func(key string) bool { return key == "cluster" })
+		isUsual := len(others) == len(usual) && !slices.ContainsFunc(usual, func(c column) bool { return !slices.Contains(others, c.key) })
+		if isUsual {
+			delete(values, "cols")
+		}
+	}
+	return link(nameOf(r.Request), values)
+}
+
 func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 	f, values, err := filterOf(r)
 	if err != nil {
 		return err
 	}
+	if to := short(r, values); to != "" {
+		return seeOther(w, to)
+	}
 	cursor := r.URL.Query().Get("cursor")
-	found, next, err := p.search(r.Context(), f, cursor)
+	by, _ := parseSort(values["sort"])
+	found, next, isCut, err := p.list(r.Context(), f, by, cursor)
 	if err != nil {
 		return err
 	}
 	page := jobsPage{
-		Query: values, States: states, Outcomes: outcomes, Sorts: sorts, Jobs: rowsOf(found),
-		IsPartial: len(found) < pageJobs && next != "", IsByWaste: f.Sort == site.ByWaste,
-		ByStart: link("jobs", values, "sort", ""), ByWaste: link("jobs", values, "sort", string(site.ByWaste)),
+		Query: values, States: states, Outcomes: outcomes, Chips: chipsOf(values), Self: link("jobs", values), CSV: link("jobs.csv", values),
+		IsPartial: len(found) < pageJobs && next != "", IsByWaste: by.key == "waste",
 	}
-	for name := range values {
-		page.HasFilter = page.HasFilter || name != "sort"
+	shown := shownColumns(values["cols"], found)
+	page.Table = p.tableOfJobs(found, shown, values)
+	page.Table.addSorting(by, values)
+	for _, c := range columns[1:] {
+		one := choice{Value: c.key, Text: c.head}
+		page.Columns = append(page.Columns, one)
+	}
+	page.HasFilter = len(page.Chips) > 0
+	if isCut {
+		page.OfNewest = grouped(mostSorted)
 	}
 	if next != "" {
 		page.Next = link("jobs", values, "cursor", next)
@@ -175,56 +212,96 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 		w.Header().Set("Refresh", refresh)
 	}
 	if cursor != "" {
-		page.First = link("jobs", values)
+		page.First = page.Self
 	}
 	return p.show(r, w, "jobs.html.tmpl", "Jobs", page)
 }
 
-// search returns the jobs of one page. One call of the registry may find fewer, because it examines a part of
-// the jobs.
-func (p *Pages) search(ctx context.Context, f site.Filter, cursor string) (found []site.JobRow, next string, err error) {
+// IsShown reports whether the table has a column.
+func (t jobTable) IsShown(key string) bool {
+	return slices.ContainsFunc(t.Head, func(h heading) bool { return h.Key == key })
+}
+
+// chipsOf are the values that select jobs, each with the link to the list without it.
+func chipsOf(values map[string]string) (list []site.Link) {
+	for _, name := range fields {
+		if v := values[name]; v != "" && !slices.Contains(views, name) {
+			list = append(list, site.Link{Text: name + ": " + printable.Text(v), URL: link("jobs", values, name, "")})
+		}
+	}
+	return list
+}
+
+// jobsFile answers with the jobs of a list as CSV, in its order and with its columns.
+func (p *Pages) jobsFile(w http.ResponseWriter, r request) error {
+	f, values, err := filterOf(r)
+	if err != nil {
+		return err
+	}
+	by, _ := parseSort(values["sort"])
+	jobs, _, err := p.search(r.Context(), f, "", mostSorted)
+	if err != nil {
+		return err
+	}
+	if _, isSorted := by.inIndex(); !isSorted {
+		p.sortJobs(jobs, by)
+	}
+	shown := shownColumns(values["cols"], jobs)
+	var head []string
+	for _, c := range shown {
+		head = append(head, c.file)
+	}
+	rows := [][]string{head}
+	for _, row := range p.tableOfJobs(jobs, shown, nil).Rows {
+		rows = append(rows, record(row, shown))
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="jobs.csv"`)
+	_ = csv.NewWriter(w).WriteAll(rows) // the client has closed the connection
+	return nil
+}
+
+// list returns the jobs of one page in an order. In an order that no index has, it sorts the newest jobs; isCut is set
+// if there are more than it sorts. Its cursor is then a number of jobs.
+func (p *Pages) list(ctx context.Context, f site.Filter, by sortKey, cursor string) (found []site.JobRow, next string, isCut bool, err error) {
+	if _, isSorted := by.inIndex(); isSorted {
+		found, next, err = p.search(ctx, f, cursor, pageJobs)
+		return found, next, false, err
+	}
+	from := 0
+	if cursor != "" {
+		from, err = strconv.Atoi(cursor)
+		if err != nil || from < 0 {
+			return nil, "", false, site.ErrCursor
+		}
+	}
+	found, rest, err := p.search(ctx, f, "", mostSorted)
+	if err != nil {
+		return nil, "", false, err
+	}
+	p.sortJobs(found, by)
+	end := min(len(found), from+pageJobs)
+	if end < len(found) {
+		next = strconv.Itoa(end)
+	}
+	return found[min(from, end):end], next, rest != "", nil
+}
+
+// search returns at most limit jobs. One call of the registry may find fewer, because it examines a part of the jobs.
+func (p *Pages) search(ctx context.Context, f site.Filter, cursor string, limit int) (found []site.JobRow, next string, err error) {
 	next = cursor
 	for begin := time.Now(); ; {
 		var jobs []site.JobRow
-		jobs, next, err = p.conf.Registry.Jobs.List(ctx, f, next, pageJobs-len(found))
+		jobs, next, err = p.conf.Registry.Jobs.List(ctx, f, next, limit-len(found))
 		if err != nil {
 			return nil, "", err
 		}
 		found = append(found, jobs...)
-		isDone := next == "" || len(found) >= pageJobs || time.Since(begin) > searchTime
+		isDone := next == "" || len(found) >= limit || time.Since(begin) > searchTime
 		if isDone {
 			return found, next, nil
 		}
 	}
-}
-
-// rowsOf returns the jobs as rows of a table.
-func rowsOf(jobs []site.JobRow) (rows jobRows) {
-	for _, j := range jobs {
-		rows = append(rows, rowOf(j))
-	}
-	return rows
-}
-
-func rowOf(j site.JobRow) jobRow {
-	end := j.End
-	if j.State == rt.StateRunning {
-		end = time.Now()
-	}
-	row := jobRow{
-		Link: jobLink("job", j.Cluster, j.JobID, j.Generation), Label: printable.Text(j.Label), Name: printable.Text(j.Name), Cluster: printable.Text(j.Cluster),
-		User: printable.Text(j.User), Account: printable.Text(j.Account), Partition: printable.Text(j.Partition), State: string(j.State),
-		Outcome: report.WithSlurmState(outcomeOf(j.State, j.Outcome), printable.Text(j.SlurmState)), Start: moment(j.Start), Elapsed: elapsed(j.Start, end, j.SuspendedSecs),
-		CPU: shareOf(j.CoreSecsUsed, j.CoreSecs, j.CoreMark), Memory: shareOf(j.MemorySecsUsed, j.MemorySecs, j.MemoryMark), GPU: shareOf(j.GPUSecsUsed, j.GPUSecs, report.Exact),
-		CoreHours: hours(j.CoreSecs), Waste: dash,
-	}
-	if at := j.LastReading(); j.IsRunning() && !at.IsZero() {
-		row.Outcome += ", read " + readAgo(at, time.Now())
-	}
-	if secs, ok := j.Waste.Get(); ok {
-		row.Waste = j.WasteMark().Sign(hours(rt.Some(float64(secs))))
-	}
-	return row
 }
 
 // outcomeOf names how a job ended.
@@ -240,11 +317,21 @@ func outcomeOf(state rt.State, outcome rt.Outcome) string {
 	return printable.Text(string(outcome))
 }
 
-// jobLink returns a link to a page of a job; a generation of 0 is the newest job with the id.
-func jobLink(page, cluster string, id uint64, generation int64) string {
-	values := map[string]string{"id": strconv.FormatUint(id, 10)}
+// jobLink returns a link to a page of a job; a generation of 0 is the newest job with the name.
+func jobLink(page, cluster, name string, generation int64) string {
+	values := map[string]string{"id": name}
 	if generation > 0 {
 		values["generation"] = strconv.FormatInt(generation, 10)
 	}
 	return link(page, values, "cluster", cluster)
 }
+
+// nameOfRow names the job of a row. The last task of an array has the number of the array, so it needs its own name.
+func nameOfRow(j *site.JobRow) string {
+	if strings.ContainsRune(j.Label, '_') {
+		return j.Label
+	}
+	return strconv.FormatUint(j.JobID, 10)
+}
+
+func linkOfRow(j *site.JobRow) string { return jobLink("job", j.Cluster, nameOfRow(j), j.Generation) }

@@ -21,6 +21,7 @@ func (f *fake) putLive(t *testing.T, begin, read time.Time) []string {
 	}
 	live := (&report.Summary{Run: run}).Figures()
 	live.CPU.CoresOf, live.CPU.AllocatedSecs, live.CPU.UsedSecs, live.Record.Last = "allocation", rt.Some(7200.0), rt.Some(5400.0), read
+	live.CPU.Cores, live.CPU.UsedPct = rt.Some[uint64](8), rt.Some(75.0)
 	wanted, err := f.Live.Put(t.Context(), "nodes", site.LiveReport{Cluster: "c", Node: "n1", Runs: []site.LiveRun{*live}}, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +33,8 @@ func (f *fake) putLive(t *testing.T, begin, read time.Time) []string {
 func (f *fake) show(t *testing.T, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	p := New(Config{Registry: f.Registry, Report: f.writeReport, Fault: func(err error) { t.Error(err) }})
+	p := f.pages()
+	p.conf.Fault = func(err error) { t.Error(err) }
 	p.ServePage(w, httptest.NewRequest(http.MethodGet, path, nil), site.Reader{Operator: true})
 	return w
 }
@@ -44,7 +46,7 @@ func TestRunningJob(t *testing.T) {
 	begin := time.Now().Add(-time.Hour)
 	f.putLive(t, begin, time.Now().Add(-5*time.Minute))
 	list := f.show(t, "/jobs?state=running")
-	for _, want := range []string{">8</a>", "&lt;b&gt;now", "running, read 5 min ago", "75 %", "2.00"} {
+	for _, want := range []string{">8</a>", "&lt;b&gt;now", ">running</span></a>", "read 5 min ago", "75 %", "2.00"} {
 		if !strings.Contains(list.Body.String(), want) {
 			t.Errorf("the list has no %q: %s", want, list.Body)
 		}
@@ -57,7 +59,7 @@ func TestRunningJob(t *testing.T) {
 	}
 	page := f.show(t, "/job?cluster=c&id=8")
 	isRunning := strings.Contains(page.Body.String(), "the job has run since ") && strings.Contains(page.Body.String(), "its readings arrive within 2 minutes") &&
-		strings.Contains(page.Body.String(), "running, read just now")
+		strings.Contains(page.Body.String(), "read just now")
 	if page.Code != 200 || page.Header().Get("Refresh") != "60" || !isRunning {
 		t.Errorf("%d %v: %s", page.Code, page.Header(), page.Body)
 	}

@@ -52,14 +52,24 @@ func (p *Pages) nodes(w http.ResponseWriter, r request) error {
 	if !r.reader.Operator {
 		return errAbsent
 	}
-	page := nodesPage{OnlyBad: r.URL.Query().Get("show") == "problems", LinkAll: "nodes", LinkBad: "nodes?show=problems"}
+	page, err := p.nodeList(r, r.URL.Query().Get("show") == "problems")
+	if err != nil {
+		return err
+	}
+	page.LinkAll, page.LinkBad = "nodes", "nodes?show=problems"
+	return p.show(r, w, "nodes.html.tmpl", "Nodes", page)
+}
+
+// nodeList returns the nodes, or those with a problem.
+func (p *Pages) nodeList(r request, onlyBad bool) (page nodesPage, err error) {
+	page.OnlyBad = onlyBad
 	now := time.Now()
 	all := site.AllPages(func(cursor string) ([]site.Node, string, error) {
 		return p.conf.Registry.Nodes.List(r.Context(), site.NodeFilter{}, cursor, batchNodes)
 	})
 	for n, err := range all {
 		if err != nil {
-			return err
+			return page, err
 		}
 		if page.All == mostNodes {
 			page.IsPartial = true
@@ -75,7 +85,7 @@ func (p *Pages) nodes(w http.ResponseWriter, r request) error {
 		page.Nodes = append(page.Nodes, row)
 	}
 	slices.SortStableFunc(page.Nodes, func(a, b nodeRow) int { return cmp.Compare(b.urgency, a.urgency) })
-	return p.show(r, w, "nodes.html.tmpl", "Nodes", page)
+	return page, nil
 }
 
 func nodeRowOf(n site.Node, now time.Time) nodeRow {

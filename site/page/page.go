@@ -1,10 +1,8 @@
-// Package page serves the pages of a site for people: jobs, users, accounts and nodes, and the report of
-// a job. The pages have no script of their own. All links are relative, so that a proxy can serve the
-// site below any path.
+// Package page serves the pages of a site for people: a first page, jobs, users, accounts and nodes, and the report of
+// a job. They work without their script. All links are relative, so that a proxy can serve the site below any path.
 package page
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"errors"
@@ -29,6 +27,10 @@ type Config struct {
 	Report       func(ctx context.Context, w io.Writer, r site.Report) error
 	Sessions     *auth.Sessions // let browsers in; nil: no browser has a session
 	ReportPolicy string         // the Content-Security-Policy of an HTML report
+	PartPolicy   string         // the sources of style and scripts of a report that is a part of a page
+	Name         string         // of the site
+	Logo         []byte         // an image; empty: none
+	Colors       report.Colors  // from when on use is wasteful or harmful
 	Fault        func(error)    // receives the errors of the registry and of the reports
 }
 
@@ -36,17 +38,29 @@ type Config struct {
 type Pages struct {
 	conf  Config
 	found sitereport.Jobs
+	logo  asset
 }
 
 // New returns Pages.
 func New(c Config) *Pages {
-	return &Pages{c, sitereport.Jobs{Registry: c.Registry, Write: c.Report, Fault: c.Fault}}
+	p := &Pages{conf: c, found: sitereport.Jobs{Registry: c.Registry, Write: c.Report, Fault: c.Fault}}
+	if len(c.Logo) > 0 {
+		kind := http.DetectContentType(c.Logo)
+		if !strings.HasPrefix(kind, "image/") {
+			kind = "image/svg+xml"
+		}
+		p.logo = newAsset(kind, string(c.Logo))
+	}
+	return p
 }
 
-// policy allows what the pages have: no script, and the style of the site.
-const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// policy allows what the pages have: the style, the script and the logo of the site, and the images in Bootstrap's style.
+const (
+	policy      = "default-src 'none'; style-src 'self'; script-src 'self'; " + otherPolicy
+	otherPolicy = "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
 
-//go:embed *.html.tmpl style.css
+//go:embed *.html.tmpl style.css page.js bootstrap
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{"meter": meter}).ParseFS(files, "*.html.tmpl"))
@@ -71,15 +85,20 @@ type request struct {
 
 // routes are the pages. They are all in one directory, so that relative links work on each of them.
 var routes = map[string]func(p *Pages, w http.ResponseWriter, r request) error{
-	"":            (*Pages).redirect,
+	"":            (*Pages).home,
+	"find":        (*Pages).lookUp,
 	"jobs":        (*Pages).jobs,
+	"jobs.csv":    (*Pages).jobsFile,
 	"job":         (*Pages).job,
 	"report.html": (*Pages).reportFile,
 	"report.json": (*Pages).reportFile,
 	"users":       (*Pages).users,
 	"accounts":    (*Pages).accounts,
 	"nodes":       (*Pages).nodes,
-	"style.css":   (*Pages).style,
+	stylePath:     (*Pages).serveAsset,
+	scriptPath:    (*Pages).serveAsset,
+	licensesPath:  (*Pages).serveAsset,
+	logoPath:      (*Pages).serveAsset,
 }
 
 // ServePage answers a request of a reader; of no one if the page is open. It returns why the request was refused.
@@ -153,75 +172,6 @@ func (p *Pages) Answer(r *http.Request, err error) (status int, text string) {
 	return http.StatusInternalServerError, "The service has an internal error. Its log describes it; try again later."
 }
 
-// frame is what all pages have.
-type frame struct {
-	Title   string
-	Path    string // of the page, to mark it in the navigation
-	Reader  site.Reader
-	Problem string
-	Prices  report.Prices
-	Page    any // what the page shows
-}
-
-// Who describes the reader.
-func (f frame) Who() string {
-	switch {
-	case f.Reader.Operator && f.Reader.User == "":
-		return "operator"
-	case f.Reader.Operator:
-		return f.Reader.User + ", operator"
-	}
-	return f.Reader.User
-}
-
-// write writes a page after all of it has been made.
-func (f frame) write(w http.ResponseWriter, status int, name string, page any) error {
-	f.Page = page
-	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, f); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the client has closed the connection
-	return nil
-}
-
-// HasPages reports whether the reader has other pages: one who is not known has none, nor has the reader of a share.
-func (f frame) HasPages() bool {
-	isKnown := f.Reader.User != "" || f.Reader.Operator || len(f.Reader.Accounts) > 0
-	return isKnown && !f.Reader.IsShare()
-}
-
-// IsSession reports whether the reader can log out.
-func (f frame) IsSession() bool { return f.Reader.By == "session" }
-
-func (f frame) withProblem(text string) frame {
-	f.Problem = text
-	return f
-}
-
-func (p *Pages) frame(r *http.Request, reader site.Reader, title string) frame {
-	return frame{Title: title, Path: nameOf(r), Reader: reader, Prices: p.conf.Registry.Prices()}
-}
-
-// show answers with a page.
-func (p *Pages) show(r request, w http.ResponseWriter, name, title string, page any) error {
-	return p.frame(r.Request, r.reader, title).write(w, http.StatusOK, name, page)
-}
-
 func (p *Pages) redirect(w http.ResponseWriter, _ request) error {
-	w.Header().Set("Location", "jobs")
-	w.WriteHeader(http.StatusSeeOther)
-	return nil
-}
-
-func (p *Pages) style(w http.ResponseWriter, _ request) error {
-	text, err := files.ReadFile("style.css")
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	_, _ = w.Write(text) // the client has closed the connection
-	return nil
+	return seeOther(w, "jobs")
 }

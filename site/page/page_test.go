@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/registry"
 )
@@ -86,10 +87,19 @@ func (f *fake) writeReport(_ context.Context, w io.Writer, r site.Report) error 
 	return f.report
 }
 
+// pages are the pages of the site, without a log.
+func (f *fake) pages() *Pages {
+	return New(Config{
+		Registry: f.Registry, Report: f.writeReport, ReportPolicy: "default-src 'none'", PartPolicy: "style-src 'self'",
+		Name: "Alps <1>", Logo: []byte("<svg xmlns=\"http://www.w3.org/2000/svg\"/>"), Colors: report.Colors{On: true, Wasteful: 50, Harmful: 95}, Fault: func(error) {},
+	})
+}
+
 // get returns a page of an operator, and what was logged.
 func (f *fake) get(t *testing.T, path string) (status int, body, log string) {
 	t.Helper()
-	p := New(Config{Registry: f.Registry, Report: f.writeReport, ReportPolicy: "default-src 'none'", Fault: func(err error) { log += err.Error() }})
+	p := f.pages()
+	p.conf.Fault = func(err error) { log += err.Error() }
 	w := httptest.NewRecorder()
 	p.ServePage(w, httptest.NewRequest(http.MethodGet, path, nil), site.Reader{Operator: true})
 	return w.Code, w.Body.String(), log
@@ -208,9 +218,9 @@ func TestTotalsRefuseOtherFields(t *testing.T) {
 // A table of jobs of several clusters names them.
 func TestClustersOfJobs(t *testing.T) {
 	for more, isNamed := range []bool{false, true} {
-		list := jobRows{{Cluster: "east"}, {Cluster: "east"}, {Cluster: "west"}}[:2+more]
+		list := []site.JobRow{{Cluster: "east"}, {Cluster: "east"}, {Cluster: "west"}}[:2+more]
 		var b strings.Builder
-		if err := templates.ExecuteTemplate(&b, "jobtable", jobsPage{Jobs: list}); err != nil {
+		if err := templates.ExecuteTemplate(&b, "jobtable", (&Pages{}).tableOfJobs(list, shownColumns("", list), nil)); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(b.String(), "Cluster") != isNamed || strings.Contains(b.String(), "east") != isNamed {

@@ -2,7 +2,6 @@ package page
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -34,7 +33,7 @@ func (p *Pages) share(w http.ResponseWriter, r request) error {
 	if err != nil {
 		return err
 	}
-	page := sharePage{Job: fmt.Sprintf("job %d", f.ID), Self: r.linkOf("share", f), Back: r.linkOf("job", f)}
+	page := sharePage{Job: "job " + f.Job, Self: r.linkOf("share", f), Back: r.linkOf("job", f)}
 	revoked := r.URL.Query().Get("revoke")
 	switch {
 	case r.Method != http.MethodPost:
@@ -63,7 +62,7 @@ func (p *Pages) share(w http.ResponseWriter, r request) error {
 		}
 		page.Shares = append(page.Shares, one)
 	}
-	return p.show(r, w, "sharing", fmt.Sprintf("Share job %d", f.ID), page)
+	return p.show(r, w, "sharing", "Share job "+f.Job, page)
 }
 
 // jobIn is the id of a job in the address of its page.
@@ -75,9 +74,6 @@ func jobIn(page string) string {
 
 // withoutLinks removes the links to what a share does not show.
 func (page *jobPage) withoutLinks() {
-	for i := range page.Jobs {
-		page.Jobs[i].Link = ""
-	}
 	for i := range page.Runs {
 		page.Runs[i].Links = nil
 	}
@@ -85,16 +81,16 @@ func (page *jobPage) withoutLinks() {
 
 // pinned is the page of a job, with its generation: the id may be used again. The page of a task has its own id.
 func pinned(f *sitereport.Found) string {
-	cluster, of := f.Cluster.Or(""), f.Jobs[len(f.Jobs)-1] // the oldest
+	cluster, of := f.Cluster.Or(""), &f.Jobs[len(f.Jobs)-1] // the oldest
 	isWhole := f.Job == strconv.FormatUint(f.ID, 10)
 	k := slices.IndexFunc(f.Jobs, func(j site.JobRow) bool { return j.JobID == f.ID })
 	switch {
 	case !isWhole:
-		return jobLink("job", cluster, of.JobID, of.Generation)
+		return jobLink("job", cluster, nameOfRow(of), of.Generation)
 	case k < 0:
-		return jobLink("job", cluster, f.ID, of.Generation) + "&member=" + strconv.FormatUint(of.JobID, 10)
+		return withMember(jobLink("job", cluster, f.Job, of.Generation), of.JobID)
 	}
-	return jobLink("job", cluster, f.ID, f.Jobs[k].Generation)
+	return jobLink("job", cluster, f.Job, f.Jobs[k].Generation)
 }
 
 // Link is a link for a person. Its URL is relative if the address of the site is not known.

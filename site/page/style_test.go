@@ -39,28 +39,27 @@ func TestContrast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schemes := regexp.MustCompile(`:root \{([^}]*)\}`).FindAllStringSubmatch(string(text), -1)
-	if len(schemes) != 2 {
-		t.Fatalf("%d sets of colours: want one for light and one for dark mode", len(schemes))
+	colours := map[string][2]string{}
+	for _, m := range regexp.MustCompile(`--([a-z-]+): light-dark\((#\w+), (#\w+)\);`).FindAllStringSubmatch(string(text), -1) {
+		colours[m[1]] = [2]string{m[2], m[3]}
 	}
-	for _, scheme := range schemes {
-		colours := map[string]string{}
-		for _, m := range regexp.MustCompile(`--(\w+): (#\w+);`).FindAllStringSubmatch(scheme[1], -1) {
-			colours[m[1]] = m[2]
-		}
-		for _, c := range []struct {
-			on, of string
-			least  float64
-		}{
-			{"bg", "fg", 4.5}, {"bg", "dim", 4.5}, {"bg", "link", 4.5}, {"soft", "fg", 4.5}, {"soft", "link", 3}, {"bg", "line", 3}, {"soft", "line", 3},
-			{"bg", "reserved", 3}, {"bg", "used", 3},
-		} {
-			if got := contrast(t, colours[c.on], colours[c.of]); got < c.least {
-				t.Errorf("%s on %s (%s on %s) has a contrast of %.2f: want %v", c.of, c.on, colours[c.of], colours[c.on], got, c.least)
+	for _, c := range []struct {
+		on, of string
+		least  float64
+	}{
+		{"page", "fg", 4.5}, {"page", "dim", 4.5}, {"page", "link", 4.5}, {"card", "fg", 4.5}, {"card", "dim", 4.5}, {"card", "link", 4.5}, {"card", "field", 3}, {"track", "fg", 4.5}, {"track", "dim", 4.5},
+		{"card", "used", 3}, {"card", "unused", 3}, {"card", "good", 4.5}, {"card", "wasteful", 4.5}, {"card", "harmful", 4.5}, {"card", "plain", 4.5},
+		{"good-soft", "good", 4.5}, {"wasteful-soft", "wasteful", 4.5}, {"harmful-soft", "harmful", 4.5}, {"plain-soft", "plain", 4.5}, {"track", "good", 3}, {"track", "wasteful-bar", 3}, {"track", "harmful", 3}, {"track", "plain", 3},
+	} {
+		for i, scheme := range []string{"light", "dark"} {
+			on, of := colours[c.on][i], colours[c.of][i]
+			if got := contrast(t, on, of); got < c.least {
+				t.Errorf("%s: %s on %s (%s on %s) has a contrast of %.2f: want %v", scheme, c.of, c.on, of, on, got, c.least)
 			}
 		}
 	}
-	if rest := strings.Join(strings.Split(string(text), "}")[3:], ""); regexp.MustCompile(`#[0-9a-fA-F]{3,6}\b`).MatchString(rest) {
+	_, rules, _ := strings.Cut(string(text), "\n}\n")
+	if regexp.MustCompile(`: [^;]*#[0-9a-fA-F]{3,6}\b`).MatchString(rules) {
 		t.Error("a rule has a colour that is not one of the variables")
 	}
 }

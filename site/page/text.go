@@ -50,6 +50,7 @@ type share struct {
 	Pct     float64
 	IsKnown bool
 	Mark    report.Mark
+	Level   report.Level
 }
 
 func shareOf(used, reserved rt.Opt[float64], mark report.Mark) share {
@@ -57,8 +58,19 @@ func shareOf(used, reserved rt.Opt[float64], mark report.Mark) share {
 	if !isKnown || whole <= 0 {
 		return share{}
 	}
-	return share{used.Or(0) / whole * 100, true, mark}
+	return share{Pct: used.Or(0) / whole * 100, IsKnown: true, Mark: mark}
 }
+
+// percent is the share as a figure.
+func (s share) percent() (pct rt.Opt[float64]) {
+	if s.IsKnown {
+		pct.Set(s.Pct)
+	}
+	return pct
+}
+
+// Class is the class of the bar.
+func (s share) Class() string { return s.Level.Name() }
 
 // Text is the share as text.
 func (s share) Text() string {
@@ -104,15 +116,27 @@ func moment(t time.Time) string {
 
 // elapsed formats the time between two instants, without the seconds in which the job was suspended.
 func elapsed(from, to time.Time, suspended rt.Opt[float64]) string {
+	return elapsedText(elapsedSecs(from, to, suspended))
+}
+
+func elapsedSecs(from, to time.Time, suspended rt.Opt[float64]) (secs rt.Opt[float64]) {
 	if from.IsZero() || to.Before(from) {
+		return secs
+	}
+	all, without := to.Sub(from).Seconds(), suspended.Or(0)
+	if without <= all {
+		all -= without
+	}
+	return rt.Some(all)
+}
+
+func elapsedText(secs rt.Opt[float64]) string {
+	s, isKnown := secs.Get()
+	if !isKnown {
 		return dash
 	}
-	d := to.Sub(from)
-	if secs := suspended.Or(0); secs <= d.Seconds() {
-		d -= time.Duration(secs * float64(time.Second))
-	}
-	d = d.Round(time.Second)
 	const day = 24 * time.Hour
+	d := time.Duration(s * float64(time.Second)).Round(time.Second)
 	text := fmt.Sprintf("%d:%02d:%02d", d%day/time.Hour, d%time.Hour/time.Minute, d%time.Minute/time.Second)
 	if d >= day {
 		text = fmt.Sprintf("%dd %s", d/day, text)

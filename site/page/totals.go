@@ -20,11 +20,9 @@ type totalsPage struct {
 	Totals            totalTable
 	Partitions, Weeks totalTable
 	Chart             *chart
-	Jobs              jobRows
+	Table             jobTable
 	Back              string
 	All               string // link to the jobs
-	IsByWaste         bool
-	ByStart, ByWaste  string
 }
 
 // totalTable is a table of totals. Its id names it on the page.
@@ -37,6 +35,7 @@ type totalTable struct {
 // totalRow is a user, an account, a partition or a week.
 type totalRow struct {
 	Name, Link       string
+	JobsLink         string // the jobs of the user or account
 	Jobs, Waste      string
 	Parts            string // of the waste
 	CPU, GPU, Memory usage
@@ -101,7 +100,7 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	if err != nil {
 		return err
 	}
-	weeks, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByWeek, chartWeeks)
+	weeks, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByWeek, weekForm.most)
 	if err != nil {
 		return err
 	}
@@ -109,13 +108,12 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	if err != nil {
 		return err
 	}
-	f.Sort = site.ByWaste
-	found, err := p.wasteful(r, f)
+	found, err := p.wasteful(r, f, mostSaving)
 	if err != nil {
 		return err
 	}
 	page := totalsPage{
-		Query: values, What: what, Field: field, Jobs: rowsOf(found), IsByWaste: true, Chart: chartOf(weeks),
+		Query: values, What: what, Field: field, Table: p.tableOfJobs(found, shownColumns("", found), map[string]string{}), Chart: chartOf(weeks),
 		All:        link("jobs", values, "sort", string(site.ByWaste)),
 		Totals:     p.tableOf(totalTable{ID: "totals", Title: "What was reserved and used", Head: what[:len(what)-1]}, totals),
 		Partitions: p.tableOf(totalTable{ID: "partitions", Title: "By partition", Head: "Partition"}, partitions),
@@ -123,6 +121,7 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	for i := range totals {
 		if totals[i].Name != "" {
 			page.Totals.Rows[i].Link = link(r.URL.Path[1:], values, field, totals[i].Name)
+			page.Totals.Rows[i].JobsLink = link("jobs", values, field, totals[i].Name)
 		}
 	}
 	for i := range partitions {
@@ -142,27 +141,31 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 }
 
 // wasteful returns the jobs of a filter that waste most.
-func (p *Pages) wasteful(r request, f site.Filter) ([]site.JobRow, error) {
-	found, _, err := p.search(r.Context(), f, "")
-	return found[:min(len(found), mostSaving)], err
+func (p *Pages) wasteful(r request, f site.Filter, most int) ([]site.JobRow, error) {
+	f.Sort = site.ByWaste
+	found, _, err := p.search(r.Context(), f, "", most)
+	return found, err
 }
 
 // tableOf adds the rows to a table.
 func (p *Pages) tableOf(t totalTable, totals []site.Total) totalTable {
 	for i := range totals {
-		row := totalRowOf(totals[i], p.conf.Registry.Prices())
+		row := p.totalRowOf(totals[i])
 		t.HasNotes = t.HasNotes || row.Note != ""
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-func totalRowOf(t site.Total, prices report.Prices) totalRow {
+func (p *Pages) totalRowOf(t site.Total) totalRow {
 	const gib = 1 << 30
 	row := totalRow{
-		Name: printable.Text(t.Name), Jobs: grouped(t.Jobs), Waste: dash, Parts: cmp.Or(t.WasteShares(prices), dash),
+		Name: printable.Text(t.Name), Jobs: grouped(t.Jobs), Waste: dash, Parts: cmp.Or(t.WasteShares(p.conf.Registry.Prices()), dash),
 		CPU: usageOf(t.CoreSecsUsed, t.CoreSecs, t.CoreMark), GPU: usageOf(t.GPUSecsUsed, t.GPUSecs, report.Exact),
 		Memory: usageOf(scaled(t.MemorySecsUsed, 1.0/gib), scaled(t.MemorySecs, 1.0/gib), t.MemoryMark),
+	}
+	for _, u := range []*usage{&row.CPU, &row.GPU, &row.Memory} {
+		u.Level = p.conf.Colors.OfUse(u.percent())
 	}
 	if t.WasteSecs.Valid() {
 		row.Waste = t.WasteMark().Sign(hours(t.WasteSecs))

@@ -222,17 +222,17 @@ func bestCopies(runs []site.StoredRun) (list []site.StoredRun) {
 	return list
 }
 
-// Report writes the report of a job in a form, with links for the top of its page. Its errors of the kinds
+// Report writes the report of a job in a form. Its errors of the kinds
 // site.ErrNoReport and site.ErrBusy are for the reader.
-func (s *Jobs) Report(ctx context.Context, w io.Writer, reader site.Reader, f *Found, form string, links []site.Link) error {
-	r := site.Report{Form: form, Name: f.Job, Reader: reader.Name, Runs: f.Reported(), Links: links}
+func (s *Jobs) Report(ctx context.Context, w io.Writer, reader site.Reader, f *Found, form string) error {
+	r := site.Report{Form: form, Name: f.Job, Reader: reader.Name, Runs: f.Reported()}
 	switch {
 	case s.Write == nil:
 		return fmt.Errorf("%w: this service makes none", site.ErrNoReport)
 	case f.IsPartial:
 		return fmt.Errorf("%w: the job has more than %d runs; rt-spool report has no such limit, and with --array it summarizes the tasks of an array", site.ErrNoReport, site.MaxReportRuns)
 	case len(r.Runs) == 0 && f.HasLive():
-		return fmt.Errorf("%w yet: the job has run since %s, and its readings arrive within 2 minutes", site.ErrNoReport, f.Jobs[0].Start.UTC().Format("2006-01-02 15:04"))
+		return fmt.Errorf("%w yet: the job has run since %s, and its readings arrive within 2 minutes", site.ErrNoReport, f.Jobs[0].Start.UTC().Format("2006-01-02 15:04 UTC"))
 	case len(r.Runs) == 0:
 		return fmt.Errorf("%w: no complete record of the job has arrived", site.ErrNoReport)
 	}

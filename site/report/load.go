@@ -27,8 +27,7 @@ type LoadedJob struct {
 	Runs       []LoadedRun
 	Jobs       []*report.JobSummary // with their advice
 	Array      *report.Array        // if the runs are tasks of an array
-	Links      []site.Link
-	NoPlots    bool // it has too many runs
+	NoPlots    bool                 // it has too many runs
 }
 
 // LoadedRun is a run with its spool file.
@@ -67,7 +66,7 @@ func Load(ctx context.Context, dir string, add Add) (*LoadedJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &LoadedJob{Name: list.Name, Form: list.Form, Links: list.Links, NoPlots: len(list.Records) > maxPlots}
+	j := &LoadedJob{Name: list.Name, Form: list.Form, NoPlots: len(list.Records) > maxPlots}
 	limits := &spool.ImportLimits{Runs: site.MaxReportRuns, Bytes: maxFiles}
 	var summaries []*report.Summary
 	var problems []error
@@ -101,10 +100,13 @@ func Load(ctx context.Context, dir string, add Add) (*LoadedJob, error) {
 	return j, nil
 }
 
-// advise makes the advice from the figures of earlier runs. Those that cannot be read are left out.
-func (j *LoadedJob) advise(earlier []json.RawMessage) {
+// advise makes the advice from the figures of earlier runs.
+func (j *LoadedJob) advise(earlier []json.RawMessage) { adviseFrom(j.Jobs, j.Summaries(), earlier) }
+
+// adviseFrom makes the advice for jobs from the figures of earlier runs. Those that cannot be read are left out.
+func adviseFrom(jobs []*report.JobSummary, own []*report.Summary, earlier []json.RawMessage) {
 	known := map[string]bool{}
-	for _, s := range j.Summaries() {
+	for _, s := range own {
 		known[s.Run.FileStem()] = true
 	}
 	var sample []*report.Summary
@@ -118,9 +120,9 @@ func (j *LoadedJob) advise(earlier []json.RawMessage) {
 			sample = append(sample, s)
 		}
 	}
-	all := slices.Concat(report.Jobs(sample), j.Jobs)
+	all := slices.Concat(report.Jobs(sample), jobs)
 	slices.SortStableFunc(all, func(a, b *report.JobSummary) int { return a.Start.Compare(b.Start) })
-	for _, job := range j.Jobs {
+	for _, job := range jobs {
 		job.Advise(all)
 	}
 }

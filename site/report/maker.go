@@ -73,7 +73,6 @@ type manifest struct {
 	Name    string            `json:"name"`
 	Records []recordFile      `json:"records"`
 	Earlier []json.RawMessage `json:"earlier"` // report.DeliveredFigures
-	Links   []site.Link       `json:"links"`
 }
 
 // recordFile is the record of a run in a directory.
@@ -138,7 +137,7 @@ func (m *Maker) takeTurn(ctx context.Context, r site.Report) (end func(), err er
 
 // prepare puts what Load reads into a directory.
 func (m *Maker) prepare(ctx context.Context, dir string, r site.Report) error {
-	list := manifest{Form: r.Form, Name: r.Name, Links: r.Links}
+	list := manifest{Form: r.Form, Name: r.Name}
 	left := int64(maxRecords)
 	for i, run := range r.Runs {
 		file := recordFile{Name: strconv.Itoa(i) + ".rtrec", Run: run.Record}
@@ -152,11 +151,7 @@ func (m *Maker) prepare(ctx context.Context, dir string, r site.Report) error {
 		left -= n
 		list.Records = append(list.Records, file)
 	}
-	for _, run := range r.Earlier {
-		if run.Finish != nil && json.Valid(run.Finish.Summary) {
-			list.Earlier = append(list.Earlier, run.Finish.Summary)
-		}
-	}
+	list.Earlier = summariesOf(r.Earlier)
 	text, err := json.Marshal(list)
 	if err != nil {
 		return err

@@ -133,6 +133,8 @@ type Serve struct {
 	Operators    []string `toml:"operators" default:""`            // users, and groups with @, that read all runs
 	Coordinators string   `toml:"coordinators" words:"sacctmgr /"` // "sacctmgr", or the path of a file; empty: none
 
+	Name       string   `toml:"name"`                                    // of the site, at the top of the pages; empty: rt
+	Logo       string   `toml:"logo" path:"optional"`                    // image next to the name; empty: none
 	URL        string   `toml:"url"`                                     // of the pages as browsers see them; empty: not known
 	ShareLife  Duration `toml:"share_life" default:"168h" in:"0s 8784h"` // of a link that shares a job; 0: there are none
 	OIDCIssuer string   `toml:"oidc_issuer"`                             // URL of the provider of single sign-on; empty: none

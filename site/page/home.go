@@ -1,0 +1,317 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/printable"
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/site"
+)
+
+// The sizes of the first page.
+const (
+	homeDays    = 7
+	homeRunning = 8
+	homeWorst   = 3
+	homeRows    = 5
+)
+
+// homePage is the first page: the reader's own jobs, or all jobs for an operator without a user.
+type homePage struct {
+	Whose               string // "My" or "The site's"
+	Week                weekView
+	Running             jobTable
+	RunningAll          string // link
+	Worst               []advisedJob
+	WorstAll            string // link
+	Accounts            []accountRow
+	HasParts            bool // the sum of an account is known
+	Cluster             *clusterPage
+	Nodes               *nodesPage
+	Users               totalTable
+	IsOperator, HasSite bool
+	Site                weekView // of all jobs, if Week is not
+}
+
+// weekView has the last seven days, and how they differ from those before.
+type weekView struct {
+	CPU, GPU *chart
+	Changes  []change
+	HasJobs  bool
+}
+
+// change is a figure of this week and of the last one.
+type change struct{ Name, Now, Before, Text, Class string }
+
+// advisedJob is a job with what to change about it.
+type advisedJob struct {
+	Link, Label, Name, User, Waste, Advice string
+	Outcome                                cell
+}
+
+// accountRow is the reader's part of an account.
+type accountRow struct {
+	Name, Link       string
+	Cores, GPUs      usage
+	Waste, OfAccount string
+}
+
+// home answers with the first page.
+func (p *Pages) home(w http.ResponseWriter, r request) error {
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	since := today.AddDate(0, 0, 1-homeDays)
+	own := site.Filter{Access: r.access, Users: some(r.reader.User)}
+	page := homePage{Whose: "My", IsOperator: r.reader.Operator}
+	values := map[string]string{"since": since.Format(time.DateOnly)}
+	switch {
+	case r.reader.User != "":
+		values["user"] = r.reader.User
+	case r.reader.Operator:
+		page.Whose = "The site's"
+	default: // a token of accounts
+		page.Whose = "Our"
+	}
+	page.RunningAll = link("jobs", values, "since", "", "state", string(rt.StateRunning))
+	page.WorstAll = link("jobs", values, "sort", string(site.ByWaste))
+	for _, fill := range []func() error{
+		func() (err error) { page.Week, err = p.week(r, own, today); return err },
+		func() error { return p.addRunning(r, own, &page) },
+		func() error { return p.addWorst(r, own, since, &page) },
+		func() error { return p.addAccounts(r, own, since, &page) },
+		func() error { return p.addSite(r, since, today, &page) },
+	} {
+		if err := fill(); err != nil {
+			return err
+		}
+	}
+	if len(page.Running.Rows) > 0 {
+		w.Header().Set("Refresh", refresh)
+	}
+	f := p.frame(r.Request, r.reader, "Home")
+	return f.write(w, http.StatusOK, "home.html.tmpl", page)
+}
+
+// week returns the last seven days of the jobs of a filter.
+func (p *Pages) week(r request, f site.Filter, today time.Time) (v weekView, err error) {
+	f.Since = today.AddDate(0, 0, 1-2*homeDays)
+	days, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByDay, 2*homeDays+1)
+	if err != nil {
+		return v, err
+	}
+	days = slices.DeleteFunc(days, func(t site.Total) bool { return t.Begin.After(today) }) // a node with a wrong clock
+	first := slices.IndexFunc(days, func(t site.Total) bool { return t.Begin.Before(today.AddDate(0, 0, 1-homeDays)) })
+	if first < 0 {
+		first = len(days)
+	}
+	now, before := sumOf(days[:first]), sumOf(days[first:])
+	v.HasJobs = len(days) > 0
+	v.CPU, v.GPU = coreDays.chart(days[:first], today), gpuDays.chart(days[:first], today)
+	v.Changes = []change{changeOf("Jobs", float64(now.Jobs), float64(before.Jobs), false, func(n float64) string { return grouped(int64(n)) })}
+	add := func(name string, now, before rt.Opt[float64], isLoss bool) {
+		if now.Valid() || before.Valid() {
+			v.Changes = append(v.Changes, changeOf(name, now.Or(0), before.Or(0), isLoss, func(n float64) string { return hours(rt.Some(n)) }))
+		}
+	}
+	add("Core-hours used", now.CoreSecsUsed, before.CoreSecsUsed, false)
+	add("Core-hours not used", now.NotUsed[0], before.NotUsed[0], true)
+	add("GPU-hours used", now.GPUSecsUsed, before.GPUSecsUsed, false)
+	add("GPU-hours not used", now.NotUsed[1], before.NotUsed[1], true)
+	add("Waste", now.WasteSecs, before.WasteSecs, true)
+	return v, nil
+}
+
+func sumOf(list []site.Total) (sum site.Total) {
+	for i := range list {
+		sum.Jobs += list[i].Jobs
+		sum.AddSum(&list[i].Sum)
+	}
+	return sum
+}
+
+// changeOf compares a figure with the week before. A loss is better if it is lower.
+func changeOf(name string, now, before float64, isLoss bool, show func(float64) string) change {
+	c := change{Name: name, Now: show(now), Before: show(before), Text: dash}
+	if before <= 0 {
+		return c
+	}
+	pct := (now - before) / before * 100
+	c.Text = fmt.Sprintf("%+.0f %%", pct)
+	switch {
+	case isLoss && pct >= 10:
+		c.Class = "worse"
+	case isLoss && pct <= -10:
+		c.Class = "better"
+	}
+	return c
+}
+
+func (p *Pages) addRunning(r request, f site.Filter, page *homePage) error {
+	f.State = rt.StateRunning
+	jobs, _, err := p.search(r.Context(), f, "", homeRunning)
+	if err != nil {
+		return err
+	}
+	keys := "job,name,partition,outcome,elapsed,cpu,memory,gpu"
+	if r.reader.User == "" {
+		keys = "job,name,user,outcome,elapsed,cpu,memory,gpu"
+	}
+	page.Running = p.tableOfJobs(jobs, shownColumns(keys, jobs), map[string]string{})
+	return nil
+}
+
+func (p *Pages) addWorst(r request, f site.Filter, since time.Time, page *homePage) error {
+	f.Since = since
+	jobs, err := p.wasteful(r, f, homeWorst)
+	if err != nil {
+		return err
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		advice, err := p.found.Advice(r.Context(), r.reader, *j)
+		if err != nil {
+			return err
+		}
+		page.Worst = append(page.Worst, advisedJob{
+			Link: linkOfRow(j), Label: printable.Text(j.Label), Name: printable.Text(j.Name), User: printable.Text(j.User),
+			Waste: columnOf("waste").cell(p, j).Text, Advice: printable.Text(advice), Outcome: outcomeCell(p, j),
+		})
+	}
+	return nil
+}
+
+// addAccounts adds the reader's part of each account. Only who sees the jobs of an account sees its sum.
+func (p *Pages) addAccounts(r request, f site.Filter, since time.Time, page *homePage) error {
+	if r.reader.User == "" {
+		return nil
+	}
+	f.Since = since
+	mine, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByAccount, homeRows)
+	if err != nil {
+		return err
+	}
+	var all []site.Total
+	if r.reader.Operator || len(r.reader.Accounts) > 0 {
+		all, err = p.conf.Registry.Jobs.Totals(r.Context(), site.Filter{Access: r.access, Since: since}, site.ByAccount, mostTotals)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range mine {
+		t := &mine[i]
+		row := p.totalRowOf(*t)
+		one := accountRow{Name: row.Name, Link: link("accounts", map[string]string{"account": t.Name}), Cores: row.CPU, GPUs: row.GPU, Waste: row.Waste, OfAccount: dash}
+		k := slices.IndexFunc(all, func(other site.Total) bool { return other.Name == t.Name })
+		isSeen := k >= 0 && (r.reader.Operator || slices.Contains(r.reader.Accounts, t.Name))
+		if isSeen {
+			page.HasParts = true
+			one.OfAccount = shareOf(t.CoreSecs, all[k].CoreSecs, report.Exact).Text()
+		}
+		page.Accounts = append(page.Accounts, one)
+	}
+	return nil
+}
+
+// addSite adds what operators see.
+func (p *Pages) addSite(r request, since, today time.Time, page *homePage) (err error) {
+	if !r.reader.Operator {
+		return nil
+	}
+	page.Cluster, err = p.cluster(r)
+	if err != nil {
+		return err
+	}
+	nodes, err := p.nodeList(r, true)
+	if err != nil {
+		return err
+	}
+	nodes.Nodes = nodes.Nodes[:min(len(nodes.Nodes), homeRows)]
+	page.Nodes = &nodes
+	users, err := p.conf.Registry.Jobs.Totals(r.Context(), site.Filter{Since: since}, site.ByUser, homeRows)
+	if err != nil {
+		return err
+	}
+	page.Users = p.tableOf(totalTable{ID: "users", Title: "Users with most unused", Head: "User"}, users)
+	for i := range users {
+		page.Users.Rows[i].Link = link("users", map[string]string{"user": users[i].Name})
+	}
+	page.Site, page.HasSite = page.Week, true
+	if r.reader.User != "" {
+		page.Site, err = p.week(r, site.Filter{}, today)
+	}
+	return err
+}
+
+// mostRunning is the largest number of running jobs whose sums the first page has.
+const mostRunning = 2000
+
+// clusterPage is what runs now.
+type clusterPage struct {
+	Rows      []partitionNow
+	IsPartial bool
+}
+
+// partitionNow is what the running jobs of a partition have reserved, and how much of it is busy.
+type partitionNow struct {
+	Name, Link                  string
+	Jobs, Unread                int
+	cores, busy, gpus, busyGPUs float64
+	Cores, GPUs                 usage
+}
+
+// cluster returns what the running jobs have reserved and use, by partition. Their use is the mean so far.
+func (p *Pages) cluster(r request) (*clusterPage, error) {
+	jobs, next, err := p.search(r.Context(), site.Filter{State: rt.StateRunning}, "", mostRunning)
+	if err != nil {
+		return nil, err
+	}
+	page := &clusterPage{IsPartial: next != ""}
+	at := map[string]*partitionNow{}
+	for i := range jobs {
+		j := &jobs[i]
+		one := at[j.Partition]
+		if one == nil {
+			one = &partitionNow{Name: printable.Text(j.Partition), Link: link("jobs", map[string]string{"partition": j.Partition, "state": string(rt.StateRunning)})}
+			at[j.Partition] = one
+		}
+		one.add(j)
+	}
+	for _, one := range at {
+		one.Cores, one.GPUs = p.useNow(one.busy, one.cores), p.useNow(one.busyGPUs, one.gpus)
+		page.Rows = append(page.Rows, *one)
+	}
+	slices.SortFunc(page.Rows, func(a, b partitionNow) int { return strings.Compare(a.Name, b.Name) })
+	return page, nil
+}
+
+func (p *Pages) useNow(busy, reserved float64) usage {
+	u := usage{share: shareOf(rt.Some(busy), rt.Some(reserved), report.Exact)}
+	u.Level = p.conf.Colors.OfUse(u.percent())
+	u.Of = fmt.Sprintf("%.0f of %.0f busy, %.0f idle", busy, reserved, max(0, reserved-busy))
+	return u
+}
+
+func (n *partitionNow) add(j *site.JobRow) {
+	n.Jobs++
+	if len(j.Live) == 0 {
+		n.Unread++
+	}
+	for i := range j.Live {
+		l := &j.Live[i]
+		if pct, isKnown := l.CPU.UsedPct.Get(); isKnown && l.CPU.CoresOf == "allocation" {
+			cores := float64(l.CPU.Cores.Or(0))
+			n.cores += cores
+			n.busy += cores * pct / 100
+		}
+		for _, gpu := range l.GPUs {
+			if pct, isKnown := gpu.BusyPct.Get(); isKnown && gpu.InJob.Or(false) {
+				n.gpus++
+				n.busyGPUs += pct / 100
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+func (f *fake) home(t *testing.T, reader site.Reader) string {
+	t.Helper()
+	p := f.pages()
+	p.conf.Fault = func(err error) { t.Error(err) }
+	w := httptest.NewRecorder()
+	p.ServePage(w, httptest.NewRequest(http.MethodGet, "/", nil), reader)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// addRecent adds a job of a user and an account that began some days ago, with 10 reserved core-hours.
+func (f *fake) addRecent(t *testing.T, id int, user, account string, days int, used float64) {
+	t.Helper()
+	start := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -days)
+	f.query(t, fmt.Sprintf(`INSERT INTO job (cluster, job_id, family, username, account, partition, name, display, state, outcome, started, ended, updated, core_secs, core_used, waste)
+		VALUES ('c', %d, %[1]d, '%s', '%s', 'p', 'x', 'X', 'ended', 'finished', %d, %[4]d, 0, 36000, %f, %d)`, id, user, account, start.UnixMicro(), used*3600, int(3600*(10-used))))
+}
+
+// The first page of a user has the user's jobs alone: the week, what runs, the worst jobs and the accounts.
+func TestHomeOfAUser(t *testing.T) {
+	f := newFake(t)
+	f.addRecent(t, 50, "alice", "chem", 1, 2)
+	f.addRecent(t, 51, "alice", "chem", 8, 4)
+	f.addRecent(t, 52, "bob", "chem", 1, 1)
+	f.putLive(t, time.Now().Add(-time.Hour), time.Now().Add(-5*time.Minute))
+	body := f.home(t, site.Reader{User: "alice"})
+	for _, want := range []string{"My week: core-hours", "2.00 of 10.0 core-hours used</title>", "read 5 min ago", ">50</a>", "8.00 core-hours", `accounts?account=chem">chem</a>`, `<th scope="row">Waste</th><td class="n">8.00</td><td class="n">6.00</td><td class="n worse">&#43;33 %`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q: %s", want, body)
+		}
+	}
+	for _, text := range []string{"bob", ">52<", "The cluster now", "My part"} {
+		if strings.Contains(body, text) {
+			t.Errorf("the page has %q: %s", text, body)
+		}
+	}
+	if body := f.home(t, site.Reader{User: "alice", Accounts: []string{"chem"}}); !strings.Contains(body, "My part") || !strings.Contains(body, `<td class="n">50 %</td>`) {
+		t.Errorf("a coordinator has no part of the account: %s", body)
+	}
+}
+
+// An operator also sees what is reserved and idle now, and what to act on.
+func TestHomeOfAnOperator(t *testing.T) {
+	f := newFake(t)
+	f.addRecent(t, 50, "alice", "chem", 1, 2)
+	f.addRecent(t, 52, "bob", "chem", 1, 1)
+	now := time.Now()
+	f.putLive(t, now.Add(-time.Hour), now)
+	state := site.NodeState{Node: "n9", Time: now, FailedDrains: rt.Some[int64](2)}
+	if err := f.Nodes.Put(t.Context(), "o", state, now); err != nil {
+		t.Fatal(err)
+	}
+	body := f.home(t, site.Reader{Operator: true})
+	for _, want := range []string{"The site&#39;s week", "3.00 of 20.0 core-hours used", "75 %", "6 of 8 busy, 2 idle", "2 failed drains", "1 of 1", `users?user=bob">bob</a>`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q: %s", want, body)
+		}
+	}
+}
