@@ -183,7 +183,6 @@ func askAdvice(c *cli.Context) {
 	if err != nil || site == nil {
 		return
 	}
-	defer site.Close()
 	kinds, err := site.Kinds(ctx, self())
 	if err != nil {
 		return
