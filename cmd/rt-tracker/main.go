@@ -176,6 +176,9 @@ func (r *ready) hasEnded() bool {
 	}
 	fds := []unix.PollFd{{Fd: int32(r.pipe.Fd())}}
 	_, err := unix.Poll(fds, 0)
+	for err == unix.EINTR { // the runtime of Go sends signals
+		_, err = unix.Poll(fds, 0)
+	}
 	return err != nil || fds[0].Revents != 0 // POLLERR: the reading end is closed
 }
 
