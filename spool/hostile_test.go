@@ -145,6 +145,7 @@ func TestEndlessStatementIsInterrupted(t *testing.T) {
 	if _, err := r.db.query(count); !errors.Is(err, ErrLimit) {
 		t.Errorf("without a context: %v", err)
 	}
+	r.db.step = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := r.db.stream(ctx, count, nil, func([]driver.Value) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
