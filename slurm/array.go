@@ -8,8 +8,8 @@ import (
 )
 
 // BelieveArrays gives the tasks of arrays the ids that only their environment has. An array is believed if a run of the
-// list proves it, or if isArray reports that Slurm knows it. The proof is a run of the same user in the same cluster, with
-// the id of the array as its own: Slurm gives that id to the last task. A user can thus invent tasks only
+// list proves it, or if isArray reports that Slurm knows it. The proof is a run of the same user in the same cluster
+// whose own id is the id of the array. Slurm gives that id to the last task. So a user can invent tasks only
 // of the user's own arrays. A task that another job is proven to be is not believed. isArray can be nil.
 func BelieveArrays(runs []*rt.Run, isArray func(run *rt.Run, array uint64) bool) {
 	lastTasks := map[uint64][]*rt.Run{}
