@@ -173,7 +173,7 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 	case err != nil:
 		return nil, nil, err
 	}
-	missing := err // of a job of which the queue knows
+	missing := err // of a job that the queue knows
 	defer func() { err = found.Close(err) }()
 	summaries, damage, err := readSummaries(c, found)
 	if err != nil {

@@ -127,7 +127,7 @@ func (r *reader) samples(ctx context.Context, list []*wanted) iter.Seq2[arrow.Re
 	}
 }
 
-// readAll sets sample to one sample after the other. After those of a run it adds the row of the run.
+// readAll sets sample to one sample after the other. After the samples of a run it adds its row.
 func (r *reader) readAll(ctx context.Context, list []*wanted) iter.Seq[error] {
 	return func(yield func(error) bool) {
 		for _, w := range list {
