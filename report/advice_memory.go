@@ -249,7 +249,8 @@ func (s *Summary) killedText() string {
 	}
 	k := &s.OOM[0]
 	largest := ""
-	isExplained := len(k.Biggest) > 0 && 2*k.Biggest[0].RSSBytes.Or(0) >= k.BeforeBytes.Or(0) // else the reading of the processes is older
+	// Else the processes were read before the memory grew.
+	isExplained := len(k.Biggest) > 0 && 2*k.Biggest[0].RSSBytes.Or(0) >= max(k.BeforeBytes.Or(0), k.LimitBytes.Or(0))
 	if isExplained {
 		largest = "largest process " + Plain(k.Biggest[0].Comm) + " with " + Size(k.Biggest[0].RSSBytes) + onlyIf(k.BiggestAgeSecs.Valid(), " "+Clock(k.BiggestAgeSecs)+" earlier")
 	}
