@@ -49,12 +49,12 @@ func TestBrowserDoorWithoutTLS(t *testing.T) {
 	at := outside(t, base)
 	_, link, _ := ask(t, base, "daemon", "for=web")
 	press := func() string {
-		c.Eval(`document.querySelector("form button").click()`, nil)
+		c.Eval(`document.querySelector("main form button").click()`, nil)
 		c.Loaded()
 		return c.Text(`location.href + " " + document.body.innerText`)
 	}
 	c.Open(at + link)
-	if page := press(); !strings.HasPrefix(page, at+"jobs?user=daemon ") || !strings.Contains(page, "train-daemon") {
+	if page := press(); !strings.HasPrefix(page, at+" ") || !strings.Contains(page, "daemon") {
 		t.Errorf("after the login the browser shows %s", page)
 	}
 	c.Open(at + "share?cluster=c&id=1")

@@ -90,7 +90,7 @@ func leadTo(w http.ResponseWriter, page string) error {
 	to, err := url.Parse(page)
 	isOurs := err == nil && to.Scheme == "" && to.Host == "" && to.Path != "" && routes[to.Path] != nil
 	if !isOurs {
-		page = "jobs"
+		page = "./" // the first page
 	}
 	w.Header().Set("Location", page)
 	w.WriteHeader(http.StatusSeeOther)
@@ -137,7 +137,7 @@ func (p *Pages) logout(w http.ResponseWriter, r request) error {
 	if err := p.conf.Sessions.End(w, r.Request); err != nil {
 		return err
 	}
-	return leadTo(w, "jobs")
+	return leadTo(w, "")
 }
 
 // knock is the page for a browser that has not shown who it is.

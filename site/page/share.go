@@ -104,11 +104,11 @@ func (p *Pages) newShare(r request, page string) (Link, error) {
 	return Link{p.conf.Sessions.Absolute("job?share=" + secret), expires}, err
 }
 
-// NewLink makes the link that the parameters of a request name. With for=web it leads to the page of job=JOB, or of the
-// jobs of the reader. With for=share it shares the job.
+// NewLink makes the link that the parameters of a request name. With for=web it leads to the page of job=JOB, or to the
+// first page. With for=share it shares the job.
 func (p *Pages) NewLink(r *http.Request, reader site.Reader) (Link, error) {
 	q, of := r.URL.Query(), request{r, reader, reader.Access(), ""}
-	page, job := link("jobs", map[string]string{"user": reader.User}), q.Get("job")
+	page, job := "", q.Get("job")
 	if job != "" {
 		f, err := p.found.Find(r.Context(), reader, sitereport.Query{Job: job})
 		if errors.Is(err, site.ErrNotFound) {
