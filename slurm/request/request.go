@@ -14,22 +14,32 @@ import (
 
 // Request is what a submission asks for. What it leaves to the defaults of the site is absent or empty.
 type Request struct {
-	Name, WorkDir, Partition, Account string // Partition can be a list
+	Name, WorkDir, Account string
+	Cluster, Partition     string // each can be a list
 
-	MemoryBytes rt.Opt[uint64]  // for each node; absent if it is not known for a node
-	MemoryBy    string          // the option with the memory, if it is not --mem
-	TimeSecs    rt.Opt[float64] // absent without a limit
+	MemoryBytes rt.Opt[uint64] // for each node
+	MemoryBy    string         // the option with the memory, if it is not --mem
+	TimeSecs    rt.Opt[float64]
 	Nodes       rt.Opt[uint64]
+	CPUsPerTask rt.Opt[uint64] // absent if Cores is
 	Cores       rt.Opt[uint64] // on all nodes; absent with --exclusive
 	GPUs        uint64         // on all nodes
+	GPUsBy      string         // the option with the GPUs of a node, up to their number; empty if there is no such option
+
+	// IsUnclear reports that an option is there whose amount is not known: all of a node, no limit, another notation, or the
+	// components of a heterogeneous job.
+	IsUnclear bool
 }
+
+// unclear are options whose amounts depend on what the job gets.
+var unclear = []string{"gpus-per-socket", "gpus-per-task", "hetjob", "tres-per-task"}
 
 // Options are options of sbatch by their long names, without dashes.
 type Options map[string]string
 
 // Of returns the request of options and of the words after them, the script or command with its arguments.
 func Of(o Options, words []string, workDir string) Request {
-	r := Request{Name: o["job-name"], WorkDir: workDir, Partition: o["partition"], Account: o["account"]}
+	r := Request{Name: o["job-name"], WorkDir: workDir, Cluster: o["clusters"], Partition: o["partition"], Account: o["account"]}
 	if dir := o["chdir"]; filepath.IsAbs(dir) {
 		r.WorkDir = filepath.Clean(dir)
 	} else if dir != "" {
@@ -38,7 +48,19 @@ func Of(o Options, words []string, workDir string) Request {
 	if r.Name == "" && len(words) > 0 {
 		r.Name = filepath.Base(words[0])
 	}
-	if secs, isTime := parseTime(o["time"]); isTime {
+	for _, name := range unclear {
+		_, isThere := o[name]
+		r.note(isThere, false)
+	}
+	for _, name := range []string{"nodes", "ntasks", "ntasks-per-node", "cpus-per-task"} {
+		_, isThere := o[name]
+		_, isNumber := o.number(name)
+		r.note(isThere, isNumber)
+	}
+	text, isThere := o["time"]
+	secs, isTime := parseTime(text)
+	r.note(isThere, isTime)
+	if isTime {
 		r.TimeSecs.Set(secs)
 	}
 	if n, isNumber := o.number("nodes"); isNumber {
@@ -48,6 +70,13 @@ func Of(o Options, words []string, workDir string) Request {
 	r.setGPUs(o)
 	r.setMemory(o)
 	return r
+}
+
+// note sets IsUnclear for an option that is there and is not understood.
+func (r *Request) note(isThere, isKnown bool) {
+	if isThere && !isKnown {
+		r.IsUnclear = true
+	}
 }
 
 func (o Options) number(name string) (uint64, bool) {
@@ -73,52 +102,72 @@ func (r *Request) setCores(o Options) {
 	_, isByGPU := o["cpus-per-gpu"]
 	if !isWhole && !isByGPU {
 		r.Cores.Set(tasks * cpus)
+		r.CPUsPerTask.Set(cpus)
 	}
 }
 
 func (r *Request) setGPUs(o Options) {
-	if n, isKnown := gpus(o["gpus"]); isKnown {
-		r.GPUs = n
-		return
-	}
-	each, isKnown := gpus(o["gpus-per-node"])
+	var each uint64 // of a node
 	for _, one := range strings.Split(o["gres"], ",") {
-		kind, number, _ := strings.Cut(strings.TrimPrefix(one, "gres:"), ":")
-		n, isNumber := gpus(number)
+		kind, text, _ := strings.Cut(strings.TrimPrefix(one, "gres:"), ":")
+		if kind != "gpu" && kind != "gres/gpu" {
+			continue
+		}
+		model, n, isNumber := gpus(text)
 		switch {
-		case kind != "gpu" && kind != "gres/gpu":
 		case isNumber:
-			each += n
-		default:
-			each++
+		case text == "":
+			n = 1
+		default: // only a type
+			model, n = text+":", 1
+		}
+		r.note(each > 0, false) // a list of types
+		each += n
+		r.GPUsBy = "--gres=gpu:" + model
+	}
+	for _, name := range []string{"gpus-per-node", "gpus"} {
+		text, isThere := o[name]
+		if !isThere {
+			continue
+		}
+		model, n, isNumber := gpus(text)
+		r.note(true, isNumber && !strings.Contains(text, ","))
+		each, r.GPUsBy = n, "--"+name+"="+model
+		if name == "gpus" {
+			r.GPUs = n
+			if r.Nodes.Or(1) > 1 {
+				r.GPUsBy = ""
+			}
+			return
 		}
 	}
-	if isKnown || each > 0 {
-		r.GPUs = each * r.Nodes.Or(1)
-	}
+	r.GPUs = each * r.Nodes.Or(1)
 }
 
-// gpus returns the number of a text such as 2 or a100:2.
-func gpus(text string) (uint64, bool) {
-	n, err := strconv.ParseUint(text[strings.LastIndexByte(text, ':')+1:], 10, 16)
-	return n, err == nil
+// gpus returns the type, with its colon, and the number of a text such as 2 or a100:2.
+func gpus(text string) (model string, n uint64, ok bool) {
+	at := strings.LastIndexByte(text, ':') + 1
+	n, err := strconv.ParseUint(text[at:], 10, 16)
+	return text[:at], n, err == nil
 }
 
 // setMemory sets the memory. The memory for each CPU is known for a node if the job has one node.
 func (r *Request) setMemory(o Options) {
-	bytes, isKnown := ParseMemory(o["mem"])
+	text, isThere := o["mem"]
+	bytes, isKnown := ParseMemory(text)
 	switch {
 	case o["mem-per-cpu"] != "":
-		r.MemoryBy = "--mem-per-cpu"
+		r.MemoryBy, isThere = "--mem-per-cpu", true
 		bytes, isKnown = ParseMemory(o["mem-per-cpu"])
 		isKnown = isKnown && r.Cores.Valid() && r.Nodes.Or(1) == 1
 		bytes *= r.Cores.Or(0)
 	case o["mem-per-gpu"] != "":
-		r.MemoryBy = "--mem-per-gpu"
+		r.MemoryBy, isThere = "--mem-per-gpu", true
 		bytes, isKnown = ParseMemory(o["mem-per-gpu"])
 		isKnown = isKnown && r.GPUs > 0 && r.Nodes.Or(1) == 1
 		bytes *= r.GPUs
 	}
+	r.note(isThere, isKnown)
 	if isKnown {
 		r.MemoryBytes.Set(bytes)
 	}

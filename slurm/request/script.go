@@ -9,13 +9,13 @@ import (
 
 // shortNames are the short options with a value that a Request uses.
 var shortNames = map[byte]string{
-	'A': "account", 'c': "cpus-per-task", 'D': "chdir", 'G': "gpus", 'J': "job-name", 'n': "ntasks", 'N': "nodes", 'p': "partition", 't': "time",
+	'A': "account", 'c': "cpus-per-task", 'D': "chdir", 'G': "gpus", 'J': "job-name", 'M': "clusters", 'n': "ntasks", 'N': "nodes", 'p': "partition", 't': "time",
 }
 
 // longNames are the long options with a value that a Request uses.
 var longNames = []string{
-	"account", "chdir", "cpus-per-gpu", "cpus-per-task", "gpus", "gpus-per-node", "gres", "job-name", "mem", "mem-per-cpu", "mem-per-gpu", "nodes", "ntasks",
-	"ntasks-per-node", "partition", "time",
+	"account", "chdir", "clusters", "cpus-per-gpu", "cpus-per-task", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "job-name", "mem",
+	"mem-per-cpu", "mem-per-gpu", "nodes", "ntasks", "ntasks-per-node", "partition", "time", "tres-per-task",
 }
 
 // ReadScript adds the options of the #SBATCH lines of a batch script. As sbatch does, it reads up to the first command.
@@ -28,7 +28,8 @@ func (o Options) ReadScript(script io.Reader) error {
 			o.Read(fields(options))
 			continue
 		}
-		if isCommand := strings.TrimSpace(line) != "" && line[0] != '#'; isCommand {
+		rest := strings.TrimSpace(line)
+		if isCommand := rest != "" && rest[0] != '#'; isCommand {
 			return nil
 		}
 	}
@@ -44,6 +45,8 @@ func (o Options) Read(args []string) {
 		switch long, isLong := strings.CutPrefix(arg, "--"); {
 		case isLong:
 			name, value, hasValue = strings.Cut(long, "=")
+		case arg == ":" || arg == "hetjob" || arg == "packjob":
+			o["hetjob"] = ""
 		case len(arg) > 1 && arg[0] == '-':
 			name = shortNames[arg[1]]
 			value, hasValue = arg[2:], len(arg) > 2
