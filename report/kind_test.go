@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,7 +52,11 @@ func TestLine(t *testing.T) {
 		"defaults": {like(func(r *request.Request) { r.Partition, r.MemoryBytes, r.TimeSecs = "", u(0), rt.None[float64]() }), "-"},
 		"left to the site": {like(func(r *request.Request) {
 			r.Partition, r.MemoryBytes, r.TimeSecs = "", rt.None[uint64](), rt.None[float64]()
-		}), whole},
+		}), ""},
+		"without memory":    {like(func(r *request.Request) { r.MemoryBytes = rt.None[uint64]() }), onlyTime},
+		"all of the memory": {like(func(r *request.Request) { r.MemoryBytes, r.IsUnclear = rt.None[uint64](), true }), "-"},
+		"other cluster":     {like(func(r *request.Request) { r.Cluster = "far,further" }), "-"},
+		"this cluster":      {like(func(r *request.Request) { r.Cluster = "far," + k.Cluster }), whole},
 		"half":              {like(func(r *request.Request) { r.MemoryBytes = u(100 << 30) }), "your last 12 runs of this job used 27.0 to 31.0 MiB and 00:02:00 to 00:02:02; you request 100 GiB and 1-00:00:00: --mem=48M --time=00:03:00 would do"},
 		"by CPU":            {like(func(r *request.Request) { r.MemoryBy = "--mem-per-cpu" }), "your last 12 runs of this job used 27.0 to 31.0 MiB and 00:02:00 to 00:02:02; you request 200 GiB and 1-00:00:00: --mem=48M (instead of --mem-per-cpu) --time=00:03:00 would do"},
 		"followed":          {like(func(r *request.Request) { r.MemoryBytes, r.TimeSecs = u(48<<20), rt.Some(180.0) }), "-"},
@@ -77,9 +82,63 @@ func TestLine(t *testing.T) {
 	if got := k.Line(&same); got != onlyTime {
 		t.Errorf("only the time: %q", got)
 	}
-	k.Requests, k.GPUs = []string{"--cpus-per-task=1 --mem=200G", "no GPU"}, 2
-	if got, want := k.Line(&same), "your last 12 runs of this job used 0.96 to 0.98 cores and no GPU; you request 1 core and 2 GPUs: --cpus-per-task=1 --mem=200G and no GPU would do"; got != want {
-		t.Errorf("%q", got)
+}
+
+// The advice about cores and GPUs is in the options of the submission, and less than it requests.
+func TestLineOfCoresAndGPUs(t *testing.T) {
+	for what, c := range map[string]struct {
+		args, want string
+	}{
+		"cores and GPUs": {"-c4 -G 2", "your last 6 runs of this job used 0.96 to 0.98 cores and no GPU; you request 4 cores and 2 GPUs: --cpus-per-task=1 and no GPU would do"},
+		"as many cores":  {"-c1 -n4 -G 2", "your last 6 runs of this job used no GPU; you request 2 GPUs: no GPU would do"},
+		"all cores":      {"--exclusive", ""},
+		"no GPU":         {"-c4", "your last 6 runs of this job used 0.96 to 0.98 cores; you request 4 cores: --cpus-per-task=1 would do"},
+	} {
+		if got := lineOf(c.args, "--cpus-per-task=1", "no GPU"); got != c.want {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	for args, want := range map[string]string{
+		"--gpus-per-node=4": "--gpus-per-node=1", "--gpus=a100:4": "--gpus=a100:1", "--gres=gpu:a100:4": "--gres=gpu:a100:1", "-G 1": "", "": "",
+	} {
+		if want != "" {
+			want = "your last 6 runs of this job used not all GPUs; you request 4 GPUs: " + want + " would do"
+		}
+		if got := lineOf(args, "--gpus-per-node=1"); got != want {
+			t.Errorf("%s: %q", args, got)
+		}
+	}
+	if got := lineOf("-c8 -n1", "--cpus-per-task=0"); got != "" {
+		t.Errorf("fewer cores than were used: %q", got)
+	}
+}
+
+// lineOf is the line for options of sbatch, of a kind with these requests.
+func lineOf(args string, requests ...string) string {
+	o := request.Options{}
+	o.Read(strings.Fields(args))
+	r := request.Of(o, nil, "")
+	k := Kind{Jobs: 6, Nodes: 1, Cores: u(4), UsedCores: Range{rt.Some(0.96), rt.Some(0.98)}, Requests: requests}
+	return k.Line(&r)
+}
+
+// Of kinds in several clusters it is not known which one a submission is of. Without a partition the limit of time is not.
+func TestKindOfSeveral(t *testing.T) {
+	one := Kind{Names: Names{Name: "relax", Cluster: "a", Partition: "long"}, Nodes: 1, Requests: []string{"--mem=1G", "--time=00:10:00"}}
+	other := one
+	other.Partition = "short"
+	r := request.Request{Name: "relax"}
+	if k := KindOf([]Kind{one, other}, &r); k == nil || !slices.Equal(k.Requests, one.Requests[:1]) || len(one.Requests) != 2 {
+		t.Errorf("of two partitions: %+v", k)
+	}
+	r.Partition = "long"
+	if k := KindOf([]Kind{other, one}, &r); k == nil || !slices.Equal(k.Requests, one.Requests) {
+		t.Errorf("of this partition: %+v", k)
+	}
+	other = one
+	other.Cluster = "b"
+	if k := KindOf([]Kind{one, other}, &r); k != nil {
+		t.Errorf("of two clusters: %+v", k)
 	}
 }
 
