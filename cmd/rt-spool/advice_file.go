@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/report"
@@ -32,7 +36,17 @@ func openAdvice() (f adviceFile, err error) {
 		return f, errors.New("there is no cache directory: HOME is not set")
 	}
 	f.dir = filepath.Join(cache, "advice")
-	return f, os.MkdirAll(f.dir, 0o700)
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return f, err
+	}
+	info, err := os.Stat(f.dir)
+	if err != nil {
+		return f, err
+	}
+	if st, isStat := info.Sys().(*syscall.Stat_t); !isStat || int(st.Uid) != os.Geteuid() {
+		return f, fmt.Errorf("%s is of another user", f.dir)
+	}
+	return f, nil
 }
 
 // kinds returns the kinds of job of the last answer; none if there is no recent one.
@@ -47,11 +61,24 @@ func (f adviceFile) kinds(now time.Time) (list []report.Kind) {
 // isDue reports whether the site is to be asked now, and marks that it is.
 func (f adviceFile) isDue(now time.Time) bool {
 	path := filepath.Join(f.dir, askedName)
-	info, err := os.Stat(path)
-	if err == nil && now.Sub(info.ModTime()).Abs() < askEvery {
+	mark, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	isNew := err == nil
+	if errors.Is(err, fs.ErrExist) {
+		mark, err = os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	}
+	if err != nil {
 		return false
 	}
-	return os.WriteFile(path, nil, 0o600) == nil && os.Chtimes(path, now, now) == nil
+	defer mark.Close()
+	info, err := mark.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if !isNew && now.Sub(info.ModTime()).Abs() < askEvery {
+		return false
+	}
+	at := unix.NsecToTimeval(now.UnixNano())
+	return unix.Futimes(int(mark.Fd()), []unix.Timeval{at, at}) == nil
 }
 
 // markSaid reports whether a job name gets a line: one a day.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,6 +168,8 @@ func startAsking(c *cli.Context) {
 		args = append(args, "--config", path)
 	}
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: append(args, "check", checkAsk), Dir: "/", SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	// Descriptors of the caller must not stay open in the process. Kernels before 5.11 fail, and it inherits them.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	_ = cmd.Start() // a later submission tries it again
 }
 
