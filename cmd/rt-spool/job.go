@@ -180,6 +180,12 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 		return nil, nil, err
 	}
 	summaries = append(summaries, found.LiveSummaries()...)
+	if users := usersOf(c); c.IsSet("user") { // a job of another cluster or user can have the same id
+		summaries = slices.DeleteFunc(summaries, func(s *report.Summary) bool { return !slices.Contains(users, s.Run.User) })
+		if len(summaries) == 0 && !hasBegun {
+			return nil, nil, errkind.With(spool.ErrNotFound, fmt.Errorf("no such job: %s of %s is not here", name, strings.Join(users, ", ")))
+		}
+	}
 	if hasBegun || slices.ContainsFunc(summaries, mayBeInQueue) {
 		summaries = withQueue(c, cfg.Site, name, summaries)
 	}

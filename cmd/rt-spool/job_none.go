@@ -64,7 +64,11 @@ func notePartial(c *cli.Context, jobs *collected) {
 	}
 	lines := jobs.Lines(jobs.filter, false, jobs.prices)
 	hasOthers := slices.ContainsFunc(lines, func(l runs.Line) bool { return l.User != self() })
-	isFound := c.IsSet("user") && len(lines) > 0 // the jobs of these users are here
+	absent := slices.DeleteFunc(usersOf(c), func(name string) bool {
+		return slices.ContainsFunc(lines, func(l runs.Line) bool { return l.User == name })
+	})
+	isFound := c.IsSet("user") && len(absent) == 0
+	isPart := c.IsSet("user") && len(lines) > 0
 	switch {
 	case isFound:
 	case jobs.Denied > 0 && !hasOthers:
@@ -73,5 +77,7 @@ func notePartial(c *cli.Context, jobs *collected) {
 		say(c, "some jobs are not here: you may not see %d records of jobs of others", jobs.Denied)
 	case !hasOthers && len(lines) > 0 && jobs.cfg.Site.URL != "":
 		say(c, "only your own jobs are here: the site shows the jobs of others to those who may see them")
+	case isPart:
+		say(c, "no jobs of %s are here", strings.Join(absent, ", "))
 	}
 }
