@@ -2,17 +2,19 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 )
 
 // mailed returns the mail that contrib/slurm/rt-mail sends. rtJob is a program of sh in place of rt-job, and mailer is
-// the name of the mail program.
-func mailed(t *testing.T, mailer, rtJob string, env []string, args ...string) string {
+// the name of the mail program. Other mails wait in the first slots.
+func mailed(t *testing.T, others int, mailer, rtJob string, env []string, args ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../contrib/slurm/rt-mail")
 	if err != nil {
@@ -22,6 +24,7 @@ func mailed(t *testing.T, mailer, rtJob string, env []string, args ...string) st
 	sent, choice := filepath.Join(dir, "sent"), filepath.Join(dir, "mail-program")
 	for from, to := range map[string]string{
 		"/etc/rt/mail-program": choice, "/usr/local/bin/rt-job": filepath.Join(dir, "rt-job"), "+ 60))": "+ 2))", "sleep 5": "sleep 0.1", "timeout -k 1 10": "timeout -k 1 1",
+		"/tmp/rt-mail-": filepath.Join(dir, "slots-"),
 	} {
 		if !bytes.Contains(text, []byte(from)) {
 			t.Fatalf("the script does not have %q", from)
@@ -38,6 +41,20 @@ func mailed(t *testing.T, mailer, rtJob string, env []string, args ...string) st
 		err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755)
 		syscall.ForkLock.RUnlock()
 		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slots := filepath.Join(dir, fmt.Sprint("slots-", os.Getuid()))
+	if err := os.Mkdir(slots, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n := range others {
+		slot, err := os.Create(filepath.Join(slots, strconv.Itoa(n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer slot.Close()
+		if err := syscall.Flock(int(slot.Fd()), syscall.LOCK_EX); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,23 +92,35 @@ func TestRTMail(t *testing.T) {
 		{"not there", "mail", "echo no such job >&2; exit 1", subject, "Ended", none},
 		{"still running", "mail", "echo 'Job 12  relax: running'", subject, "Ended", none},
 		{"hangs", "mail", "exec sleep 3600", subject, "Ended", none},
+		{"two jobs", "mail", `echo "Job $*  relax: finished"; echo; echo "Job $*  of others: finished"`, subject, "Ended", none},
 		{"no program", "mail", "exec /no/program", subject, "Ended", none},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			want := "-s " + tt.subject + " anna\n" + tt.want
+			want := "-s " + tt.subject + " -- anna\n" + tt.want
 			if tt.mailer == "sendmail" {
 				want = "-- anna\nTo: anna\nSubject: " + tt.subject + "\nContent-Type: text/plain; charset=utf-8\n\n" + tt.want
 			}
-			if got := mailed(t, tt.mailer, tt.rtJob, []string{"SLURM_JOB_MAIL_TYPE=" + tt.kind}, "-s", tt.subject, "anna"); got != want {
+			if got := mailed(t, 0, tt.mailer, tt.rtJob, []string{"SLURM_JOB_MAIL_TYPE=" + tt.kind}, "-s", tt.subject, "anna"); got != want {
 				t.Errorf("sent %q", got)
 			}
 		})
 	}
-	if got := mailed(t, "mail", good, nil, "anna"); got != "anna\n" {
+	for others, want := range map[int]string{19: "Job 12  relax: finished\n", 20: none} {
+		if got := mailed(t, others, "mail", good, nil, "-s", subject, "anna"); !strings.HasSuffix(got, " anna\n"+want) {
+			t.Errorf("with %d other mails that wait: %q", others, got)
+		}
+	}
+	if got := mailed(t, 0, "mail", good, nil, "anna"); got != "anna\n" {
 		t.Errorf("of another caller: %q", got)
 	}
-	if got := mailed(t, "sendmail", good, nil, "-s", "x\nBcc: all, Job_id=12 Ended, y", "anna"); strings.Contains(got, "\nBcc") {
+	if got := mailed(t, 0, "mail", good, []string{"SLURM_JOB_USER=bert"}, "-s", subject, "anna"); !strings.HasSuffix(got, "\nJob -u bert 12  relax: finished\n") {
+		t.Errorf("of a user: %q", got)
+	}
+	if got := mailed(t, 0, "sendmail", good, nil, "-s", "x", "anna\nBcc: all"); !strings.HasPrefix(got, "-- annaBcc: all\nTo: annaBcc: all\nSubject: x\n") {
+		t.Errorf("the address makes a header: %q", got)
+	}
+	if got := mailed(t, 0, "sendmail", good, nil, "-s", "x\nBcc: all, Job_id=12 Ended, y", "anna"); strings.Contains(got, "\nBcc") {
 		t.Errorf("the subject makes a header: %q", got)
 	}
 }
