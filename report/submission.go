@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt/slurm/request"
 )
 
-// KindOf returns the newest kind of job that a submission is of; nil if there is none, or if kinds of several clusters are
-// like it. Without a partition it leaves out the time if kinds of several partitions are like it: each can have its limit.
+// KindOf returns the newest kind of job that a submission is of. It returns nil if there is none, or if kinds of several
+// clusters are like it. Without a partition it leaves out the time if kinds of several partitions are like it: each can have its limit.
 func KindOf(kinds []Kind, r *request.Request) (found *Kind) {
 	for i := range kinds {
 		k := kinds[i]

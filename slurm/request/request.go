@@ -26,8 +26,8 @@ type Request struct {
 	GPUs        uint64         // on all nodes
 	GPUsBy      string         // the option with the GPUs of a node, up to their number; empty if there is no such option
 
-	// IsUnclear reports that an option is there whose amount is not known: all of a node, no limit, another notation, or the
-	// components of a heterogeneous job.
+	// IsUnclear reports that the amount of an option is not known. It asks for all of a node, for no limit, in another
+	// notation, or for the components of a heterogeneous job.
 	IsUnclear bool
 }
 
