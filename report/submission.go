@@ -40,7 +40,8 @@ func (k *Kind) isOf(r *request.Request) bool {
 	}
 	cores, asked, areKnown := rt.Both(k.Cores, r.Cores)
 	const threads = 2 // of a core: Slurm allocates whole cores
-	hasCores := !areKnown || cores >= asked && cores <= threads*asked
+	isAllocated := cores >= asked && cores <= threads*asked
+	hasCores := !areKnown || isAllocated
 	isNamed := k.Name == r.Name && isSame(k.WorkDir, r.WorkDir) && isSame(k.Account, r.Account)
 	isThere := isOneOf(k.Partition, r.Partition) && isOneOf(k.Cluster, r.Cluster)
 	sameShape := hasCores && uint64(k.GPUs) == r.GPUs && r.Nodes.Or(uint64(k.Nodes)) == uint64(k.Nodes)

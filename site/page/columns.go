@@ -249,7 +249,8 @@ func shownColumns(chosen string, jobs []site.JobRow) (list []column) {
 	keys := strings.Split(chosen, ",")
 	hasClusters := slices.ContainsFunc(jobs, func(j site.JobRow) bool { return j.Cluster != jobs[0].Cluster })
 	for _, c := range columns {
-		isUsual := !c.isExtra && (c.key != "cluster" || hasClusters)
+		isUseful := c.key != "cluster" || hasClusters
+		isUsual := !c.isExtra && isUseful
 		isShown := slices.Contains(keys, c.key)
 		if chosen == "" {
 			isShown = isUsual

@@ -68,7 +68,8 @@ func (p *Pages) frame(r *http.Request, reader site.Reader, title string) frame {
 	if isBelow {
 		f.Crumbs = []site.Link{{Text: "Home", URL: "./"}}
 	}
-	if isJob := f.Path == "job" || f.Path == "share"; isBelow && isJob {
+	isJob := f.Path == "job" || f.Path == "share"
+	if isBelow && isJob {
 		f.Crumbs = append(f.Crumbs, site.Link{Text: "Jobs", URL: "jobs"})
 	}
 	return f

@@ -206,8 +206,8 @@ func (p *Pages) addAccounts(r request, f site.Filter, since time.Time, page *hom
 		row := p.totalRowOf(*t)
 		one := accountRow{Name: row.Name, Link: link("accounts", map[string]string{"account": t.Name}), Cores: row.CPU, GPUs: row.GPU, Waste: row.Waste, OfAccount: dash}
 		k := slices.IndexFunc(all, func(other site.Total) bool { return other.Name == t.Name })
-		isSeen := k >= 0 && (r.reader.Operator || slices.Contains(r.reader.Accounts, t.Name))
-		if isSeen {
+		maySee := r.reader.Operator || slices.Contains(r.reader.Accounts, t.Name)
+		if k >= 0 && maySee {
 			page.HasParts = true
 			one.OfAccount = shareOf(t.CoreSecs, all[k].CoreSecs, report.Exact).Text()
 		}
