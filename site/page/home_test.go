@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,34 @@ func TestHomeOfAUser(t *testing.T) {
 	}
 	if body := f.home(t, site.Reader{User: "alice", Accounts: []string{"chem"}}); !strings.Contains(body, "My part") || !strings.Contains(body, `<td class="n">50 %</td>`) {
 		t.Errorf("a coordinator has no part of the account: %s", body)
+	}
+}
+
+// Two periods of seven whole days are compared, without today and running jobs. What is not known is a dash.
+func TestWeekComparesWholeDays(t *testing.T) {
+	f := newFake(t)
+	for id, days := range []int{-400, 0, 1, 7, 8, 14, 15} {
+		f.addRecent(t, 50+id, "alice", "chem", days, 4)
+	}
+	f.addRecent(t, 60, "alice", "chem", 2, 4)
+	f.query(t, "UPDATE job SET state = 'running' WHERE job_id = 60")
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	week := func() []change {
+		r := request{Request: httptest.NewRequest(http.MethodGet, "/", nil)}
+		v, err := f.pages().week(r, site.Filter{Users: []string{"alice"}}, today)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Changes
+	}
+	want := []change{{"Jobs", "2", "2", "+0 %", ""}, {"Core-hours used", "8.00", "8.00", "+0 %", ""}, {"Core-hours not used", "12.0", "12.0", "+0 %", ""}, {"Waste", "12.0", "12.0", "+0 %", ""}}
+	if got := week(); !slices.Equal(got, want) {
+		t.Errorf("the changes are %v, want %v", got, want)
+	}
+	f.query(t, "UPDATE job SET core_secs = NULL, core_used = NULL, waste = -1 WHERE job_id IN (52, 53)")
+	want = []change{{"Jobs", "2", "2", "+0 %", ""}, {"Core-hours used", dash, "8.00", dash, ""}, {"Core-hours not used", dash, "12.0", dash, ""}, {"Waste", dash, "12.0", dash, ""}}
+	if got := week(); !slices.Equal(got, want) {
+		t.Errorf("without figures the changes are %v, want %v", got, want)
 	}
 }
 
