@@ -25,6 +25,7 @@ const (
 type homePage struct {
 	Whose               string // "My" or "The site's"
 	Week                weekView
+	WeekAll             string // link
 	Running             jobTable
 	RunningAll          string // link
 	Worst               []advisedJob
@@ -76,6 +77,7 @@ func (p *Pages) home(w http.ResponseWriter, r request) error {
 	default: // a token of accounts
 		page.Whose = "Our"
 	}
+	page.WeekAll = link("jobs", values)
 	page.RunningAll = link("jobs", values, "since", "", "state", string(rt.StateRunning))
 	page.WorstAll = link("jobs", values, "sort", string(site.ByWaste))
 	for _, fill := range []func() error{

@@ -41,7 +41,8 @@ func TestHomeOfAUser(t *testing.T) {
 	f.addRecent(t, 52, "bob", "chem", 1, 1)
 	f.putLive(t, time.Now().Add(-time.Hour), time.Now().Add(-5*time.Minute))
 	body := f.home(t, site.Reader{User: "alice"})
-	for _, want := range []string{"My week: core-hours", "2.00 of 10.0 core-hours used</title>", "read 5 min ago", ">50</a>", "8.00 core-hours", `accounts?account=chem">chem</a>`, `<th scope="row">Waste</th><td class="n">8.00</td><td class="n">6.00</td><td class="n worse">&#43;33 %`} {
+	since := time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly)
+	for _, want := range []string{"My week: core-hours</h2><span class=\"dim\">by the day a job began, UTC</span>", "jobs that ran in the last seven days", "jobs that began in the last seven days", `href="jobs?since=` + since + `&amp;user=alice">Jobs</a>`, "2.00 of 10.0 core-hours used</title>", "read 5 min ago", ">50</a>", "8.00 core-hours", `accounts?account=chem">chem</a>`, `<th scope="row">Waste</th><td class="n">8.00</td><td class="n">6.00</td><td class="n worse">&#43;33 %`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q: %s", want, body)
 		}
