@@ -79,7 +79,7 @@ func TestCellsOfAList(t *testing.T) {
 	_, body, _ := f.get(t, "/jobs?user=bob")
 	for _, want := range []string{
 		`<a href="jobs?account=chem&amp;user=bob">chem</a>`, `<a href="jobs?outcome=oom&amp;user=bob"><span class="badge harmful">out of memory</span></a>`,
-		`<a href="job?cluster=c&amp;generation=1&amp;id=102_3">102_3</a>`, `title="Relax"><a href="jobs?name=Relax&amp;user=bob">`, `user: bob<a href="jobs" title="Remove">`,
+		`<a href="job?cluster=c&amp;generation=1&amp;id=102_3">102_3</a>`, `title="Relax"><a href="jobs?name=Relax&amp;user=bob">`, `<th scope="col" class="n" title="equivalent core-hours"><a href="jobs?sort=waste&amp;user=bob">Waste</a>`, `role="search" aria-label="Search"`, `user: bob<a href="jobs" title="Remove">`,
 		`<svg class="bar wasteful" aria-hidden="true"><rect class="track" width="100%" height="100%"/><rect class="fill" width="2.0%" height="100%"/></svg><span>2 %</span>`,
 	} {
 		if !strings.Contains(body, want) {
