@@ -28,8 +28,10 @@ type homePage struct {
 	WeekAll             string // link
 	Running             jobTable
 	RunningAll          string // link
+	IsRunningCut        bool   // the search has not seen all jobs
 	Worst               []advisedJob
 	WorstAll            string // link
+	IsWorstCut          bool   // the search has not seen all jobs
 	Accounts            []accountRow
 	HasParts            bool // the sum of an account is known
 	Cluster             *clusterPage
@@ -167,10 +169,11 @@ func changeOf(now, before rt.Opt[float64], isLoss bool) change {
 
 func (p *Pages) addRunning(r request, f site.Filter, page *homePage) error {
 	f.State = rt.StateRunning
-	jobs, _, err := p.search(r.Context(), f, "", homeRunning)
+	jobs, next, err := p.search(r.Context(), f, "", homeRunning)
 	if err != nil {
 		return err
 	}
+	page.IsRunningCut = len(jobs) < homeRunning && next != ""
 	keys := "job,name,partition,outcome,elapsed,cpu,memory,gpu"
 	if r.reader.User == "" {
 		keys = "job,name,user,outcome,elapsed,cpu,memory,gpu"
@@ -181,10 +184,11 @@ func (p *Pages) addRunning(r request, f site.Filter, page *homePage) error {
 
 func (p *Pages) addWorst(r request, f site.Filter, since time.Time, page *homePage) error {
 	f.Since = since
-	jobs, err := p.wasteful(r, f, homeWorst)
+	jobs, isCut, err := p.wasteful(r, f, homeWorst)
 	if err != nil {
 		return err
 	}
+	page.IsWorstCut = isCut
 	for i := range jobs {
 		j := &jobs[i]
 		advice, err := p.found.Advice(r.Context(), r.reader, *j)

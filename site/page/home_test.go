@@ -85,6 +85,33 @@ func TestWeekComparesWholeDays(t *testing.T) {
 	}
 }
 
+// A search that has not seen all jobs does not deny any.
+func TestHomeOfAPart(t *testing.T) {
+	f := newFake(t)
+	f.crowd(t, 4001)
+	f.addRecent(t, 50, "bob", "chem", 1, 10) // wastes least
+	f.query(t, "INSERT INTO job (cluster, job_id, family, username, account, partition, name, display, state, outcome, started, updated) VALUES ('c', 60, 60, 'bob', '', '', 'x', 'x', 'running', '', 0, 0)")
+	for p, isCut := range map[*Pages]bool{f.hurried(): true, f.pages(): false} {
+		_, body := bodyOf(p, "/", site.Reader{User: "bob"})
+		for text, isWanted := range map[string]bool{
+			"No running job was found so far": isCut, "No job with figures was found so far": isCut, ">60</a>": !isCut, ">50</a>": !isCut,
+			"No job is running": false, "Nothing: no job": false,
+		} {
+			if strings.Contains(body, text) != isWanted {
+				t.Errorf("cut %v: %q is wanted: %v: %s", isCut, text, isWanted, body)
+			}
+		}
+		if n := strings.Count(body, ">continue it</a>"); (n == 2) != isCut {
+			t.Errorf("cut %v: %d links: %s", isCut, n, body)
+		}
+		_, body = bodyOf(p, "/users", site.Reader{User: "bob"})
+		isSaid := strings.Contains(body, "gives back most") && strings.Contains(body, ">continue it</a>") == isCut && strings.Contains(body, ">50</a>") != isCut
+		if !isSaid {
+			t.Errorf("cut %v, users: %s", isCut, body)
+		}
+	}
+}
+
 // An operator also sees what is reserved and idle now, and what to act on.
 func TestHomeOfAnOperator(t *testing.T) {
 	f := newFake(t)

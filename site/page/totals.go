@@ -21,6 +21,7 @@ type totalsPage struct {
 	Partitions, Weeks totalTable
 	Chart             *chart
 	Table             jobTable
+	IsTableCut        bool // the search has not seen all jobs
 	Back              string
 	All               string // link to the jobs
 }
@@ -108,13 +109,13 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	if err != nil {
 		return err
 	}
-	found, err := p.wasteful(r, f, mostSaving)
+	found, isCut, err := p.wasteful(r, f, mostSaving)
 	if err != nil {
 		return err
 	}
 	page := totalsPage{
 		Query: values, What: what, Field: field, Table: p.tableOfJobs(found, shownColumns("", found), map[string]string{}), Chart: chartOf(weeks),
-		All:        link("jobs", values, "sort", string(site.ByWaste)),
+		IsTableCut: isCut, All: link("jobs", values, "sort", string(site.ByWaste)),
 		Totals:     p.tableOf(totalTable{ID: "totals", Title: "What was reserved and used", Head: what[:len(what)-1]}, totals),
 		Partitions: p.tableOf(totalTable{ID: "partitions", Title: "By partition", Head: "Partition"}, partitions),
 	}
@@ -140,11 +141,11 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	return p.show(r, w, "totals.html.tmpl", what, page)
 }
 
-// wasteful returns the jobs of a filter that waste most.
-func (p *Pages) wasteful(r request, f site.Filter, most int) ([]site.JobRow, error) {
+// wasteful returns the jobs of a filter that waste most. isCut is set if the search has not seen all jobs.
+func (p *Pages) wasteful(r request, f site.Filter, most int) (found []site.JobRow, isCut bool, err error) {
 	f.Sort = site.ByWaste
-	found, _, err := p.search(r.Context(), f, "", most)
-	return found, err
+	found, next, err := p.search(r.Context(), f, "", most)
+	return found, len(found) < most && next != "", err
 }
 
 // tableOf adds the rows to a table.
