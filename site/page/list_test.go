@@ -171,6 +171,20 @@ func TestListAsCSV(t *testing.T) {
 	}
 }
 
+// The other jobs of a name are those before the job, and none whose name has it as a part.
+func TestJobAmongSimilarNames(t *testing.T) {
+	f := newFake(t)
+	f.fill(t)
+	f.crowd(t, 50)
+	f.query(t, "UPDATE job SET name = 'relax2', display = 'Relax2' WHERE job_id BETWEEN 1000 AND 1024")
+	f.query(t, "UPDATE job SET name = 'relax', display = 'Relax', core_secs = 36000, core_used = 1 WHERE job_id > 1024")
+	f.query(t, "UPDATE job SET started = 3500000 WHERE job_id BETWEEN 1000 AND 1024")
+	_, body, _ := f.get(t, "/job?cluster=c&id=103")
+	if n := strings.Count(body, `aria-label="10`); n != 8 || !strings.Contains(body, `<circle class="own"`) || strings.Contains(body, "1049:") {
+		t.Errorf("%d points: %s", n, body)
+	}
+}
+
 // Browsers keep the files of the program, by their version; a page of another site can show none.
 func TestAssets(t *testing.T) {
 	f := newFake(t)
