@@ -158,13 +158,13 @@ func TestShortAddress(t *testing.T) {
 func TestListAsCSV(t *testing.T) {
 	f := newFake(t)
 	f.fill(t)
-	f.query(t, "UPDATE job SET display = '=1+1' WHERE job_id = 101")
+	f.query(t, "UPDATE job SET display = '=1+1;=2' WHERE job_id = 101")
 	w := f.show(t, "/jobs.csv?user=bob&cols=name,start,cpu,gpu,waste&sort=-cpu")
 	rows, err := csv.NewReader(w.Body).ReadAll()
 	if err != nil || len(rows) != 6 {
 		t.Fatalf("%d rows: %v", len(rows), err)
 	}
-	for i, want := range []string{"job name start cpu_pct gpu_pct waste_core_hours", "102_1 Relax 1970-01-01T00:00:01Z 10 2 9", "102_2 '=1+1 1970-01-01T00:00:02Z 30 2 8"} {
+	for i, want := range []string{"job name start cpu_pct gpu_pct waste_core_hours", "102_1 Relax 1970-01-01T00:00:01Z 10 2 9", "102_2 '=1+1;'=2 1970-01-01T00:00:02Z 30 2 8"} {
 		if got := strings.Join(rows[i], " "); got != want {
 			t.Errorf("row %d is %s: want %s", i, got, want)
 		}
