@@ -63,8 +63,11 @@ func (p *Pages) accounts(w http.ResponseWriter, r request) error {
 	return p.totals(w, r, site.ByAccount)
 }
 
-// defaultDays is the period of the totals without dates.
-const defaultDays = 56
+// The period of the totals: without a first day, and the longest.
+const (
+	defaultDays = 56
+	mostDays    = 53 * 7
+)
 
 // totalsFields are the parameters of the totals.
 var totalsFields = []string{"user", "account", "since", "until"}
@@ -80,11 +83,18 @@ func totalsFilter(r request) (f site.Filter, values map[string]string, err error
 			return f, nil, badRequest("The users and accounts are limited by user, account and dates, not by %s. The list of jobs is.", name)
 		}
 	}
-	if f.Since.IsZero() {
-		today := time.Now().UTC().Truncate(24 * time.Hour)
-		f.Since = today.AddDate(0, 0, -defaultDays)
-		values["since"] = f.Since.Format(time.DateOnly)
+	end := f.Until
+	if end.IsZero() {
+		end = time.Now().UTC().Truncate(24 * time.Hour)
 	}
+	oldest := end.AddDate(0, 0, -mostDays)
+	switch {
+	case f.Since.IsZero():
+		f.Since = end.AddDate(0, 0, -defaultDays)
+	case f.Since.Before(oldest):
+		f.Since = oldest
+	}
+	values["since"] = f.Since.Format(time.DateOnly)
 	return f, values, nil
 }
 
