@@ -181,6 +181,7 @@ type Filter struct {
 	JobID                       rt.Opt[uint64] // a job, or all tasks of an array, or all components of a heterogeneous job
 	Users, Accounts, Partitions []string       // any of them
 	Name, Outcome               string         // Name matches a part of the job's name
+	FullName                    string         // the job's name, in any case
 	Label                       string         // a task of an array, "12_3"; with JobID
 	Node                        string         // the job has a run on it, one of the newest of the node
 	State                       rt.State

@@ -118,7 +118,7 @@ func TestBrowserSizes(t *testing.T) {
 	for scheme, width := range map[string]int{"light": 1280, "dark": 390} {
 		c.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 		c.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false}, nil)
-		for _, path := range []string{"", "jobs", "jobs?name=train", "users?since=2026-03-01", "accounts?since=2026-03-01", "nodes", "job?cluster=c&id=1", "job?cluster=none&id=1"} {
+		for _, path := range []string{"", "jobs", "jobs?name=train", "users?since=2026-03-01&until=2026-12-31", "accounts?since=2026-03-01&until=2026-12-31", "nodes", "job?cluster=c&id=1", "job?cluster=none&id=1"} {
 			c.Open(base + path)
 			if wide := c.Number(`document.documentElement.scrollWidth`); int(wide) > width {
 				t.Errorf("%s is %v pixels wide in a window of %d", path, wide, width)
@@ -193,7 +193,7 @@ func TestBrowserChoices(t *testing.T) {
 // No text of a user runs a script in a browser.
 func TestBrowserHostileTexts(t *testing.T) {
 	c, base := browse(t, "page-all", "jobs")
-	paths := []string{"", "jobs", "nodes", "users?since=2026-03-01", "accounts?since=2026-03-01"}
+	paths := []string{"", "jobs", "nodes", "users?since=2026-03-01&until=2026-12-31", "accounts?since=2026-03-01&until=2026-12-31"}
 	for i, text := range payloads {
 		paths = append(paths, fmt.Sprintf("job?cluster=%s&id=%d", url.QueryEscape(text), 100+i))
 	}

@@ -212,8 +212,8 @@ func TestPages(t *testing.T) {
 		{"page-alice", "/report.html?cluster=c&id=1", 200, []string{"train-alice"}, nil},
 		{"page-alice", "/report.json?cluster=c&id=1", 200, []string{`"job_name": "train-alice"`}, nil},
 		{"page-alice", "/job?cluster=c&id=x", 400, nil, nil},
-		{"page-alice", "/users?since=2026-03-01", 200, []string{"alice", "2026-02-23", "train-alice"}, []string{"bob"}},
-		{"page-all", "/accounts?since=2026-03-01", 200, []string{"alice-lab", "bob-lab"}, nil},
+		{"page-alice", "/users?since=2026-03-01&until=2026-12-31", 200, []string{"alice", "2026-02-23", "train-alice"}, []string{"bob"}},
+		{"page-all", "/accounts?since=2026-03-01&until=2026-12-31", 200, []string{"alice-lab", "bob-lab"}, nil},
 		{"page-alice", "/nodes", 404, nil, nil},
 		{"page-all", "/nodes", 200, []string{"3 failed drains"}, nil},
 		{"page-all", "/style.css", 200, []string{"prefers-color-scheme"}, nil},
@@ -286,7 +286,7 @@ func TestPageOfALargeArray(t *testing.T) {
 // No page has a text of a user as markup.
 func TestPagesEscape(t *testing.T) {
 	base, offset := newPageSite(t), random.Below(t, 5)
-	paths := []string{"/jobs", "/users?since=2026-03-01", "/accounts?since=2026-03-01", "/nodes"}
+	paths := []string{"/jobs", "/users?since=2026-03-01&until=2026-12-31", "/accounts?since=2026-03-01&until=2026-12-31", "/nodes"}
 	for i, text := range payloads {
 		if testing.Short() && i%5 != offset {
 			continue

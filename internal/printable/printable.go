@@ -29,13 +29,17 @@ func Lines(text string) string {
 	return strings.Join(lines, "\n  ")
 }
 
-// Cell is Text for a cell of CSV. It puts an apostrophe before a text that begins
-// like a formula, because a spreadsheet would execute it.
+// Cell is Text for a cell of CSV. It puts an apostrophe before a text that begins like a formula, because a spreadsheet
+// would execute it. Some spreadsheets begin a new cell after a semicolon.
 func Cell(text string) string {
-	if text != "" && strings.Contains("=+-@\t\r", text[:1]) {
-		text = "'" + text
+	cells := strings.Split(text, ";")
+	for i, cell := range cells {
+		begin := strings.TrimLeft(cell, ` "`)
+		if begin != "" && strings.Contains("=+-@\t\r", begin[:1]) {
+			cells[i] = "'" + cell
+		}
 	}
-	return Text(text)
+	return Text(strings.Join(cells, ";"))
 }
 
 // Is reports whether a text is UTF-8 in which Text replaces nothing.

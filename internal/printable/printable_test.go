@@ -22,6 +22,7 @@ func TestText(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'?=1", "a=1": "a=1", "": "",
+		"x;=cmd": "x;'=cmd", `a;b; "-1`: `a;b;' "-1`, "a;b=1": "a;b=1", " =1": "' =1",
 	} {
 		if got := Cell(text); got != want {
 			t.Errorf("Cell(%q) = %q, want %q", text, got, want)

@@ -275,10 +275,8 @@ func record(row []cell, shown []column) (fields []string) {
 			fields = append(fields, strconv.FormatFloat(v, 'f', -1, 64))
 		case isFigure:
 			fields = append(fields, "")
-		case strings.IndexAny(l.Text, "=+-@") == 0:
-			fields = append(fields, "'"+l.Text)
 		default:
-			fields = append(fields, l.Text)
+			fields = append(fields, printable.Cell(l.Text))
 		}
 	}
 	return fields

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
@@ -31,14 +32,15 @@ type historyPoint struct {
 // historyStep is the request of a job: a horizontal line.
 type historyStep struct{ From, To, Y int }
 
-// historyOf returns the plots of the jobs with the name and the user of a job; none if it is the only one.
+// historyOf returns the plots of a job and the newest earlier ones with its name and user; none if it is the only one.
 func (p *Pages) historyOf(r request, f *sitereport.Found) (list []history, err error) {
 	own := &f.Jobs[0]
 	isNamed := own.Name != "" && own.User != ""
 	if !isNamed || len(f.Jobs) > 1 {
 		return nil, nil
 	}
-	jobs, _, err := p.search(r.Context(), site.Filter{Cluster: own.Cluster, Users: []string{own.User}, Name: own.Name, Access: r.access}, "", mostHistory)
+	filter := site.Filter{Cluster: own.Cluster, Users: []string{own.User}, FullName: own.Name, Until: own.Start.Add(time.Microsecond), Access: r.access}
+	jobs, _, err := p.search(r.Context(), filter, "", mostHistory)
 	if err != nil {
 		return nil, err
 	}

@@ -25,10 +25,13 @@ const (
 type homePage struct {
 	Whose               string // "My" or "The site's"
 	Week                weekView
+	WeekAll             string // link
 	Running             jobTable
 	RunningAll          string // link
+	IsRunningCut        bool   // the search has not seen all jobs
 	Worst               []advisedJob
 	WorstAll            string // link
+	IsWorstCut          bool   // the search has not seen all jobs
 	Accounts            []accountRow
 	HasParts            bool // the sum of an account is known
 	Cluster             *clusterPage
@@ -76,6 +79,7 @@ func (p *Pages) home(w http.ResponseWriter, r request) error {
 	default: // a token of accounts
 		page.Whose = "Our"
 	}
+	page.WeekAll = link("jobs", values)
 	page.RunningAll = link("jobs", values, "since", "", "state", string(rt.StateRunning))
 	page.WorstAll = link("jobs", values, "sort", string(site.ByWaste))
 	for _, fill := range []func() error{
@@ -96,25 +100,28 @@ func (p *Pages) home(w http.ResponseWriter, r request) error {
 	return f.write(w, http.StatusOK, "home.html.tmpl", page)
 }
 
-// week returns the last seven days of the jobs of a filter.
+// week returns the last seven days of the ended jobs of a filter. It compares the seven whole days before today with the
+// seven days before them.
 func (p *Pages) week(r request, f site.Filter, today time.Time) (v weekView, err error) {
-	f.Since = today.AddDate(0, 0, 1-2*homeDays)
+	f.Since, f.Until, f.State = today.AddDate(0, 0, -2*homeDays), today.AddDate(0, 0, 1), rt.StateEnded
 	days, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByDay, 2*homeDays+1)
 	if err != nil {
 		return v, err
 	}
-	days = slices.DeleteFunc(days, func(t site.Total) bool { return t.Begin.After(today) }) // a node with a wrong clock
-	first := slices.IndexFunc(days, func(t site.Total) bool { return t.Begin.Before(today.AddDate(0, 0, 1-homeDays)) })
-	if first < 0 {
-		first = len(days)
-	}
-	now, before := sumOf(days[:first]), sumOf(days[first:])
-	v.HasJobs = len(days) > 0
-	v.CPU, v.GPU = coreDays.chart(days[:first], today), gpuDays.chart(days[:first], today)
-	v.Changes = []change{changeOf("Jobs", float64(now.Jobs), float64(before.Jobs), false, func(n float64) string { return grouped(int64(n)) })}
+	charted := daysFrom(days, today.AddDate(0, 0, 1-homeDays))
+	v.CPU, v.GPU = coreDays.chart(charted, today), gpuDays.chart(charted, today)
+	whole := days[len(daysFrom(days, today)):]
+	recent := daysFrom(whole, today.AddDate(0, 0, -homeDays))
+	now, before := sumOf(recent), sumOf(whole[len(recent):])
+	v.HasJobs = len(whole) > 0
+	jobs := changeOf(rt.Some(float64(now.Jobs)), rt.Some(float64(before.Jobs)), false)
+	jobs.Name, jobs.Now, jobs.Before = "Jobs", grouped(now.Jobs), grouped(before.Jobs)
+	v.Changes = []change{jobs}
 	add := func(name string, now, before rt.Opt[float64], isLoss bool) {
 		if now.Valid() || before.Valid() {
-			v.Changes = append(v.Changes, changeOf(name, now.Or(0), before.Or(0), isLoss, func(n float64) string { return hours(rt.Some(n)) }))
+			c := changeOf(now, before, isLoss)
+			c.Name, c.Now, c.Before = name, hours(now), hours(before)
+			v.Changes = append(v.Changes, c)
 		}
 	}
 	add("Core-hours used", now.CoreSecsUsed, before.CoreSecsUsed, false)
@@ -123,6 +130,15 @@ func (p *Pages) week(r request, f site.Filter, today time.Time) (v weekView, err
 	add("GPU-hours not used", now.NotUsed[1], before.NotUsed[1], true)
 	add("Waste", now.WasteSecs, before.WasteSecs, true)
 	return v, nil
+}
+
+// daysFrom returns the days from a day on; the newest is the first of both lists.
+func daysFrom(days []site.Total, day time.Time) []site.Total {
+	n := slices.IndexFunc(days, func(t site.Total) bool { return t.Begin.Before(day) })
+	if n < 0 {
+		n = len(days)
+	}
+	return days[:n]
 }
 
 func sumOf(list []site.Total) (sum site.Total) {
@@ -134,12 +150,13 @@ func sumOf(list []site.Total) (sum site.Total) {
 }
 
 // changeOf compares a figure with the week before. A loss is better if it is lower.
-func changeOf(name string, now, before float64, isLoss bool, show func(float64) string) change {
-	c := change{Name: name, Now: show(now), Before: show(before), Text: dash}
-	if before <= 0 {
+func changeOf(now, before rt.Opt[float64], isLoss bool) change {
+	c := change{Text: dash}
+	isComparable := now.Valid() && before.Or(0) > 0
+	if !isComparable {
 		return c
 	}
-	pct := (now - before) / before * 100
+	pct := (now.Or(0)/before.Or(0) - 1) * 100
 	c.Text = fmt.Sprintf("%+.0f %%", pct)
 	switch {
 	case isLoss && pct >= 10:
@@ -152,10 +169,11 @@ func changeOf(name string, now, before float64, isLoss bool, show func(float64) 
 
 func (p *Pages) addRunning(r request, f site.Filter, page *homePage) error {
 	f.State = rt.StateRunning
-	jobs, _, err := p.search(r.Context(), f, "", homeRunning)
+	jobs, next, err := p.search(r.Context(), f, "", homeRunning)
 	if err != nil {
 		return err
 	}
+	page.IsRunningCut = len(jobs) < homeRunning && next != ""
 	keys := "job,name,partition,outcome,elapsed,cpu,memory,gpu"
 	if r.reader.User == "" {
 		keys = "job,name,user,outcome,elapsed,cpu,memory,gpu"
@@ -166,10 +184,11 @@ func (p *Pages) addRunning(r request, f site.Filter, page *homePage) error {
 
 func (p *Pages) addWorst(r request, f site.Filter, since time.Time, page *homePage) error {
 	f.Since = since
-	jobs, err := p.wasteful(r, f, homeWorst)
+	jobs, isCut, err := p.wasteful(r, f, homeWorst)
 	if err != nil {
 		return err
 	}
+	page.IsWorstCut = isCut
 	for i := range jobs {
 		j := &jobs[i]
 		advice, err := p.found.Advice(r.Context(), r.reader, *j)

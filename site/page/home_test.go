@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,8 @@ func TestHomeOfAUser(t *testing.T) {
 	f.addRecent(t, 52, "bob", "chem", 1, 1)
 	f.putLive(t, time.Now().Add(-time.Hour), time.Now().Add(-5*time.Minute))
 	body := f.home(t, site.Reader{User: "alice"})
-	for _, want := range []string{"My week: core-hours", "2.00 of 10.0 core-hours used</title>", "read 5 min ago", ">50</a>", "8.00 core-hours", `accounts?account=chem">chem</a>`, `<th scope="row">Waste</th><td class="n">8.00</td><td class="n">6.00</td><td class="n worse">&#43;33 %`} {
+	since := time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly)
+	for _, want := range []string{"My week: core-hours</h2><span class=\"dim\">by the day a job began, UTC</span>", "jobs that ran in the last seven days", "jobs that began in the last seven days", `href="jobs?since=` + since + `&amp;user=alice">Jobs</a>`, "2.00 of 10.0 core-hours used</title>", "read 5 min ago", ">50</a>", "8.00 core-hours", `accounts?account=chem">chem</a>`, `<th scope="row">Waste</th><td class="n">8.00</td><td class="n">6.00</td><td class="n worse">&#43;33 %`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q: %s", want, body)
 		}
@@ -52,6 +54,61 @@ func TestHomeOfAUser(t *testing.T) {
 	}
 	if body := f.home(t, site.Reader{User: "alice", Accounts: []string{"chem"}}); !strings.Contains(body, "My part") || !strings.Contains(body, `<td class="n">50 %</td>`) {
 		t.Errorf("a coordinator has no part of the account: %s", body)
+	}
+}
+
+// Two periods of seven whole days are compared, without today and running jobs. What is not known is a dash.
+func TestWeekComparesWholeDays(t *testing.T) {
+	f := newFake(t)
+	for id, days := range []int{-400, 0, 1, 7, 8, 14, 15} {
+		f.addRecent(t, 50+id, "alice", "chem", days, 4)
+	}
+	f.addRecent(t, 60, "alice", "chem", 2, 4)
+	f.query(t, "UPDATE job SET state = 'running' WHERE job_id = 60")
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	week := func() []change {
+		r := request{Request: httptest.NewRequest(http.MethodGet, "/", nil)}
+		v, err := f.pages().week(r, site.Filter{Users: []string{"alice"}}, today)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Changes
+	}
+	want := []change{{"Jobs", "2", "2", "+0 %", ""}, {"Core-hours used", "8.00", "8.00", "+0 %", ""}, {"Core-hours not used", "12.0", "12.0", "+0 %", ""}, {"Waste", "12.0", "12.0", "+0 %", ""}}
+	if got := week(); !slices.Equal(got, want) {
+		t.Errorf("the changes are %v, want %v", got, want)
+	}
+	f.query(t, "UPDATE job SET core_secs = NULL, core_used = NULL, waste = -1 WHERE job_id IN (52, 53)")
+	want = []change{{"Jobs", "2", "2", "+0 %", ""}, {"Core-hours used", dash, "8.00", dash, ""}, {"Core-hours not used", dash, "12.0", dash, ""}, {"Waste", dash, "12.0", dash, ""}}
+	if got := week(); !slices.Equal(got, want) {
+		t.Errorf("without figures the changes are %v, want %v", got, want)
+	}
+}
+
+// A search that has not seen all jobs does not deny any.
+func TestHomeOfAPart(t *testing.T) {
+	f := newFake(t)
+	f.crowd(t, 4001)
+	f.addRecent(t, 50, "bob", "chem", 1, 10) // wastes least
+	f.query(t, "INSERT INTO job (cluster, job_id, family, username, account, partition, name, display, state, outcome, started, updated) VALUES ('c', 60, 60, 'bob', '', '', 'x', 'x', 'running', '', 0, 0)")
+	for p, isCut := range map[*Pages]bool{f.hurried(): true, f.pages(): false} {
+		_, body := bodyOf(p, "/", site.Reader{User: "bob"})
+		for text, isWanted := range map[string]bool{
+			"No running job was found so far": isCut, "No job with figures was found so far": isCut, ">60</a>": !isCut, ">50</a>": !isCut,
+			"No job is running": false, "Nothing: no job": false,
+		} {
+			if strings.Contains(body, text) != isWanted {
+				t.Errorf("cut %v: %q is wanted: %v: %s", isCut, text, isWanted, body)
+			}
+		}
+		if n := strings.Count(body, ">continue it</a>"); (n == 2) != isCut {
+			t.Errorf("cut %v: %d links: %s", isCut, n, body)
+		}
+		_, body = bodyOf(p, "/users", site.Reader{User: "bob"})
+		isSaid := strings.Contains(body, "gives back most") && strings.Contains(body, ">continue it</a>") == isCut && strings.Contains(body, ">50</a>") != isCut
+		if !isSaid {
+			t.Errorf("cut %v, users: %s", isCut, body)
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 const (
 	pageJobs   = 50
 	mostSorted = 4000                   // jobs that are sorted in an order that no index has, and of a CSV
-	searchTime = 150 * time.Millisecond // after it a search for more jobs is not continued
+	searchTime = 150 * time.Millisecond // after it the search of a page is not continued
+	fileTime   = time.Hour              // as searchTime, for a file: it is complete
 )
 
 // choice is an option of a list in the form.
@@ -48,7 +49,8 @@ type jobsPage struct {
 	HasFilter        bool   // apart from the order
 	IsPartial        bool   // the search has not seen all jobs yet
 	IsByWaste        bool
-	OfNewest         string // only so many jobs were sorted; empty: all
+	OfNewest         string // so many jobs were found and sorted; empty: all
+	Newest           string // link to the list in the order in which the search can be continued
 }
 
 // fields are the parameters of the list of jobs, apart from the cursor. The last ones select no jobs.
@@ -186,13 +188,14 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 	}
 	cursor := r.URL.Query().Get("cursor")
 	by, _ := parseSort(values["sort"])
-	found, next, isCut, err := p.list(r.Context(), f, by, cursor)
+	found, next, ofNewest, err := p.list(r.Context(), f, by, cursor)
 	if err != nil {
 		return err
 	}
 	page := jobsPage{
 		Query: values, States: states, Outcomes: outcomes, Chips: chipsOf(values), Self: link("jobs", values), CSV: link("jobs.csv", values),
 		IsPartial: len(found) < pageJobs && next != "", IsByWaste: by.key == "waste",
+		OfNewest: ofNewest, Newest: link("jobs", values, "sort", ""),
 	}
 	shown := shownColumns(values["cols"], found)
 	page.Table = p.tableOfJobs(found, shown, values)
@@ -202,9 +205,6 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 		page.Columns = append(page.Columns, one)
 	}
 	page.HasFilter = len(page.Chips) > 0
-	if isCut {
-		page.OfNewest = grouped(mostSorted)
-	}
 	if next != "" {
 		page.Next = link("jobs", values, "cursor", next)
 	}
@@ -239,9 +239,13 @@ func (p *Pages) jobsFile(w http.ResponseWriter, r request) error {
 		return err
 	}
 	by, _ := parseSort(values["sort"])
-	jobs, _, err := p.search(r.Context(), f, "", mostSorted)
+	jobs, next, err := p.searchFor(r.Context(), f, "", mostSorted+1, fileTime)
 	if err != nil {
 		return err
+	}
+	isWhole := len(jobs) <= mostSorted && next == ""
+	if !isWhole {
+		return badRequest("A file has at most %s jobs, and more match: narrow the filter, for example by dates.", grouped(mostSorted))
 	}
 	if _, isSorted := by.inIndex(); !isSorted {
 		p.sortJobs(jobs, by)
@@ -261,34 +265,43 @@ func (p *Pages) jobsFile(w http.ResponseWriter, r request) error {
 	return nil
 }
 
-// list returns the jobs of one page in an order. In an order that no index has, it sorts the newest jobs; isCut is set
-// if there are more than it sorts. Its cursor is then a number of jobs.
-func (p *Pages) list(ctx context.Context, f site.Filter, by sortKey, cursor string) (found []site.JobRow, next string, isCut bool, err error) {
+// list returns the jobs of one page in an order. In an order that no index has, it sorts the newest jobs; ofNewest is
+// their number if the search has not seen all jobs. Its cursor is then a number of jobs.
+func (p *Pages) list(ctx context.Context, f site.Filter, by sortKey, cursor string) (found []site.JobRow, next, ofNewest string, err error) {
 	if _, isSorted := by.inIndex(); isSorted {
 		found, next, err = p.search(ctx, f, cursor, pageJobs)
-		return found, next, false, err
+		return found, next, "", err
 	}
 	from := 0
 	if cursor != "" {
 		from, err = strconv.Atoi(cursor)
 		if err != nil || from < 0 {
-			return nil, "", false, site.ErrCursor
+			return nil, "", "", site.ErrCursor
 		}
 	}
 	found, rest, err := p.search(ctx, f, "", mostSorted)
 	if err != nil {
-		return nil, "", false, err
+		return nil, "", "", err
+	}
+	if rest != "" {
+		ofNewest = grouped(int64(len(found)))
 	}
 	p.sortJobs(found, by)
 	end := min(len(found), from+pageJobs)
 	if end < len(found) {
 		next = strconv.Itoa(end)
 	}
-	return found[min(from, end):end], next, rest != "", nil
+	return found[min(from, end):end], next, ofNewest, nil
 }
 
-// search returns at most limit jobs. One call of the registry may find fewer, because it examines a part of the jobs.
+// search returns at most limit jobs. If it ends after its time with fewer, next is not empty.
 func (p *Pages) search(ctx context.Context, f site.Filter, cursor string, limit int) (found []site.JobRow, next string, err error) {
+	return p.searchFor(ctx, f, cursor, limit, p.searchTime)
+}
+
+// searchFor is search with another time. One call of the registry may find fewer jobs than there are, because it examines a
+// part of them.
+func (p *Pages) searchFor(ctx context.Context, f site.Filter, cursor string, limit int, most time.Duration) (found []site.JobRow, next string, err error) {
 	next = cursor
 	for begin := time.Now(); ; {
 		var jobs []site.JobRow
@@ -297,7 +310,7 @@ func (p *Pages) search(ctx context.Context, f site.Filter, cursor string, limit 
 			return nil, "", err
 		}
 		found = append(found, jobs...)
-		isDone := next == "" || len(found) >= limit || time.Since(begin) > searchTime
+		isDone := next == "" || len(found) >= limit || time.Since(begin) > most
 		if isDone {
 			return found, next, nil
 		}

@@ -79,7 +79,7 @@ func TestCellsOfAList(t *testing.T) {
 	_, body, _ := f.get(t, "/jobs?user=bob")
 	for _, want := range []string{
 		`<a href="jobs?account=chem&amp;user=bob">chem</a>`, `<a href="jobs?outcome=oom&amp;user=bob"><span class="badge harmful">out of memory</span></a>`,
-		`<a href="job?cluster=c&amp;generation=1&amp;id=102_3">102_3</a>`, `title="Relax"><a href="jobs?name=Relax&amp;user=bob">`, `user: bob<a href="jobs" title="Remove">`,
+		`<a href="job?cluster=c&amp;generation=1&amp;id=102_3">102_3</a>`, `title="Relax"><a href="jobs?name=Relax&amp;user=bob">`, `<th scope="col" class="n" title="equivalent core-hours"><a href="jobs?sort=waste&amp;user=bob">Waste</a>`, `role="search" aria-label="Search"`, `user: bob<a href="jobs" title="Remove">`,
 		`<svg class="bar wasteful" aria-hidden="true"><rect class="track" width="100%" height="100%"/><rect class="fill" width="2.0%" height="100%"/></svg><span>2 %</span>`,
 	} {
 		if !strings.Contains(body, want) {
@@ -158,16 +158,30 @@ func TestShortAddress(t *testing.T) {
 func TestListAsCSV(t *testing.T) {
 	f := newFake(t)
 	f.fill(t)
-	f.query(t, "UPDATE job SET display = '=1+1' WHERE job_id = 101")
+	f.query(t, "UPDATE job SET display = '=1+1;=2' WHERE job_id = 101")
 	w := f.show(t, "/jobs.csv?user=bob&cols=name,start,cpu,gpu,waste&sort=-cpu")
 	rows, err := csv.NewReader(w.Body).ReadAll()
 	if err != nil || len(rows) != 6 {
 		t.Fatalf("%d rows: %v", len(rows), err)
 	}
-	for i, want := range []string{"job name start cpu_pct gpu_pct waste_core_hours", "102_1 Relax 1970-01-01T00:00:01Z 10 2 9", "102_2 '=1+1 1970-01-01T00:00:02Z 30 2 8"} {
+	for i, want := range []string{"job name start cpu_pct gpu_pct waste_core_hours", "102_1 Relax 1970-01-01T00:00:01Z 10 2 9", "102_2 '=1+1;'=2 1970-01-01T00:00:02Z 30 2 8"} {
 		if got := strings.Join(rows[i], " "); got != want {
 			t.Errorf("row %d is %s: want %s", i, got, want)
 		}
+	}
+}
+
+// The other jobs of a name are those before the job, and none whose name has it as a part.
+func TestJobAmongSimilarNames(t *testing.T) {
+	f := newFake(t)
+	f.fill(t)
+	f.crowd(t, 50)
+	f.query(t, "UPDATE job SET name = 'relax2', display = 'Relax2' WHERE job_id BETWEEN 1000 AND 1024")
+	f.query(t, "UPDATE job SET name = 'relax', display = 'Relax', core_secs = 36000, core_used = 1 WHERE job_id > 1024")
+	f.query(t, "UPDATE job SET started = 3500000 WHERE job_id BETWEEN 1000 AND 1024")
+	_, body, _ := f.get(t, "/job?cluster=c&id=103")
+	if n := strings.Count(body, `aria-label="10`); n != 8 || !strings.Contains(body, `<circle class="own"`) || strings.Contains(body, "1049:") {
+		t.Errorf("%d points: %s", n, body)
 	}
 }
 

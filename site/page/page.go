@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
@@ -36,14 +37,15 @@ type Config struct {
 
 // Pages serves the pages.
 type Pages struct {
-	conf  Config
-	found sitereport.Jobs
-	logo  asset
+	conf       Config
+	found      sitereport.Jobs
+	logo       asset
+	searchTime time.Duration
 }
 
 // New returns Pages.
 func New(c Config) *Pages {
-	p := &Pages{conf: c, found: sitereport.Jobs{Registry: c.Registry, Write: c.Report, Fault: c.Fault}}
+	p := &Pages{conf: c, found: sitereport.Jobs{Registry: c.Registry, Write: c.Report, Fault: c.Fault}, searchTime: searchTime}
 	if len(c.Logo) > 0 {
 		kind := http.DetectContentType(c.Logo)
 		if !strings.HasPrefix(kind, "image/") {

@@ -192,6 +192,64 @@ func TestSearchIsContinued(t *testing.T) {
 	})
 }
 
+// crowd adds so many ended jobs of bob, newer than the others.
+func (f *fake) crowd(t *testing.T, jobs int) {
+	t.Helper()
+	f.query(t, fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		INSERT INTO job (cluster, job_id, family, username, account, partition, name, display, state, outcome, started, ended, updated, waste)
+		SELECT 'c', i, i, 'bob', '', '', 'other', 'other', 'ended', '', 1000000 * i, 1000000 * i + 1, 0, 1 FROM n`, 999+jobs))
+}
+
+// hurried are pages whose searches end after one call of the registry.
+func (f *fake) hurried() *Pages {
+	p := f.pages()
+	p.searchTime = -1
+	return p
+}
+
+func bodyOf(p *Pages, path string, reader site.Reader) (status int, body string) {
+	w := httptest.NewRecorder()
+	p.ServePage(w, httptest.NewRequest(http.MethodGet, path, nil), reader)
+	return w.Code, w.Body.String()
+}
+
+// A sorted list whose search has not seen all jobs says how many it sorts, and denies none.
+func TestSortedListOfAPart(t *testing.T) {
+	f := newFake(t)
+	f.crowd(t, 4001)
+	f.query(t, "UPDATE job SET name = 'hit', display = 'hit' WHERE job_id = 5000")
+	f.query(t, "UPDATE job SET username = 'bob', name = 'train' WHERE job_id = 7")
+	for path, want := range map[string]string{
+		"/jobs?user=bob&sort=elapsed":            `Sorted are the 4` + "\u202f" + `000 jobs found so far`,
+		"/jobs?user=bob&sort=elapsed&name=hit":   "Sorted are the 1 jobs found so far",
+		"/jobs?user=bob&sort=elapsed&name=train": "Sorted are the 0 jobs found so far",
+	} {
+		_, body := bodyOf(f.hurried(), path, site.Reader{Operator: true})
+		isOffered := strings.Contains(body, "narrow the filter") && strings.Contains(body, `user=bob">continue the search with the newest first</a>`)
+		if !strings.Contains(body, want) || !isOffered || strings.Contains(body, "There is no job") {
+			t.Errorf("%s lacks %q: %s", path, want, body)
+		}
+	}
+	if _, body := bodyOf(f.pages(), "/jobs?user=alice&sort=elapsed&name=none", site.Reader{Operator: true}); !strings.Contains(body, "There is no job") {
+		t.Errorf("a search to the end: %s", body)
+	}
+}
+
+// A CSV is complete, or there is none.
+func TestCSVIsComplete(t *testing.T) {
+	f := newFake(t)
+	f.crowd(t, 4000)
+	f.query(t, "UPDATE job SET username = 'bob', name = 'train' WHERE job_id = 7")
+	for path, lines := range map[string]int{"/jobs.csv?user=bob&name=train": 2, "/jobs.csv?user=bob&name=other": 4001} {
+		if status, body := bodyOf(f.hurried(), path, site.Reader{Operator: true}); status != 200 || strings.Count(body, "\n") != lines {
+			t.Errorf("%s: %d, %d lines instead of %d", path, status, strings.Count(body, "\n"), lines)
+		}
+	}
+	if status, body := bodyOf(f.hurried(), "/jobs.csv?user=bob", site.Reader{Operator: true}); status != 400 || !strings.Contains(body, "at most 4\u202f000 jobs, and more match: narrow the filter") {
+		t.Errorf("4001 jobs: %d %.2000s", status, body)
+	}
+}
+
 // An error of the database is logged, and not shown.
 func TestErrorsAreLogged(t *testing.T) {
 	f := newFake(t)

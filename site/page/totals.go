@@ -21,6 +21,7 @@ type totalsPage struct {
 	Partitions, Weeks totalTable
 	Chart             *chart
 	Table             jobTable
+	IsTableCut        bool // the search has not seen all jobs
 	Back              string
 	All               string // link to the jobs
 }
@@ -62,8 +63,11 @@ func (p *Pages) accounts(w http.ResponseWriter, r request) error {
 	return p.totals(w, r, site.ByAccount)
 }
 
-// defaultDays is the period of the totals without dates.
-const defaultDays = 56
+// The period of the totals: without a first day, and the longest.
+const (
+	defaultDays = 56
+	mostDays    = 53 * 7
+)
 
 // totalsFields are the parameters of the totals.
 var totalsFields = []string{"user", "account", "since", "until"}
@@ -79,11 +83,18 @@ func totalsFilter(r request) (f site.Filter, values map[string]string, err error
 			return f, nil, badRequest("The users and accounts are limited by user, account and dates, not by %s. The list of jobs is.", name)
 		}
 	}
-	if f.Since.IsZero() {
-		today := time.Now().UTC().Truncate(24 * time.Hour)
-		f.Since = today.AddDate(0, 0, -defaultDays)
-		values["since"] = f.Since.Format(time.DateOnly)
+	end := f.Until
+	if end.IsZero() {
+		end = time.Now().UTC().Truncate(24 * time.Hour)
 	}
+	oldest := end.AddDate(0, 0, -mostDays)
+	switch {
+	case f.Since.IsZero():
+		f.Since = end.AddDate(0, 0, -defaultDays)
+	case f.Since.Before(oldest):
+		f.Since = oldest
+	}
+	values["since"] = f.Since.Format(time.DateOnly)
 	return f, values, nil
 }
 
@@ -108,13 +119,13 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	if err != nil {
 		return err
 	}
-	found, err := p.wasteful(r, f, mostSaving)
+	found, isCut, err := p.wasteful(r, f, mostSaving)
 	if err != nil {
 		return err
 	}
 	page := totalsPage{
 		Query: values, What: what, Field: field, Table: p.tableOfJobs(found, shownColumns("", found), map[string]string{}), Chart: chartOf(weeks),
-		All:        link("jobs", values, "sort", string(site.ByWaste)),
+		IsTableCut: isCut, All: link("jobs", values, "sort", string(site.ByWaste)),
 		Totals:     p.tableOf(totalTable{ID: "totals", Title: "What was reserved and used", Head: what[:len(what)-1]}, totals),
 		Partitions: p.tableOf(totalTable{ID: "partitions", Title: "By partition", Head: "Partition"}, partitions),
 	}
@@ -140,11 +151,11 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	return p.show(r, w, "totals.html.tmpl", what, page)
 }
 
-// wasteful returns the jobs of a filter that waste most.
-func (p *Pages) wasteful(r request, f site.Filter, most int) ([]site.JobRow, error) {
+// wasteful returns the jobs of a filter that waste most. isCut is set if the search has not seen all jobs.
+func (p *Pages) wasteful(r request, f site.Filter, most int) (found []site.JobRow, isCut bool, err error) {
 	f.Sort = site.ByWaste
-	found, _, err := p.search(r.Context(), f, "", most)
-	return found, err
+	found, next, err := p.search(r.Context(), f, "", most)
+	return found, len(found) < most && next != "", err
 }
 
 // tableOf adds the rows to a table.

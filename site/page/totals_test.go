@@ -2,6 +2,8 @@ package page
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -30,6 +32,18 @@ func TestPartsOfWaste(t *testing.T) {
 	} {
 		if got := newFake(t).pages().totalRowOf(site.Total{Sum: report.Sum{Balance: f}}).Parts; got != want {
 			t.Errorf("%q: want %q", got, want)
+		}
+	}
+}
+
+// The totals are of at most 53 weeks, and of 8 weeks without a first day.
+func TestPeriodOfTotals(t *testing.T) {
+	for query, want := range map[string]string{
+		"since=1970-01-01&until=2026-06-30": "2025-06-25", "since=2026-06-01&until=2026-06-30": "2026-06-01", "until=2026-06-30": "2026-05-06",
+	} {
+		f, values, err := totalsFilter(request{Request: httptest.NewRequest(http.MethodGet, "/users?"+query, nil)})
+		if err != nil || f.Since.Format(time.DateOnly) != want || values["since"] != want {
+			t.Errorf("%s begins on %v, %s: want %s, %v", query, f.Since, values["since"], want, err)
 		}
 	}
 }

@@ -195,6 +195,9 @@ func (c *conditions) addNames(f site.Filter, suffix string) {
 			c.where = append(c.where, one.column+suffix+" IN ("+c.values(one.values)+")")
 		}
 	}
+	if f.FullName != "" {
+		c.addCondition("name"+suffix+" = ?", folded(f.FullName))
+	}
 	if f.Name != "" {
 		c.addCondition(`name LIKE ? ESCAPE '\'`, "%"+likeEscapes.Replace(folded(f.Name))+"%")
 	}

@@ -94,6 +94,8 @@ func TestJobFilters(t *testing.T) {
 			{"name with an underscore", site.Filter{Name: "%_"}, []uint64{5}},
 			{"name with a backslash", site.Filter{Name: `\'; --`}, []uint64{5}},
 			{"name with other letters", site.Filter{Name: "ÄRGER"}, []uint64{7, 5}},
+			{"full name", site.Filter{FullName: `100%_ärger\'; --`}, []uint64{5}},
+			{"part of a full name", site.Filter{FullName: "100"}, nil},
 			{"since", site.Filter{Since: hour(5)}, []uint64{7, 6, 5, 4}},
 			{"until", site.Filter{Until: hour(2)}, []uint64{2, 1}},
 			{"interval", site.Filter{Since: hour(3), Until: hour(3)}, []uint64{3, 2}},
