@@ -48,10 +48,10 @@ func TestThirdMachine(t *testing.T) {
 			t.Errorf("%q on the third machine:\n%s\nwith both spools:\n%s", args, got, want)
 		}
 	}
-	// Another user may see no job of this one.
+	// Another user may see no figures of this one's job. Slurm still shows that the job has ended.
 	cmd := m.command("third", m.as("nobody"), "report", all["short"][0])
 	out, err := cmd.CombinedOutput()
-	if want := "no such job: " + all["short"][0] + " is neither in "; err == nil || !strings.Contains(string(out), want) {
+	if want := fmt.Sprintf("job %s of %s has ended (finished) on ", all["short"][0], c.user); err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("another user: %v, %s", err, out)
 	}
 	c.healthy(t)

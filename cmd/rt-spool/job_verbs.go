@@ -25,7 +25,7 @@ func compareCommand() *cli.Command {
 		Name:        "compare",
 		Usage:       "show two jobs next to each other",
 		ArgsUsage:   "A B",
-		Description: "--json and --csv print the two jobs for a program.",
+		Description: "The flags --json and --csv print the two jobs for a program.",
 		Action:      runCompare,
 	}
 }
@@ -68,9 +68,9 @@ func historyCommand() *cli.Command {
 		Name:      "history",
 		Usage:     "show all jobs of a name: what each used, as a table and a plot",
 		ArgsUsage: "NAME",
-		Description: `These flags work as in rt-job: --user, --allusers, --account, --partition,
---state, --since, --until, --json, --csv and --ascii. Without --since all
-recorded jobs of the name are shown.`,
+		Description: `The flags --user, --allusers, --account, --partition, --state, --since,
+and also --until, --json, --csv and --ascii, work as in rt-job. Without
+the flag --since all recorded jobs of the name are shown.`,
 		Action: runHistory,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -120,21 +121,32 @@ type queuedError struct {
 	missing error // wraps spool.ErrNotFound
 }
 
-// Error says that the job waits, runs or has ended.
+// Error says that the job waits, runs or has ended. Of a job of another user the figures may be here, and hidden.
 func (e *queuedError) Error() string {
+	name, figures := "job "+e.Label, "its figures are not here yet"
+	mayBeHidden := e.User != self() && os.Geteuid() != 0
+	if mayBeHidden {
+		name, figures = name+" of "+e.User, "its figures are not here, or you may not see them"
+	}
 	switch {
 	case e.HasEnded() && e.NodeList == "":
-		return fmt.Sprintf("job %s ended before it ran (%s), and has used nothing", e.Label, strings.ToLower(e.State))
+		return fmt.Sprintf("%s ended before it ran (%s), and has used nothing", name, strings.ToLower(e.State))
+	case e.HasEnded() && mayBeHidden:
+		return fmt.Sprintf("%s has ended (%s) on %s; %s", name, report.StateWords(e.Outcome()), e.NodeList, figures)
 	case e.HasEnded():
-		return fmt.Sprintf("job %s has ended (%s) on %s; its figures are not here yet, they follow within minutes", e.Label, report.StateWords(e.Outcome()), e.NodeList)
+		return fmt.Sprintf("%s has ended (%s) on %s; %s, they follow within minutes", name, report.StateWords(e.Outcome()), e.NodeList, figures)
 	case e.IsWaiting():
-		return fmt.Sprintf("job %s waits in the queue (%s) and has used nothing yet", e.Label, cmp.Or(e.Reason, strings.ToLower(e.State)))
+		return fmt.Sprintf("%s waits in the queue (%s) and has used nothing yet", name, cmp.Or(e.Reason, strings.ToLower(e.State)))
 	}
 	since := ""
 	if !e.Start.IsZero() {
 		since = " since " + e.Start.Local().Format("2006-01-02 15:04:05")
 	}
-	return fmt.Sprintf("job %s is running on %s%s; its figures are not here yet: srun --jobid %d --overlap --pty rt-job watch shows them", e.Label, cmp.Or(e.NodeList, "a node"), since, e.JobID)
+	running := fmt.Sprintf("%s is running on %s%s; %s", name, cmp.Or(e.NodeList, "a node"), since, figures)
+	if mayBeHidden {
+		return running
+	}
+	return fmt.Sprintf("%s: srun --jobid %d --overlap --pty rt-job watch shows them", running, e.JobID)
 }
 
 // Unwrap returns why the job was not found.
