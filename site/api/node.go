@@ -108,6 +108,12 @@ var nodeParameters = map[string]parameter{
 	}},
 }
 
+// nodeAnswer is a node with what is wrong with it.
+type nodeAnswer struct {
+	site.Node
+	Problems []site.Problem `json:"problems"`
+}
+
 // readNodes answers GET /v1/nodes, for operators.
 func (s *readers) readNodes(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
 	list, err := parseQuery(r, nodeParameters)
@@ -121,13 +127,14 @@ func (s *readers) readNodes(w http.ResponseWriter, r *http.Request, q reading, _
 	if err != nil {
 		return err
 	}
-	if nodes == nil {
-		nodes = []site.Node{}
+	now, answers := time.Now(), []nodeAnswer{}
+	for _, node := range nodes {
+		answers = append(answers, nodeAnswer{node, node.Problems(now)})
 	}
 	page := struct {
-		Next  string      `json:"next"`
-		Nodes []site.Node `json:"nodes"`
-	}{next, nodes}
+		Next  string       `json:"next"`
+		Nodes []nodeAnswer `json:"nodes"`
+	}{next, answers}
 	answer, err := q.encode(page)
 	if err != nil {
 		return err

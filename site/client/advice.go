@@ -2,9 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -18,12 +15,7 @@ const maxAdvice = 1 << 20
 func (c *Client) Kinds(ctx context.Context, user string) ([]report.Kind, error) {
 	var answer struct{ Kinds []report.Kind }
 	err := c.get(ctx, "/v1/advice", url.Values{"user": {user}}, func(resp *http.Response) error {
-		err := json.NewDecoder(bounded(resp.Body, maxAdvice)).Decode(&answer)
-		isOther := errors.Is(err, ErrAnswer) || errors.Is(err, ErrUnreachable)
-		if err != nil && !isOther {
-			err = fmt.Errorf("%w: %w", ErrAnswer, err)
-		}
-		return err
+		return decode(bounded(resp.Body, maxAdvice), &answer)
 	})
 	return answer.Kinds, err
 }

@@ -17,14 +17,6 @@ const (
 	batchNodes = 1000
 )
 
-// The limits from which on an operator has something to do. The limits of the spool are as in the
-// alerts in contrib/prometheus.
-const (
-	lateReport = 6 * time.Hour
-	fullSpool  = 80 // percent of the limit
-	fullDisk   = 95 // percent of the file system
-)
-
 // nodesPage is the list of nodes, those with the most urgent problem first.
 type nodesPage struct {
 	Nodes            []nodeRow
@@ -34,13 +26,10 @@ type nodesPage struct {
 	LinkAll, LinkBad string
 }
 
-// problem is what is wrong with a node, and what an operator does about it.
-type problem struct{ What, Remedy string }
-
 // nodeRow is a node in a table.
 type nodeRow struct {
 	Cluster, Node, JobsLink         string
-	Problems                        []problem
+	Problems                        []site.Problem
 	Reported, LastSuccess, Version  string
 	Trackers, Waiting, WaitingBytes string
 	Oldest, Lost, Hooks, Spool      string
@@ -93,38 +82,10 @@ func nodeRowOf(n site.Node, now time.Time) nodeRow {
 		Cluster: printable.Text(n.Cluster), Node: printable.Text(n.Node), JobsLink: link("jobs", map[string]string{"node": n.Node}),
 		Reported: ago(n.Reported, now), LastSuccess: ago(n.LastSuccess.Or(time.Time{}), now), Version: cmp.Or(printable.Text(n.Version), dash),
 		Trackers: count(n.Trackers), Waiting: count(n.UndeliveredRuns), WaitingBytes: mebibytes(n.UndeliveredBytes), Oldest: ago(n.OldestUndelivered.Or(time.Time{}), now),
-		Lost: count(n.Lost), Hooks: count(n.HookFailures), Spool: spoolText(n),
+		Lost: count(n.Lost), Hooks: count(n.HookFailures), Spool: spoolText(n), Problems: n.Problems(now),
 	}
-	add := func(urgency int, remedy, format string, args ...any) {
-		row.Problems = append(row.Problems, problem{fmt.Sprintf(format, args...), remedy})
-		row.urgency = max(row.urgency, urgency)
-	}
-	until, ok := n.BreakerUntil.Get()
-	isOpen := ok && until.After(now)
-	if isOpen {
-		add(7, "The cause is in the log: journalctl -t rt-prolog.", "breaker open until %s UTC: no job is tracked", until.UTC().Format("15:04"))
-	}
-	if n.HooksDisabled.Or(false) {
-		add(6, "Remove the file of hooks.disable_file, /etc/rt/disabled by default.", "hooks are disabled: no job is tracked")
-	}
-	spool, disk := fullness(n)
-	if spool >= fullSpool {
-		add(5, "Deliver what waits, or lower spool.retain.", "spool %d %% full", spool)
-	}
-	if disk >= fullDisk {
-		add(5, "Make room, deliver what waits, or lower spool.retain.", "disk of the spool %d %% full", disk)
-	}
-	if files := n.Unreadable.Or(0); files > 0 {
-		add(4, "rt-spool verify names them.", "%s unreadable files", grouped(files))
-	}
-	if silent := now.Sub(n.Reported); silent > lateReport {
-		add(3, "Is the node up, and its timer or cron job of rt-spool drain enabled?", "no report for %s", ago(n.Reported, now))
-	}
-	if drains := n.FailedDrains.Or(0); drains > 0 {
-		add(2, "rt-spool drain on the node prints the cause.", "%s failed drains", grouped(drains))
-	}
-	if failures := n.HookFailures.Or(0); failures > 0 && !isOpen {
-		add(1, "The cause is in the log: journalctl -t rt-prolog.", "%s hook failures in a row", grouped(failures))
+	for _, problem := range row.Problems {
+		row.urgency = max(row.urgency, problem.Urgency)
 	}
 	return row
 }
@@ -145,24 +106,12 @@ func mebibytes(v rt.Opt[int64]) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// fullness is how full the spool and its file system are, in percent; 0 if it is not known.
-func fullness(n site.Node) (spool, disk int) {
-	if limit := n.SpoolLimit.Or(0); limit > 0 {
-		spool = int(float64(n.SpoolBytes.Or(0)) / float64(limit) * 100)
-	}
-	free, isKnown := n.DiskFree.Get()
-	size := n.DiskBytes.Or(0)
-	if isKnown && size > 0 {
-		disk = int(float64(size-free) / float64(size) * 100)
-	}
-	return spool, disk
-}
-
 // spoolText is the size of the spool, and the part of the limit if there is one.
 func spoolText(n site.Node) string {
 	text := mebibytes(n.SpoolBytes)
-	if limit := n.SpoolLimit.Or(0); limit > 0 && n.SpoolBytes.Valid() {
-		text += fmt.Sprintf(", %d %%", int(float64(n.SpoolBytes.Or(0))/float64(limit)*100))
+	hasLimit := n.SpoolLimit.Or(0) > 0 && n.SpoolBytes.Valid()
+	if hasLimit {
+		text += fmt.Sprintf(", %d %%", n.SpoolFull())
 	}
 	return text
 }
