@@ -2,6 +2,7 @@ package main
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -310,8 +311,10 @@ func makeCgroup(t *testing.T, run *rt.Run) {
 			}
 			made := makeDirs(t, dir)
 			t.Cleanup(func() {
-				for _, d := range made {
-					if err := os.Remove(d); err != nil {
+				for i, d := range made {
+					err := os.Remove(d)
+					isShared := i > 0 && errors.Is(err, syscall.EBUSY) // another machine on this kernel has a cgroup in it
+					if err != nil && !isShared {
 						t.Error(err)
 					}
 				}

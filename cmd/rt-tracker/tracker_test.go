@@ -52,8 +52,8 @@ func newSite(t *testing.T) *site {
 	s.write(t, "")
 	s.run = rt.Run{
 		Identity: rt.Identity{
-			// Another run of these tests on this kernel may make the cgroup of its job.
-			Cluster: "c", JobID: rt.Some(4_000_000_000 + rand.Uint64N(200_000_000)), Node: "node-of-no-cluster",
+			// Another run of these tests on this kernel may make the cgroups of its node and its job.
+			Cluster: "c", JobID: rt.Some(4_000_000_000 + rand.Uint64N(200_000_000)), Node: fmt.Sprintf("node-of-no-cluster-%d", rand.Uint32()),
 			Start: time.Now().UTC().Truncate(time.Millisecond),
 		},
 		Allocation: rt.Allocation{
