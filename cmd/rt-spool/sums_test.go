@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -185,7 +186,7 @@ func hoursOfPage(hours rt.Opt[float64]) string {
 	return strconv.FormatFloat(h, 'f', 2, 64)
 }
 
-// The sums of many jobs are the same in rt-job, on the page and in the API, to the last digit.
+// The sums of many jobs are the same in rt-job, on the page, in the API and in Grafana, to the last digit.
 func TestSumsAreTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	jobs := 10_000
@@ -254,11 +255,66 @@ func TestSumsAreTheSameEverywhere(t *testing.T) {
 				t.Errorf("by %s: rt-job\n%+v, the API\n%+v", by, sum, got)
 			}
 		}
+		if column := map[string]string{"user": "username", "account": "account", "partition": "partition"}[by]; column != "" {
+			compareGrafana(t, filepath.Join(dir, "registry.db"), column, want)
+		}
 	}
 	var own struct{ Sums []runs.Sum }
 	if err := json.Unmarshal(getAs(t, "anna", url+"/v1/sums?by=user"), &own); err != nil || len(own.Sums) != 1 || own.Sums[0].Name != "anna" {
 		t.Errorf("anna sees %+v, %v", own, err)
 	}
+}
+
+// compareGrafana compares the sums of the API with what the panel of the dashboard that groups by the column shows.
+func compareGrafana(t *testing.T, database, column string, want map[string]runs.Sum) {
+	t.Helper()
+	text, err := os.ReadFile("../../contrib/grafana/rt-jobs-sqlite.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile(`"queryText": ("SELECT .* GROUP BY ` + column + ` ORDER BY waste .*")`).FindSubmatch(text)
+	var query string
+	if quoted == nil || json.Unmarshal(quoted[1], &query) != nil {
+		t.Fatalf("the dashboard has no panel by %s", column)
+	}
+	query = strings.NewReplacer("$__from", "0", "$__to", "4102444800000", "${cluster:sqlstring}", "'c'", "${account:sqlstring}", "'chem', 'physics'").Replace(query)
+	db, err := sql.Open("sqlite3", "file:"+database+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	rows, err := db.QueryContext(t.Context(), "SELECT "+column+", jobs, waste, \"core-hours\", \"GPU-hours\", \"GiB-hours\" FROM ("+strings.Replace(query, "SELECT ", "SELECT "+column+", ", 1)+")")
+	if err != nil {
+		t.Fatalf("%v: %s", err, query)
+	}
+	defer func() { _ = rows.Close() }()
+	groups := 0
+	for rows.Next() {
+		var name string
+		var jobs int
+		var waste, cores, gpus, gib sql.Null[float64]
+		if err := rows.Scan(&name, &jobs, &waste, &cores, &gpus, &gib); err != nil {
+			t.Fatal(err)
+		}
+		sum := want[name]
+		got := runs.Sum{Name: sum.Name, Jobs: jobs}
+		got.WasteHours, got.CoreHours, got.GPUHours, got.GiBHours = optional(waste), optional(cores), optional(gpus), optional(gib)
+		isSame := got.Jobs == sum.Jobs && got.WasteHours == sum.WasteHours && got.CoreHours == sum.CoreHours && got.GPUHours == sum.GPUHours && got.GiBHours == sum.GiBHours
+		if !isSame {
+			t.Errorf("by %s, %q: Grafana\n%+v, the API\n%+v", column, name, got, sum)
+		}
+		groups++
+	}
+	if err := rows.Err(); err != nil || groups != len(want) {
+		t.Errorf("by %s: Grafana has %d groups, the API %d (%v)", column, groups, len(want), err)
+	}
+}
+
+func optional(v sql.Null[float64]) rt.Opt[float64] {
+	if !v.Valid {
+		return rt.None[float64]()
+	}
+	return rt.Some(v.V)
 }
 
 // comparePage compares a sum of the API with the row of the page.
