@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"os/user"
 	"slices"
 	"strconv"
@@ -35,8 +36,50 @@ func TestSlurmdbd(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("accounting", func(t *testing.T) { runAccounting(t, c, s) })
+	t.Run("jobstats", func(t *testing.T) { checkAdminComment(t, s, true) })
 	t.Run("sonar", func(t *testing.T) { runSonarSlurm(t, c, s, slow) })
 	t.Run("names", func(t *testing.T) { runNames(t, c, s) })
+}
+
+// checkAdminComment: sacctmgr accepts the summaries of the jobs of runAccounting, once, and sacct shows them as jobstats
+// reads them. An old sacctmgr would change them.
+func checkAdminComment(t *testing.T, s *site, isOld bool) {
+	write := func() string {
+		t.Helper()
+		out, err := exec.Command(s.path("bin", "rt-spool"), "--config", s.config(), "jobstats").CombinedOutput()
+		if isFailed := err != nil; isFailed != isOld {
+			t.Errorf("jobstats: %v, %s", err, out)
+		}
+		return string(out)
+	}
+	first, second := write(), write()
+	if isOld {
+		if !strings.Contains(first, "in lower case before Slurm 23.02") {
+			t.Errorf("an old sacctmgr: %s", first)
+		}
+		return
+	}
+	if strings.Contains(first, " 0 summaries written") || !strings.Contains(second, " 0 summaries written") {
+		t.Errorf("first %s, then %s", first, second)
+	}
+	out, err := exec.Command("sacct", "--allusers", "--allocations", "--noheader", "--parsable2", "--starttime=now-1hours", "--endtime=now", "--state=COMPLETED", "--format=JobName,AdminComment").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		text, isBurner := strings.CutPrefix(strings.TrimSpace(line), "burner|JS1:")
+		if !isBurner {
+			continue
+		}
+		unpack := exec.Command("sh", "-c", "base64 -d | gzip -d")
+		unpack.Stdin = strings.NewReader(text)
+		summary, err := unpack.Output()
+		if err != nil || !strings.Contains(string(summary), `"total_memory":104857600,"used_memory":`) {
+			t.Errorf("the summary of burner: %v, %s", err, summary)
+		}
+		return
+	}
+	t.Errorf("no summary of burner in %s", out)
 }
 
 // runAccounting drains while the slow job runs. sacct has the outcomes that the Epilog does not report, also for jobs

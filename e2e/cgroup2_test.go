@@ -270,6 +270,12 @@ func inGuest(t *testing.T, v version) {
 		t.Run("accounting", func(t *testing.T) { // replay reports subtests
 			startAccounting(t, c, s)
 			t.Run("names", func(t *testing.T) { runNames(t, c, s) })
+			t.Run("jobstats", func(t *testing.T) {
+				s.configure(map[string]string{"drain.sacct": fmt.Sprintf("%q", s.path("sacct"))})
+				burner := c.submit(t, s, "srun -n1 "+s.workload()+" --cpu 1 --touch 40 --hold 2", "-n1", "--mem=100", "-w", c.nodes[0], "-J", "burner")
+				c.wait(t, burner)
+				checkAdminComment(t, s, false)
+			})
 		})
 	}
 	if isClock := v.isAll() || v.isOldest(); isClock { // last, because Slurm's credentials and queue depend on the clock

@@ -32,16 +32,16 @@ type GPU struct {
 	ProcessVRAMPeakMark Mark `json:"process_vram_peak_mark,omitempty"`
 }
 
-// busy is how busy the job kept the GPU. Of a GPU that may be of others, it is what the job's processes did.
-func (g *GPU) busy() rt.Opt[float64] {
+// Busy is how busy the job kept the GPU. Of a GPU that may be of others, it is what the job's processes did.
+func (g *GPU) Busy() rt.Opt[float64] {
 	if g.isOfOthers() {
 		return g.ProcessBusyPct
 	}
 	return g.BusyPct
 }
 
-// vramPeak is the peak of the memory that the job used, as busy.
-func (g *GPU) vramPeak() (rt.Opt[uint64], Mark) {
+// VRAMPeak is the peak of the memory that the job used, as Busy.
+func (g *GPU) VRAMPeak() (rt.Opt[uint64], Mark) {
 	if g.isOfOthers() {
 		return g.ProcessVRAMPeakBytes, g.ProcessVRAMPeakMark
 	}
@@ -53,7 +53,7 @@ func (g *GPU) isOfOthers() bool { return !g.InJob.Or(false) && g.Processes > 0 }
 
 // BusyText formats how busy the job kept the GPU.
 func (g *GPU) BusyText() string {
-	busy := g.busy()
+	busy := g.Busy()
 	switch {
 	case busy.Valid() && g.BusyOf == busyOfReadings && !g.isOfOthers():
 		return Number(busy, "%.0f %%") + " in " + plural(g.BusyReadings, "reading")
@@ -65,7 +65,7 @@ func (g *GPU) BusyText() string {
 
 // VRAMText formats the peak of the memory that the job used.
 func (g *GPU) VRAMText() string {
-	peak, mark := g.vramPeak()
+	peak, mark := g.VRAMPeak()
 	return mark.Of(Size(peak))
 }
 
@@ -248,7 +248,7 @@ func (p *runPage) gpus() {
 
 // vramPct is the peak of the memory that the job used in percent of all of the GPU's.
 func (g *GPU) vramPct() rt.Opt[float64] {
-	peak, _ := g.vramPeak()
+	peak, _ := g.VRAMPeak()
 	all := g.VRAMTotalBytes.Or(0)
 	if all == 0 || !peak.Valid() {
 		return rt.None[float64]()

@@ -272,9 +272,9 @@ func (j *JobSummary) gpus() {
 			if one.isIdle() {
 				g.Idle++
 			}
-			isBusyRead = isBusyRead && one.busy().Valid()
-			busy.add(one.busy(), 1)
-			peak, _ := one.vramPeak()
+			isBusyRead = isBusyRead && one.Busy().Valid()
+			busy.add(one.Busy(), 1)
+			peak, _ := one.VRAMPeak()
 			raise(&g.VRAMPeakBytes, peak)
 			raise(&g.WorstVRAMPct, one.vramPct())
 		}

@@ -111,7 +111,7 @@ heterogeneous job (12+1), a step (12.0), the name of
 a run as ls shows it, or the path of a spool file.`,
 		Commands: []*cli.Command{
 			lsCommand(), jobsCommand(), reportCommand(), exportCommand(), importCommand(), topCommand(), liveCommand(), ftdcCommand(),
-			drainCommand(), verifyCommand(), gcCommand(), hostCommand(), doctorCommand(), nodesCommand(), metricsCommand(), sonarCommand(), powerapiCommand(), streamCommand(),
+			drainCommand(), verifyCommand(), gcCommand(), hostCommand(), doctorCommand(), nodesCommand(), metricsCommand(), jobstatsCommand(), sonarCommand(), powerapiCommand(), streamCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			switch verb, of := c.Args().First(), c.Args().Get(1); {

@@ -1,0 +1,73 @@
+package jobstats
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+)
+
+// decode does what jobstats does with AdminComment.
+func decode(t *testing.T, text string) string {
+	t.Helper()
+	packed, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "JS1:"))
+	if err != nil || !strings.HasPrefix(text, "JS1:H4s") {
+		t.Fatalf("%v: %s", err, text)
+	}
+	from, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(all)
+}
+
+func run(node string) *report.Summary {
+	s := &report.Summary{}
+	s.Run.Node, s.Run.AllocCPUs, s.Run.AllocMem = node, rt.Some[uint64](4), rt.Some[uint64](8<<30)
+	s.CPU.UsedSecs, s.Memory.PeakBytes = rt.Some(123.456), rt.Some[uint64](1<<30)
+	return s
+}
+
+func TestEncode(t *testing.T) {
+	two := run("n2")
+	two.GPUs = []report.GPU{
+		{VRAMTotalBytes: rt.Some[uint64](80 << 30)}, // of another job
+		{GPUPart: report.GPUPart{InJob: rt.Some(true), BusyPct: rt.Some(98.76)}, VRAMTotalBytes: rt.Some[uint64](80 << 30), VRAMPeakBytes: rt.Some[uint64](5 << 30)},
+		{GPUPart: report.GPUPart{InJob: rt.Some(true)}},
+	}
+	// Nothing that was not read, or that is only a bound, becomes a figure.
+	bound := run("n3")
+	bound.CPU.UsedMark, bound.Memory.PeakMark = report.AtLeast, report.AtMost
+	for name, c := range map[string]struct {
+		job  report.JobSummary
+		want string
+	}{
+		"one node": {report.JobSummary{ElapsedSecs: rt.Some(60.4), Runs: report.NodeRuns{run("n1")}},
+			`{"nodes":{"n1":{"cpus":4,"total_memory":8589934592,"used_memory":1073741824,"total_time":123.5}},"total_time":60,"gpus":0}`},
+		"GPUs": {report.JobSummary{Runs: report.NodeRuns{two}},
+			`{"nodes":{"n2":{"cpus":4,"total_memory":8589934592,"used_memory":1073741824,"total_time":123.5,"gpu_total_memory":{"0":85899345920},"gpu_used_memory":{"0":5368709120},"gpu_utilization":{"0":98.8}}},"gpus":2}`},
+		"bounds": {report.JobSummary{Runs: report.NodeRuns{run("n1"), bound}},
+			`{"nodes":{"n1":{"cpus":4,"total_memory":8589934592,"used_memory":1073741824,"total_time":123.5},"n3":{"cpus":4,"total_memory":8589934592}},"gpus":0}`},
+	} {
+		text, err := Encode(&c.job)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := decode(t, text); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+	if _, err := Encode(&report.JobSummary{Runs: report.NodeRuns{bound}}); !errors.Is(err, ErrNoFigures) {
+		t.Errorf("only bounds: %v", err)
+	}
+}
