@@ -36,8 +36,8 @@ func jobstatsCommand() *cli.Command {
 
 // jobstatsCounts are the jobs without a comment, by what became of them.
 type jobstatsCounts struct {
-	written, absent, withoutFigures int
-	unread                          []error // of jobs whose records cannot be read
+	written, absent, unknown int
+	unread                   []error // of jobs whose records cannot be read
 }
 
 func runJobstats(c *cli.Context, cfg config.Config) error {
@@ -70,7 +70,7 @@ func runJobstats(c *cli.Context, cfg config.Config) error {
 			return fmt.Errorf("job %d: %w", job.JobID, err)
 		}
 	}
-	say(c, "%d summaries written; %d jobs are not complete here yet, %d have no figures", counts.written, counts.absent, counts.withoutFigures)
+	say(c, "%d summaries written; %d jobs are not complete here yet, %d lack figures", counts.written, counts.absent, counts.unknown)
 	return errors.Join(counts.unread...)
 }
 
@@ -88,8 +88,8 @@ func (n *jobstatsCounts) writeJob(c *cli.Context, sacctmgr string, job accountin
 	}
 	text, err := jobstats.Encode(sum)
 	switch {
-	case errors.Is(err, jobstats.ErrNoFigures):
-		n.withoutFigures++
+	case errors.Is(err, jobstats.ErrUnknown):
+		n.unknown++
 		return nil
 	case err != nil:
 		return err

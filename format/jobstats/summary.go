@@ -18,8 +18,8 @@ import (
 // Prefix is how a summary begins in AdminComment: the version of its form.
 const Prefix = "JS1:"
 
-// ErrNoFigures means that a job has no figure for a summary.
-var ErrNoFigures = errors.New("no figure of the job is known")
+// ErrUnknown means that the CPU time or the memory on a node is not known. Jobstats cannot show such a job.
+var ErrUnknown = errors.New("a figure that jobstats needs is not known")
 
 // summary is the document. A figure that is not known is absent, never 0.
 type summary struct {
@@ -41,20 +41,15 @@ type node struct {
 
 // Encode returns the text for AdminComment. Jobstats judges a job by it, so it has no figure that is only a bound.
 func Encode(j *report.JobSummary) (string, error) {
-	s := summary{Nodes: map[string]*node{}}
-	secs, isKnown := j.ElapsedSecs.Get()
-	if isKnown {
-		s.TotalTime.Set(math.Round(secs))
-	}
-	hasFigures := false
+	s := summary{Nodes: map[string]*node{}, TotalTime: rt.Map(j.ElapsedSecs, math.Round)}
 	for _, of := range j.Runs {
 		n := nodeOf(of)
 		s.Nodes[of.Run.Node] = n
 		s.GPUs += countOwn(of.GPUs)
-		hasFigures = hasFigures || n.UsedMemory.Valid() || n.TotalTime.Valid()
-	}
-	if !hasFigures {
-		return "", ErrNoFigures
+		isKnown := n.UsedMemory.Valid() && n.TotalTime.Valid()
+		if !isKnown {
+			return "", ErrUnknown
+		}
 	}
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -45,9 +45,6 @@ func TestEncode(t *testing.T) {
 		{GPUPart: report.GPUPart{InJob: rt.Some(true), BusyPct: rt.Some(98.76)}, VRAMTotalBytes: rt.Some[uint64](80 << 30), VRAMPeakBytes: rt.Some[uint64](5 << 30)},
 		{GPUPart: report.GPUPart{InJob: rt.Some(true)}},
 	}
-	// Nothing that was not read, or that is only a bound, becomes a figure.
-	bound := run("n3")
-	bound.CPU.UsedMark, bound.Memory.PeakMark = report.AtLeast, report.AtMost
 	for name, c := range map[string]struct {
 		job  report.JobSummary
 		want string
@@ -56,8 +53,6 @@ func TestEncode(t *testing.T) {
 			`{"nodes":{"n1":{"cpus":4,"total_memory":8589934592,"used_memory":1073741824,"total_time":123.5}},"total_time":60,"gpus":0}`},
 		"GPUs": {report.JobSummary{Runs: report.NodeRuns{two}},
 			`{"nodes":{"n2":{"cpus":4,"total_memory":8589934592,"used_memory":1073741824,"total_time":123.5,"gpu_total_memory":{"0":85899345920},"gpu_used_memory":{"0":5368709120},"gpu_utilization":{"0":98.8}}},"gpus":2}`},
-		"bounds": {report.JobSummary{Runs: report.NodeRuns{run("n1"), bound}},
-			`{"nodes":{"n1":{"cpus":4,"total_memory":8589934592,"used_memory":1073741824,"total_time":123.5},"n3":{"cpus":4,"total_memory":8589934592}},"gpus":0}`},
 	} {
 		text, err := Encode(&c.job)
 		if err != nil {
@@ -67,7 +62,20 @@ func TestEncode(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
 		}
 	}
-	if _, err := Encode(&report.JobSummary{Runs: report.NodeRuns{bound}}); !errors.Is(err, ErrNoFigures) {
-		t.Errorf("only bounds: %v", err)
+}
+
+// Nothing that was not read, or that is only a bound, becomes a figure.
+func TestEncodeOfUnknown(t *testing.T) {
+	for name, change := range map[string]func(*report.Summary){
+		"no CPU time":    func(s *report.Summary) { s.CPU.UsedSecs = rt.None[float64]() },
+		"no memory":      func(s *report.Summary) { s.Memory.PeakBytes = rt.None[uint64]() },
+		"CPU at least":   func(s *report.Summary) { s.CPU.UsedMark = report.AtLeast },
+		"memory at most": func(s *report.Summary) { s.Memory.PeakMark = report.AtMost },
+	} {
+		one := run("n2")
+		change(one)
+		if text, err := Encode(&report.JobSummary{Runs: report.NodeRuns{run("n1"), one}}); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
 	}
 }
