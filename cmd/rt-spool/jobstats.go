@@ -79,11 +79,14 @@ func (n *jobstatsCounts) writeJob(c *cli.Context, sacctmgr string, job accountin
 	sum, err := endedJob(c, job)
 	isAbsent := errors.Is(err, spool.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
 	switch {
-	case isAbsent || err == nil && sum == nil:
+	case isAbsent:
 		n.absent++
 		return nil
 	case err != nil:
 		n.unread = append(n.unread, fmt.Errorf("job %d: %w", job.JobID, err))
+		return nil
+	case sum == nil:
+		n.absent++
 		return nil
 	}
 	text, err := jobstats.Encode(sum)
@@ -120,7 +123,8 @@ func endedJob(c *cli.Context, job accounting.Ended) (sum *report.JobSummary, err
 	}
 	for _, j := range report.Jobs(runs.WholeJobs(summaries)) {
 		first := &j.Runs[0].Run
-		isIt := first.JobID == rt.Some(job.JobID) && (first.Cluster == job.Cluster || first.Cluster == "")
+		isOfCluster := first.Cluster == job.Cluster || first.Cluster == ""
+		isIt := first.JobID == rt.Some(job.JobID) && isOfCluster
 		isComplete := j.Missing == 0 && j.State != rt.StateRunning
 		if isIt && isComplete {
 			return j, nil
