@@ -4,6 +4,7 @@ package jobstats
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
@@ -18,7 +19,7 @@ import (
 // Prefix is how a summary begins in AdminComment: the version of its form.
 const Prefix = "JS1:"
 
-// ErrUnknown means that the CPU time or the memory on a node is not known. Jobstats cannot show such a job.
+// ErrUnknown means that the CPUs or the memory on a node, or their use, is not known. Jobstats cannot show such a job.
 var ErrUnknown = errors.New("a figure that jobstats needs is not known")
 
 // summary is the document. A figure that is not known is absent, never 0.
@@ -46,7 +47,7 @@ func Encode(j *report.JobSummary) (string, error) {
 		n := nodeOf(of)
 		s.Nodes[of.Run.Node] = n
 		s.GPUs += countOwn(of.GPUs)
-		isKnown := n.UsedMemory.Valid() && n.TotalTime.Valid()
+		isKnown := n.CPUs.Valid() && n.TotalMemory.Valid() && n.UsedMemory.Valid() && n.TotalTime.Valid()
 		if !isKnown {
 			return "", ErrUnknown
 		}
@@ -63,7 +64,7 @@ func Encode(j *report.JobSummary) (string, error) {
 }
 
 func nodeOf(of *report.Summary) *node {
-	n := &node{CPUs: of.Run.AllocCPUs, TotalMemory: of.Run.AllocMem}
+	n := &node{CPUs: of.Run.AllocCPUs, TotalMemory: cmp.Or(of.Run.AllocMem, of.Memory.LimitBytes)}
 	if of.CPU.UsedMark == report.Exact {
 		n.TotalTime = rt.Map(of.CPU.UsedSecs, tenths)
 	}

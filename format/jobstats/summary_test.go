@@ -45,12 +45,16 @@ func TestEncode(t *testing.T) {
 		{GPUPart: report.GPUPart{InJob: rt.Some(true), BusyPct: rt.Some(98.76)}, VRAMTotalBytes: rt.Some[uint64](80 << 30), VRAMPeakBytes: rt.Some[uint64](5 << 30)},
 		{GPUPart: report.GPUPart{InJob: rt.Some(true)}},
 	}
+	limited := run("n1")
+	limited.Run.AllocMem, limited.Memory.LimitBytes = rt.None[uint64](), rt.Some[uint64](1<<31) // before sacct is asked
 	for name, c := range map[string]struct {
 		job  report.JobSummary
 		want string
 	}{
 		"one node": {report.JobSummary{ElapsedSecs: rt.Some(60.4), Runs: report.NodeRuns{run("n1")}},
 			`{"nodes":{"n1":{"cpus":4,"total_memory":8589934592,"used_memory":1073741824,"total_time":123.5}},"total_time":60,"gpus":0}`},
+		"limit": {report.JobSummary{Runs: report.NodeRuns{limited}},
+			`{"nodes":{"n1":{"cpus":4,"total_memory":2147483648,"used_memory":1073741824,"total_time":123.5}},"gpus":0}`},
 		"GPUs": {report.JobSummary{Runs: report.NodeRuns{two}},
 			`{"nodes":{"n2":{"cpus":4,"total_memory":8589934592,"used_memory":1073741824,"total_time":123.5,"gpu_total_memory":{"0":85899345920},"gpu_used_memory":{"0":5368709120},"gpu_utilization":{"0":98.8}}},"gpus":2}`},
 	} {
@@ -67,6 +71,7 @@ func TestEncode(t *testing.T) {
 // Nothing that was not read, or that is only a bound, becomes a figure.
 func TestEncodeOfUnknown(t *testing.T) {
 	for name, change := range map[string]func(*report.Summary){
+		"no limit":       func(s *report.Summary) { s.Run.AllocMem = rt.None[uint64]() },
 		"no CPU time":    func(s *report.Summary) { s.CPU.UsedSecs = rt.None[float64]() },
 		"no memory":      func(s *report.Summary) { s.Memory.PeakBytes = rt.None[uint64]() },
 		"CPU at least":   func(s *report.Summary) { s.CPU.UsedMark = report.AtLeast },
