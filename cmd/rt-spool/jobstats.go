@@ -12,7 +12,6 @@ import (
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/format/jobstats"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/runs"
 	"github.com/resource-tracker/rt/slurm/accounting"
@@ -89,9 +88,9 @@ func (n *jobstatsCounts) writeJob(c *cli.Context, sacctmgr string, job accountin
 		n.absent++
 		return nil
 	}
-	text, err := jobstats.Encode(sum)
+	text, err := encodeJobstats(sum)
 	switch {
-	case errors.Is(err, jobstats.ErrUnknown):
+	case errors.Is(err, errUnknown):
 		n.unknown++
 		return nil
 	case err != nil:

@@ -1,6 +1,4 @@
-// Package jobstats writes the summary of a job that jobstats and Job Defense Shield read from the AdminComment of Slurm's
-// accounting.
-package jobstats
+package main
 
 import (
 	"bytes"
@@ -16,21 +14,22 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Prefix is how a summary begins in AdminComment: the version of its form.
-const Prefix = "JS1:"
+// jobstatsPrefix is how a summary begins in AdminComment: the version of its form.
+const jobstatsPrefix = "JS1:"
 
-// ErrUnknown means that the CPUs or the memory on a node, or their use, is not known. Jobstats cannot show such a job.
-var ErrUnknown = errors.New("a figure that jobstats needs is not known")
+// errUnknown means that the CPUs or the memory on a node, or their use, is not known. Jobstats cannot show such a job.
+var errUnknown = errors.New("a figure that jobstats needs is not known")
 
-// summary is the document. A figure that is not known is absent, never 0.
-type summary struct {
-	Nodes     map[string]*node `json:"nodes"`
-	TotalTime rt.Opt[float64]  `json:"total_time,omitzero"` // seconds from the start of the job to its end
-	GPUs      int              `json:"gpus"`
+// jobstatsSummary is what jobstats and Job Defense Shield read from the AdminComment of Slurm's accounting. A figure that is
+// not known is absent, never 0.
+type jobstatsSummary struct {
+	Nodes     map[string]*jobstatsNode `json:"nodes"`
+	TotalTime rt.Opt[float64]          `json:"total_time,omitzero"` // seconds from the start of the job to its end
+	GPUs      int                      `json:"gpus"`
 }
 
-// node is what the job had and used on a node: bytes, seconds of CPU time, and GPUs by their number.
-type node struct {
+// jobstatsNode is what the job had and used on a node: bytes, seconds of CPU time, and GPUs by their number.
+type jobstatsNode struct {
 	CPUs           rt.Opt[uint64]     `json:"cpus,omitzero"`
 	TotalMemory    rt.Opt[uint64]     `json:"total_memory,omitzero"`
 	UsedMemory     rt.Opt[uint64]     `json:"used_memory,omitzero"`
@@ -40,16 +39,16 @@ type node struct {
 	GPUUtilization map[string]float64 `json:"gpu_utilization,omitempty"` // percent
 }
 
-// Encode returns the text for AdminComment. Jobstats judges a job by it, so it has no figure that is only a bound.
-func Encode(j *report.JobSummary) (string, error) {
-	s := summary{Nodes: map[string]*node{}, TotalTime: rt.Map(j.ElapsedSecs, math.Round)}
+// encodeJobstats returns the text for AdminComment. Jobstats judges a job by it, so it has no figure that is only a bound.
+func encodeJobstats(j *report.JobSummary) (string, error) {
+	s := jobstatsSummary{Nodes: map[string]*jobstatsNode{}, TotalTime: rt.Map(j.ElapsedSecs, math.Round)}
 	for _, of := range j.Runs {
-		n := nodeOf(of)
+		n := jobstatsOf(of)
 		s.Nodes[of.Run.Node] = n
 		s.GPUs += countOwn(of.GPUs)
 		isKnown := n.CPUs.Valid() && n.TotalMemory.Valid() && n.UsedMemory.Valid() && n.TotalTime.Valid()
 		if !isKnown {
-			return "", ErrUnknown
+			return "", errUnknown
 		}
 	}
 	text, err := json.Marshal(s)
@@ -60,11 +59,11 @@ func Encode(j *report.JobSummary) (string, error) {
 	to := gzip.NewWriter(&packed)
 	_, err = to.Write(text)
 	err = errors.Join(err, to.Close())
-	return Prefix + base64.StdEncoding.EncodeToString(packed.Bytes()), err
+	return jobstatsPrefix + base64.StdEncoding.EncodeToString(packed.Bytes()), err
 }
 
-func nodeOf(of *report.Summary) *node {
-	n := &node{CPUs: of.Run.AllocCPUs, TotalMemory: cmp.Or(of.Run.AllocMem, of.Memory.LimitBytes)}
+func jobstatsOf(of *report.Summary) *jobstatsNode {
+	n := &jobstatsNode{CPUs: of.Run.AllocCPUs, TotalMemory: cmp.Or(of.Run.AllocMem, of.Memory.LimitBytes)}
 	if of.CPU.UsedMark == report.Exact {
 		n.TotalTime = rt.Map(of.CPU.UsedSecs, tenths)
 	}
@@ -83,10 +82,10 @@ func nodeOf(of *report.Summary) *node {
 		}
 		name := strconv.Itoa(number)
 		number++
-		set(n.GPUTotalMemory, name, g.VRAMTotalBytes)
+		setKnown(n.GPUTotalMemory, name, g.VRAMTotalBytes)
 		peak, _ := g.VRAMPeak() // between readings it can be higher, as in jobstats
-		set(n.GPUUsedMemory, name, peak)
-		set(n.GPUUtilization, name, rt.Map(g.Busy(), tenths))
+		setKnown(n.GPUUsedMemory, name, peak)
+		setKnown(n.GPUUtilization, name, rt.Map(g.Busy(), tenths))
 	}
 	return n
 }
@@ -101,7 +100,7 @@ func countOwn(gpus []report.GPU) (n int) {
 	return n
 }
 
-func set[T any](figures map[string]T, name string, figure rt.Opt[T]) {
+func setKnown[T any](figures map[string]T, name string, figure rt.Opt[T]) {
 	if v, isKnown := figure.Get(); isKnown {
 		figures[name] = v
 	}
