@@ -63,7 +63,7 @@ func (t *Telemetry) Read(ctx context.Context, _ Wanted) (*Frame, error) {
 	}
 	f := &Frame{Time: now, Where: t.Name, Program: t.program.snapshot()}
 	if t.err != nil {
-		f.Note = t.err.Error() + "; trying again"
+		f.Note = "trying again: " + t.err.Error() // a narrow screen cuts the end
 	}
 	return f, nil
 }

@@ -131,7 +131,7 @@ func TestTelemetryComesBack(t *testing.T) {
 		answer(t, m, m.readSource())
 		synctest.Wait()
 		second(t, m)
-		expect(t, m, `^127.0.0.1:9000 has closed the connection; trying again`, `^>    0 n1`)
+		expect(t, m, `^trying again: 127.0.0.1:9000 has closed the connection`, `^>    0 n1`)
 		time.Sleep(retryAfter + time.Millisecond)
 		synctest.Wait()
 		second(t, m)
