@@ -30,7 +30,7 @@ func noFaults(t *testing.T, c *chromium.Browser, base string) {
 }
 
 const (
-	labels     = `[...document.querySelectorAll(".jobs tbody th a")].map(a => a.textContent).join(" ")`
+	labels     = `[...document.querySelectorAll(".rows tbody th a")].map(a => a.textContent).join(" ")`
 	firstPlot  = `document.querySelector("#plot-cpu .plot")`
 	plotRange  = `JSON.stringify([` + firstPlot + `.plot.u.scales.x.min, ` + firstPlot + `.plot.u.scales.x.max])`
 	isFocusJob = `String(document.activeElement.closest("tbody") !== null)`
@@ -50,7 +50,7 @@ func TestBrowserJobs(t *testing.T) {
 	if got := c.Text(`document.querySelector("[name=user]").value + location.search.replace(/&cols=.*/, "")`); got != "bob?user=bob" {
 		t.Errorf("after the search the form and the address have the user %q", got)
 	}
-	c.Eval(`[...document.querySelectorAll(".jobs thead a")].find(a => a.textContent.trim() === "Waste").click()`, nil)
+	c.Eval(`[...document.querySelectorAll(".rows thead a")].find(a => a.textContent.trim() === "Waste").click()`, nil)
 	c.Loaded()
 	if got := c.Text(`document.querySelector("[aria-sort]").textContent.trim() + " " + ` + labels); got != "Waste 6 4 2" {
 		t.Errorf("sorted by waste the jobs of bob are %s", got)
@@ -58,7 +58,7 @@ func TestBrowserJobs(t *testing.T) {
 	if address := c.Text(`location.search`); !strings.Contains(address, "user=bob") || !strings.Contains(address, "sort=waste") {
 		t.Errorf("the link %s does not keep the filter", address)
 	}
-	c.Eval(`document.querySelector(".jobs tbody th a").click()`, nil)
+	c.Eval(`document.querySelector(".rows tbody th a").click()`, nil)
 	c.Loaded()
 	c.Eval(firstPlot+`.scrollIntoView({block: "center"})`, nil)
 	c.Until(firstPlot + `.plot.u`)
@@ -147,7 +147,7 @@ func TestBrowserFilter(t *testing.T) {
 	c.Write("train-alice")
 	c.Key("Enter")
 	c.Loaded()
-	const rows = `String(document.querySelectorAll(".jobs tbody tr").length)`
+	const rows = `String(document.querySelectorAll(".rows tbody tr").length)`
 	if got := c.Text(rows); got != "3" {
 		t.Errorf("with a filter there are %s jobs", got)
 	}

@@ -166,8 +166,8 @@ func getAs(t *testing.T, token, url string) []byte {
 
 // rowOfPage finds the rows of the tables of the page: name, jobs, waste, and the cells of CPU, GPU and memory.
 var (
-	rowOfPage = regexp.MustCompile(`<tr><th scope="row">(?:<a [^>]*>)?([^<]*)(?:</a>)?</th><td class="n">(?:<a [^>]*>)?([^<]*)(?:</a>)?</td><td class="n">([^<]*)</td><td>[^<]*</td><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>`)
-	usedOf    = regexp.MustCompile(`<span class="of">(.*)</span>`)
+	rowOfPage = regexp.MustCompile(`<tr><th scope="row">(?:<a [^>]*>)?([^<]*)(?:</a>)?</th><td class="n"[^>]*>(?:<a [^>]*>)?([^<]*)(?:</a>)?</td><td class="n"[^>]*>(?:<span [^>]*>)?([^<]*)(?:</span>)?</td><td>[^<]*</td><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td>`)
+	usedOf    = regexp.MustCompile(`<span class="of"[^>]*>(.*)</span>`)
 )
 
 // hoursOfPage formats hours as the pages do.

@@ -11,7 +11,7 @@ import (
 )
 
 func cellText(key string, job site.JobRow) string {
-	return columnOf(key).cell(&Pages{}, &job).Text
+	return jobList.column(key).cell(&Pages{}, &job).Text
 }
 
 // A row of a job and of a run has Slurm's own state, and no time in which the job was suspended. A summary is a client's:
@@ -54,9 +54,11 @@ func TestRowsHaveMarks(t *testing.T) {
 			t.Errorf("a job has the %s %s: want %s", key, got, want)
 		}
 	}
-	total := newFake(t).pages().totalRowOf(site.Total{Jobs: 1, Known: 1, Sum: report.Sum{Balance: f, WasteSecs: rt.Some(3600.0)}})
-	if total.CPU.Of != ">=1.00 of 2.00" || total.Memory.Of != ">=1.00 of 4.00" || total.Waste != "<=1.00" || total.CPU.Text() != ">=50 %" {
-		t.Errorf("a total: CPU %s (%s), memory %s, waste %s", total.CPU.Of, total.CPU.Text(), total.Memory.Of, total.Waste)
+	total, p := site.Total{Jobs: 1, Known: 1, Sum: report.Sum{Balance: f, WasteSecs: rt.Some(3600.0)}}, newFake(t).pages()
+	for key, want := range map[string][2]string{"cpu": {">=50 %", ">=1.00 of 2.00"}, "memory": {">=25 %", ">=1.00 of 4.00"}, "waste": {"<=1.00", ""}, "gpu": {dash, ""}} {
+		if got := weekList.column(key).cell(p, &total); got.Text != want[0] || got.Of != want[1] {
+			t.Errorf("a total has the %s %s, %s: want %s", key, got.Text, got.Of, want)
+		}
 	}
 }
 

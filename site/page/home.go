@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,17 +27,16 @@ type homePage struct {
 	Whose               string // "My" or "The site's"
 	Week                weekView
 	WeekAll             string // link
-	Running             jobTable
+	Running             table
 	RunningAll          string // link
 	IsRunningCut        bool   // the search has not seen all jobs
 	Worst               []advisedJob
 	WorstAll            string // link
 	IsWorstCut          bool   // the search has not seen all jobs
-	Accounts            []accountRow
-	HasParts            bool // the sum of an account is known
+	Accounts            table
 	Cluster             *clusterPage
 	Nodes               *nodesPage
-	Users               totalTable
+	Users               table
 	IsOperator, HasSite bool
 	Site                weekView // of all jobs, if Week is not
 }
@@ -55,13 +55,6 @@ type change struct{ Name, Now, Before, Text, Class string }
 type advisedJob struct {
 	Link, Label, Name, User, Waste, Advice string
 	Outcome                                cell
-}
-
-// accountRow is the reader's part of an account.
-type accountRow struct {
-	Name, Link       string
-	Cores, GPUs      usage
-	Waste, OfAccount string
 }
 
 // home answers with the first page.
@@ -178,7 +171,7 @@ func (p *Pages) addRunning(r request, f site.Filter, page *homePage) error {
 	if r.reader.User == "" {
 		keys = "job,name,user,outcome,elapsed,cpu,memory,gpu"
 	}
-	page.Running = p.tableOfJobs(jobs, shownColumns(keys, jobs), map[string]string{})
+	page.Running = p.tableOfJobs(jobs, jobList.shown(keys, jobs), map[string]string{})
 	return nil
 }
 
@@ -197,7 +190,7 @@ func (p *Pages) addWorst(r request, f site.Filter, since time.Time, page *homePa
 		}
 		page.Worst = append(page.Worst, advisedJob{
 			Link: linkOfRow(j), Label: printable.Text(j.Label), Name: printable.Text(j.Name), User: printable.Text(j.User),
-			Waste: columnOf("waste").cell(p, j).Text, Advice: printable.Text(advice), Outcome: outcomeCell(p, j),
+			Waste: jobList.column("waste").cell(p, j).Text, Advice: printable.Text(advice), Outcome: outcomeCell(p, j),
 		})
 	}
 	return nil
@@ -213,26 +206,42 @@ func (p *Pages) addAccounts(r request, f site.Filter, since time.Time, page *hom
 	if err != nil {
 		return err
 	}
-	var all []site.Total
-	if r.reader.Operator || len(r.reader.Accounts) > 0 {
-		all, err = p.conf.Registry.Jobs.Totals(r.Context(), site.Filter{Access: r.access, Since: since}, site.ByAccount, mostTotals)
-	}
+	list := totalLists[site.ByAccount]
+	shown := list.shown("cpu,gpu,waste", mine)
+	parts, err := p.partsOf(r, since, mine)
 	if err != nil {
 		return err
 	}
+	if len(parts) > 0 {
+		shown = append(shown, column[site.Total]{key: "part", head: "My part", isNumber: true, cell: func(_ *Pages, t *site.Total) cell {
+			return cell{Text: cmp.Or(parts[t.Name], dash)}
+		}})
+	}
+	page.Accounts = list.table(p, mine, shown, func(l *cell, c *column[site.Total], t *site.Total) {
+		if c.key == "account" {
+			l.Link = link("accounts", map[string]string{"account": t.Name})
+		}
+	})
+	page.Accounts.By = "accounts"
+	return nil
+}
+
+// partsOf returns the reader's parts of the core-hours of accounts, those whose sum the reader may see.
+func (p *Pages) partsOf(r request, since time.Time, mine []site.Total) (parts map[string]string, err error) {
+	if !r.reader.Operator && len(r.reader.Accounts) == 0 {
+		return nil, nil
+	}
+	all, err := p.conf.Registry.Jobs.Totals(r.Context(), site.Filter{Access: r.access, Since: since}, site.ByAccount, mostTotals)
+	parts = map[string]string{}
 	for i := range mine {
 		t := &mine[i]
-		row := p.totalRowOf(*t)
-		one := accountRow{Name: row.Name, Link: link("accounts", map[string]string{"account": t.Name}), Cores: row.CPU, GPUs: row.GPU, Waste: row.Waste, OfAccount: dash}
 		k := slices.IndexFunc(all, func(other site.Total) bool { return other.Name == t.Name })
 		maySee := r.reader.Operator || slices.Contains(r.reader.Accounts, t.Name)
 		if k >= 0 && maySee {
-			page.HasParts = true
-			one.OfAccount = shareOf(t.CoreSecs, all[k].CoreSecs, report.Exact).Text()
+			parts[t.Name] = shareOf(t.CoreSecs, all[k].CoreSecs, report.Exact).Text()
 		}
-		page.Accounts = append(page.Accounts, one)
 	}
-	return nil
+	return parts, err
 }
 
 // addSite adds what operators see.
@@ -244,20 +253,25 @@ func (p *Pages) addSite(r request, since, today time.Time, page *homePage) (err 
 	if err != nil {
 		return err
 	}
-	nodes, err := p.nodeList(r, true)
+	nodes, bad, err := p.findNodes(r, true)
 	if err != nil {
 		return err
 	}
-	nodes.Nodes = nodes.Nodes[:min(len(nodes.Nodes), homeRows)]
+	nodeList.sort(p, bad, sortKey{key: nodeList.usual})
+	nodes.Table = nodeList.table(p, bad[:min(len(bad), homeRows)], nodeList.shown("problem,report", bad), nil)
+	nodes.Table.By = "nodes"
 	page.Nodes = &nodes
 	users, err := p.conf.Registry.Jobs.Totals(r.Context(), site.Filter{Since: since}, site.ByUser, homeRows)
 	if err != nil {
 		return err
 	}
-	page.Users = p.tableOf(totalTable{ID: "users", Title: "Users with most unused", Head: "User"}, users)
-	for i := range users {
-		page.Users.Rows[i].Link = link("users", map[string]string{"user": users[i].Name})
-	}
+	list := totalLists[site.ByUser]
+	page.Users = list.table(p, users, list.shown("jobs,waste,parts", users), func(l *cell, c *column[site.Total], t *site.Total) {
+		if c.key == "user" {
+			l.Link = link("users", map[string]string{"user": t.Name})
+		}
+	})
+	page.Users.By = "unused"
 	page.Site, page.HasSite = page.Week, true
 	if r.reader.User != "" {
 		page.Site, err = p.week(r, site.Filter{}, today)

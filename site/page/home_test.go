@@ -52,7 +52,7 @@ func TestHomeOfAUser(t *testing.T) {
 			t.Errorf("the page has %q: %s", text, body)
 		}
 	}
-	if body := f.home(t, site.Reader{User: "alice", Accounts: []string{"chem"}}); !strings.Contains(body, "My part") || !strings.Contains(body, `<td class="n">50 %</td>`) {
+	if body := f.home(t, site.Reader{User: "alice", Accounts: []string{"chem"}}); !strings.Contains(body, "My part") || !strings.Contains(body, `data-label="My part">50 %</td>`) {
 		t.Errorf("a coordinator has no part of the account: %s", body)
 	}
 }

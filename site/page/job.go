@@ -29,7 +29,7 @@ const (
 type jobPage struct {
 	Report    template.HTML // empty: there is none
 	Why       string        // there is no report
-	Table     jobTable
+	Table     table
 	Runs      []runRow
 	IsPartial bool // there are more runs
 	Tasks     []task
@@ -140,7 +140,7 @@ func (p *Pages) jobPage(r request, f *sitereport.Found) (page jobPage, err error
 	isArray := len(f.Jobs) > 1 && strings.ContainsRune(f.Jobs[0].Label, '_')
 	for i := len(f.Jobs) - 1; i >= 0 && isArray; i-- {
 		j := &f.Jobs[i]
-		cpu := columnOf("cpu").cell(p, j)
+		cpu := jobList.column("cpu").cell(p, j)
 		level := p.conf.Colors.OfOutcome(j.Outcome)
 		if level != report.Harmful {
 			level = cpu.Share.Level
@@ -176,7 +176,7 @@ func (p *Pages) addTables(page *jobPage, r request, f *sitereport.Found, why err
 	if r.share != "" {
 		values = nil
 	}
-	page.Table = p.tableOfJobs(f.Jobs, shownColumns("", f.Jobs), values)
+	page.Table = p.tableOfJobs(f.Jobs, jobList.shown("", f.Jobs), values)
 	for _, run := range f.Runs {
 		page.Runs = append(page.Runs, runRowOf(run))
 	}

@@ -2,7 +2,6 @@ package page
 
 import (
 	"context"
-	"encoding/csv"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -41,16 +40,14 @@ var (
 type jobsPage struct {
 	Query            map[string]string // the values of the form
 	States, Outcomes []choice
-	Columns          []choice // that can be chosen; the text is empty for those that are not shown
 	Chips            []site.Link
-	Table            jobTable
-	Next, First      string // links; empty: there is none
-	Self, CSV        string // links
-	HasFilter        bool   // apart from the order
-	IsPartial        bool   // the search has not seen all jobs yet
-	IsByWaste        bool
-	OfNewest         string // so many jobs were found and sorted; empty: all
-	Newest           string // link to the list in the order in which the search can be continued
+	listView
+	Next, First string // links; empty: there is none
+	HasFilter   bool   // apart from the order
+	IsPartial   bool   // the search has not seen all jobs yet
+	IsByWaste   bool
+	OfNewest    string // so many jobs were found and sorted; empty: all
+	Newest      string // link to the list in the order in which the search can be continued
 }
 
 // fields are the parameters of the list of jobs, apart from the cursor. The last ones select no jobs.
@@ -61,31 +58,35 @@ var views = []string{"sort", "cols"}
 
 const maxText = 200 // characters of a parameter
 
-// filterOf returns the filter of a query, and its values for the form.
-func filterOf(r request) (f site.Filter, values map[string]string, err error) {
+// valuesOf returns the parameters of a query that have these names and a value.
+func valuesOf(r request, names []string) (values map[string]string, err error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return f, nil, badRequest("The query of the address is malformed.")
+		return nil, badRequest("The query of the address is malformed.")
 	}
 	values = map[string]string{}
-	for _, name := range fields {
+	for _, name := range names {
 		v := query.Get(name)
 		if !utf8.ValidString(v) || utf8.RuneCountInString(v) > maxText {
-			return f, nil, badRequest("The field %s must be a text of at most %d characters.", name, maxText)
+			return nil, badRequest("The field %s must be a text of at most %d characters.", name, maxText)
 		}
 		if v != "" {
 			values[name] = v
 		}
 	}
-	by, isSort := parseSort(values["sort"])
+	return values, nil
+}
+
+// filterOf returns the filter of a query, and its values for the form.
+func filterOf(r request) (f site.Filter, values map[string]string, err error) {
+	values, err = valuesOf(r, fields)
+	if err != nil {
+		return f, nil, err
+	}
 	f = site.Filter{
 		Partitions: some(values["partition"]), Users: some(values["user"]), Accounts: some(values["account"]),
 		Name: values["name"], Node: values["node"], State: rt.State(values["state"]), Outcome: values["outcome"], Access: r.access,
 	}
-	if !isSort {
-		return f, nil, badRequest("The field sort has a value that is not possible.")
-	}
-	f.Sort, _ = by.inIndex()
 	for _, one := range []struct {
 		name string
 		of   []choice
@@ -153,57 +154,37 @@ func link(page string, values map[string]string, more ...string) string {
 	return page + "?" + q.Encode()
 }
 
-// short returns the address of the list without empty parameters, with one parameter for the columns; empty if it has
-// this form.
-func short(r request, values map[string]string) string {
-	q := r.URL.Query()
-	chosen, isChosen := q["col"]
-	isLong := isChosen
-	for _, v := range q {
-		isLong = isLong || v[0] == ""
+// orderedFilter is filterOf, with the order of the list.
+func orderedFilter(r request) (f site.Filter, values map[string]string, by sortKey, err error) {
+	f, values, err = filterOf(r)
+	if err == nil {
+		by, err = jobList.order(values["sort"])
 	}
-	if !isLong {
-		return ""
+	if err == nil {
+		f.Sort, _ = inIndex(by)
 	}
-	if isChosen {
-		values["cols"] = strings.Join(chosen, ",")
-		usual := shownColumns("", nil)[1:] // all lists have the job
-		// The column of the cluster is there if there are several.
-		others := slices.DeleteFunc(slices.Clone(chosen), func(key string) bool { return key == "cluster" })
-		isUsual := len(others) == len(usual) && !slices.ContainsFunc(usual, func(c column) bool { return !slices.Contains(others, c.key) })
-		if isUsual {
-			delete(values, "cols")
-		}
-	}
-	return link(nameOf(r.Request), values)
+	return f, values, by, err
 }
 
 func (p *Pages) jobs(w http.ResponseWriter, r request) error {
-	f, values, err := filterOf(r)
+	f, values, by, err := orderedFilter(r)
 	if err != nil {
 		return err
 	}
-	if to := short(r, values); to != "" {
+	if to := jobList.short(r, values); to != "" {
 		return seeOther(w, to)
 	}
 	cursor := r.URL.Query().Get("cursor")
-	by, _ := parseSort(values["sort"])
 	found, next, ofNewest, err := p.list(r.Context(), f, by, cursor)
 	if err != nil {
 		return err
 	}
 	page := jobsPage{
-		Query: values, States: states, Outcomes: outcomes, Chips: chipsOf(values), Self: link("jobs", values), CSV: link("jobs.csv", values),
+		Query: values, States: states, Outcomes: outcomes, Chips: chipsOf(values),
 		IsPartial: len(found) < pageJobs && next != "", IsByWaste: by.key == "waste",
 		OfNewest: ofNewest, Newest: link("jobs", values, "sort", ""),
 	}
-	shown := shownColumns(values["cols"], found)
-	page.Table = p.tableOfJobs(found, shown, values)
-	page.Table.addSorting(by, values)
-	for _, c := range columns[1:] {
-		one := choice{Value: c.key, Text: c.head}
-		page.Columns = append(page.Columns, one)
-	}
+	page.listView = jobList.view(p.tableOfJobs(found, jobList.shown(values["cols"], found), values), by, values)
 	page.HasFilter = len(page.Chips) > 0
 	if next != "" {
 		page.Next = link("jobs", values, "cursor", next)
@@ -215,11 +196,6 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 		page.First = page.Self
 	}
 	return p.show(r, w, "jobs.html.tmpl", "Jobs", page)
-}
-
-// IsShown reports whether the table has a column.
-func (t jobTable) IsShown(key string) bool {
-	return slices.ContainsFunc(t.Head, func(h heading) bool { return h.Key == key })
 }
 
 // chipsOf are the values that select jobs, each with the link to the list without it.
@@ -234,41 +210,25 @@ func chipsOf(values map[string]string) (list []site.Link) {
 
 // jobsFile answers with the jobs of a list as CSV, in its order and with its columns.
 func (p *Pages) jobsFile(w http.ResponseWriter, r request) error {
-	f, values, err := filterOf(r)
+	f, values, by, err := orderedFilter(r)
 	if err != nil {
 		return err
 	}
-	by, _ := parseSort(values["sort"])
 	jobs, next, err := p.searchFor(r.Context(), f, "", mostSorted+1, fileTime)
 	if err != nil {
 		return err
 	}
+	if _, isSorted := inIndex(by); !isSorted {
+		jobList.sort(p, jobs, by)
+	}
 	isWhole := len(jobs) <= mostSorted && next == ""
-	if !isWhole {
-		return badRequest("A file has at most %s jobs, and more match: narrow the filter, for example by dates.", grouped(mostSorted))
-	}
-	if _, isSorted := by.inIndex(); !isSorted {
-		p.sortJobs(jobs, by)
-	}
-	shown := shownColumns(values["cols"], jobs)
-	var head []string
-	for _, c := range shown {
-		head = append(head, c.file)
-	}
-	rows := [][]string{head}
-	for _, row := range p.tableOfJobs(jobs, shown, nil).Rows {
-		rows = append(rows, record(row, shown))
-	}
-	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	w.Header().Set("Content-Disposition", `attachment; filename="jobs.csv"`)
-	_ = csv.NewWriter(w).WriteAll(rows) // the client has closed the connection
-	return nil
+	return jobList.writeCSV(p, w, jobs, jobList.shown(values["cols"], jobs), isWhole)
 }
 
 // list returns the jobs of one page in an order. In an order that no index has, it sorts the newest jobs; ofNewest is
 // their number if the search has not seen all jobs. Its cursor is then a number of jobs.
 func (p *Pages) list(ctx context.Context, f site.Filter, by sortKey, cursor string) (found []site.JobRow, next, ofNewest string, err error) {
-	if _, isSorted := by.inIndex(); isSorted {
+	if _, isSorted := inIndex(by); isSorted {
 		found, next, err = p.search(ctx, f, cursor, pageJobs)
 		return found, next, "", err
 	}
@@ -286,7 +246,7 @@ func (p *Pages) list(ctx context.Context, f site.Filter, by sortKey, cursor stri
 	if rest != "" {
 		ofNewest = grouped(int64(len(found)))
 	}
-	p.sortJobs(found, by)
+	jobList.sort(p, found, by)
 	end := min(len(found), from+pageJobs)
 	if end < len(found) {
 		next = strconv.Itoa(end)

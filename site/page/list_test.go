@@ -8,7 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -58,7 +60,7 @@ func TestListIsSorted(t *testing.T) {
 			t.Errorf("sorted by %q the jobs are %s: want %s %s", sort, got, want, log)
 		}
 	}
-	for _, c := range columns {
+	for _, c := range jobList.columns {
 		for _, sort := range []string{c.key, "-" + c.key} {
 			status, body, _ := f.get(t, "/jobs?cols=cluster,gpuhours,"+c.key+"&sort="+sort)
 			if status != 200 || strings.Count(body, "aria-sort=") != 1 {
@@ -226,4 +228,68 @@ func TestJobAmongOthers(t *testing.T) {
 	if !strings.Contains(body, `<a class="wasteful" href="job?cluster=c&amp;generation=1&amp;id=102_1" title="102_1: finished, CPU 10 %">`) || strings.Count(body, `title="102_`) != 3 {
 		t.Errorf("the tasks of an array: %s", body)
 	}
+}
+
+// The lists of users, accounts and nodes sort by each column, in both directions, and have a CSV of what is shown.
+func TestOtherListsAreSorted(t *testing.T) {
+	f := newFake(t)
+	for i, user := range []string{"alice", "bob", "carol"} {
+		f.addRecent(t, 50+i, user, user+"-lab", 1, []float64{2, 9, 4}[i])
+		f.addRecent(t, 60+i, user, user+"-lab", 1, []float64{2, 9, 4}[i])
+		state := site.NodeState{Cluster: "c", Node: fmt.Sprint("n", i), Version: fmt.Sprint("1.", i), Time: time.Now(), Trackers: rt.Some([]int64{5, 30, 7}[i])}
+		if i == 1 {
+			state.FailedDrains = rt.Some[int64](3)
+		}
+		if err := f.Nodes.Put(t.Context(), "o", state, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.addRecent(t, 70, "carol", "carol-lab", 1, 10)
+	for path, want := range map[string]string{
+		"/users": "alice carol bob", "/users?sort=-waste": "bob carol alice", "/users?sort=user": "alice bob carol", "/users?sort=-user": "carol bob alice", "/users?sort=cpu": "bob carol alice",
+		"/users?sort=corehours": "carol alice bob", "/accounts?sort=jobs": "carol-lab alice-lab bob-lab", "/accounts": "alice-lab carol-lab bob-lab",
+		"/nodes": "n1 n0 n2", "/nodes?sort=trackers": "n1 n2 n0", "/nodes?sort=-version": "n2 n1 n0", "/nodes?show=problems&sort=node": "n1",
+	} {
+		_, body, log := f.get(t, path)
+		table, _, _ := strings.Cut(body, "</table>")
+		if got := labelsOf(table); got != want || log != "" {
+			t.Errorf("%s: %s, want %s %s", path, got, want, log)
+		}
+	}
+	for page, keys := range map[string][]string{"users": keysOf(totalLists[site.ByUser]), "accounts": keysOf(totalLists[site.ByAccount]), "nodes": keysOf(&nodeList)} {
+		for _, key := range keys {
+			status, body, _ := f.get(t, "/"+page+"?cols="+key+"&sort=-"+key)
+			if status != 200 || strings.Count(body, "aria-sort=") != 1 {
+				t.Errorf("%s by %s: %d %s", page, key, status, body)
+			}
+		}
+		if status, _, _ := f.get(t, "/"+page+"?sort=owner"); status != 400 {
+			t.Errorf("%s by another column: %d", page, status)
+		}
+	}
+	for path, want := range map[string]string{
+		"/users.csv?sort=user&cols=user,waste,cpu":          "user,waste_core_hours,cpu_pct alice,16,20 bob,2,90 carol,12,60",
+		"/nodes.csv?cols=problem,trackers&sort=trackers":    "node,problems,trackers n1,3 failed drains. ,30 n2,,7 n0,,5",
+		"/nodes.csv?cols=trackers&show=problems":            "node,trackers n1,30",
+		"/accounts.csv?cols=jobs,gpu&account=bob-lab&sort=": "account,jobs,gpu_pct bob-lab,2,",
+	} {
+		if got := strings.Join(strings.Split(strings.TrimSpace(f.show(t, path).Body.String()), "\n"), " "); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	if w := f.show(t, "/nodes?show=problems&col=spool&col=lost"); w.Code != 303 || w.Header().Get("Location") != "nodes?cols=spool%2Clost&show=problems" {
+		t.Errorf("the chosen columns lead to %d %s", w.Code, w.Header().Get("Location"))
+	}
+	w := httptest.NewRecorder()
+	f.pages().ServePage(w, httptest.NewRequest(http.MethodGet, "/nodes.csv", nil), site.Reader{User: "alice"})
+	if w.Code != 404 {
+		t.Errorf("a user gets the nodes: %d", w.Code)
+	}
+}
+
+func keysOf[R any](l *listing[R]) (keys []string) {
+	for _, c := range l.columns {
+		keys = append(keys, c.key)
+	}
+	return keys
 }

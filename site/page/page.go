@@ -87,20 +87,23 @@ type request struct {
 
 // routes are the pages. They are all in one directory, so that relative links work on each of them.
 var routes = map[string]func(p *Pages, w http.ResponseWriter, r request) error{
-	"":            (*Pages).home,
-	"find":        (*Pages).lookUp,
-	"jobs":        (*Pages).jobs,
-	"jobs.csv":    (*Pages).jobsFile,
-	"job":         (*Pages).job,
-	"report.html": (*Pages).reportFile,
-	"report.json": (*Pages).reportFile,
-	"users":       (*Pages).users,
-	"accounts":    (*Pages).accounts,
-	"nodes":       (*Pages).nodes,
-	stylePath:     (*Pages).serveAsset,
-	scriptPath:    (*Pages).serveAsset,
-	licensesPath:  (*Pages).serveAsset,
-	logoPath:      (*Pages).serveAsset,
+	"":             (*Pages).home,
+	"find":         (*Pages).lookUp,
+	"jobs":         (*Pages).jobs,
+	"jobs.csv":     (*Pages).jobsFile,
+	"job":          (*Pages).job,
+	"report.html":  (*Pages).reportFile,
+	"report.json":  (*Pages).reportFile,
+	"users":        totalsOf(site.ByUser, false),
+	"users.csv":    totalsOf(site.ByUser, true),
+	"accounts":     totalsOf(site.ByAccount, false),
+	"accounts.csv": totalsOf(site.ByAccount, true),
+	"nodes":        (*Pages).nodes,
+	"nodes.csv":    (*Pages).nodesFile,
+	stylePath:      (*Pages).serveAsset,
+	scriptPath:     (*Pages).serveAsset,
+	licensesPath:   (*Pages).serveAsset,
+	logoPath:       (*Pages).serveAsset,
 }
 
 // ServePage answers a request of a reader; of no one if the page is open. It returns why the request was refused.

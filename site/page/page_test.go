@@ -263,7 +263,7 @@ func TestErrorsAreLogged(t *testing.T) {
 // The totals refuse what they are not limited by: a figure for all partitions is none for one of them.
 func TestTotalsRefuseOtherFields(t *testing.T) {
 	f := newFake(t)
-	for _, query := range []string{"partition=p", "name=n", "node=n1", "state=running", "outcome=failed", "job=7", "sort=waste"} {
+	for _, query := range []string{"partition=p", "name=n", "node=n1", "state=running", "outcome=failed", "job=7"} {
 		for _, path := range []string{"/users?", "/accounts?"} {
 			field, _, _ := strings.Cut(query, "=")
 			if status, body, _ := f.get(t, path+query); status != 400 || !strings.Contains(body, "not by "+field) {
@@ -278,7 +278,7 @@ func TestClustersOfJobs(t *testing.T) {
 	for more, isNamed := range []bool{false, true} {
 		list := []site.JobRow{{Cluster: "east"}, {Cluster: "east"}, {Cluster: "west"}}[:2+more]
 		var b strings.Builder
-		if err := templates.ExecuteTemplate(&b, "jobtable", (&Pages{}).tableOfJobs(list, shownColumns("", list), nil)); err != nil {
+		if err := templates.ExecuteTemplate(&b, "table", (&Pages{}).tableOfJobs(list, jobList.shown("", list), nil)); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(b.String(), "Cluster") != isNamed || strings.Contains(b.String(), "east") != isNamed {

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -17,30 +18,64 @@ import (
 type totalsPage struct {
 	Query             map[string]string
 	What, Field       string // "Users", "user"
-	Totals            totalTable
-	Partitions, Weeks totalTable
+	listView                 // of the users or accounts
+	Partitions, Weeks table
 	Chart             *chart
-	Table             jobTable
+	Jobs              table
 	IsTableCut        bool // the search has not seen all jobs
 	Back              string
 	All               string // link to the jobs
+	Cut               string // the users or accounts that are shown; empty: all
 }
 
-// totalTable is a table of totals. Its id names it on the page.
-type totalTable struct {
-	ID, Title, Head string
-	Rows            []totalRow
-	HasNotes        bool
+// totalList returns the list of users, accounts, partitions or weeks.
+func totalList(page, key, head string) *listing[site.Total] {
+	return &listing[site.Total]{page, "waste", mostTotals, []column[site.Total]{
+		{key: key, head: head, file: key, isText: true, cell: func(_ *Pages, t *site.Total) cell {
+			if !t.Begin.IsZero() {
+				return cell{Text: t.Begin.Format(time.DateOnly)}
+			}
+			return cell{Text: printable.Text(t.Name)}
+		}},
+		{key: "jobs", head: "Jobs", file: "jobs", isNumber: true, cell: func(_ *Pages, t *site.Total) cell {
+			return cell{Text: grouped(t.Jobs), Value: rt.Some(float64(t.Jobs))}
+		}},
+		hoursColumn("waste", "Waste", "waste_core_hours", false, func(t *site.Total) (rt.Opt[float64], report.Mark) { return t.WasteSecs, t.WasteMark() }),
+		{key: "parts", head: "Waste by resource", file: "waste_by_resource", isText: true, cell: func(p *Pages, t *site.Total) cell {
+			return cell{Text: cmp.Or(t.WasteShares(p.conf.Registry.Prices()), dash)}
+		}},
+		usageColumn("cpu", "CPU", 0, 1),
+		usageColumn("gpu", "GPU", 1, 1),
+		usageColumn("memory", "Memory", 2, 1.0/(1<<30)),
+		hoursColumn("corehours", "Core-hours", "core_hours", true, func(t *site.Total) (rt.Opt[float64], report.Mark) { return t.CoreSecs, report.Exact }),
+		hoursColumn("gpuhours", "GPU-hours", "gpu_hours", true, func(t *site.Total) (rt.Opt[float64], report.Mark) { return t.GPUSecs, report.Exact }),
+		{
+			key: "unknown", head: "Running or without figures", file: "jobs_without_figures", isNumber: true,
+			isUseful: func(list []site.Total) bool {
+				return slices.ContainsFunc(list, func(t site.Total) bool { return t.Jobs > t.Known })
+			},
+			cell: func(_ *Pages, t *site.Total) cell {
+				return cell{Text: grouped(t.Jobs - t.Known), Value: rt.Some(float64(t.Jobs - t.Known))}
+			},
+		},
+	}}
 }
 
-// totalRow is a user, an account, a partition or a week.
-type totalRow struct {
-	Name, Link       string
-	JobsLink         string // the jobs of the user or account
-	Jobs, Waste      string
-	Parts            string // of the waste
-	CPU, GPU, Memory usage
-	Note             string
+// The lists of sums.
+var (
+	totalLists    = map[site.Group]*listing[site.Total]{site.ByUser: totalList("users", "user", "User"), site.ByAccount: totalList("accounts", "account", "Account")}
+	weekList      = totalList("", "week", "Week from")
+	partitionList = totalList("", "partition", "Partition")
+)
+
+// usageColumn has what was used of a pair of figures. scale leads to the unit whose hours are shown.
+func usageColumn(key, head string, pair int, scale float64) column[site.Total] {
+	return column[site.Total]{key: key, head: head, file: key + "_pct", cell: func(p *Pages, t *site.Total) cell {
+		figures := t.Pairs()[pair]
+		u := usageOf(scaled(*figures[1], scale), scaled(*figures[0], scale), markOf(&t.Balance, pair))
+		u.Level = p.conf.Colors.OfUse(u.percent())
+		return cell{Text: u.Text(), Share: &u.share, Of: u.Of, Value: u.percent()}
+	}}
 }
 
 // usage is what was used of what was reserved, in hours.
@@ -50,17 +85,16 @@ type usage struct {
 }
 
 func usageOf(used, reserved rt.Opt[float64], mark report.Mark) usage {
-	u := usage{share: shareOf(used, reserved, mark), Of: dash}
-	if reserved.Valid() {
+	u := usage{share: shareOf(used, reserved, mark)}
+	if u.IsKnown {
 		u.Of = mark.Sign(hours(used)) + " of " + hours(reserved)
 	}
 	return u
 }
 
-func (p *Pages) users(w http.ResponseWriter, r request) error { return p.totals(w, r, site.ByUser) }
-
-func (p *Pages) accounts(w http.ResponseWriter, r request) error {
-	return p.totals(w, r, site.ByAccount)
+// totalsOf returns the page of the users or accounts, or its CSV.
+func totalsOf(by site.Group, isFile bool) func(p *Pages, w http.ResponseWriter, r request) error {
+	return func(p *Pages, w http.ResponseWriter, r request) error { return p.totals(w, r, by, isFile) }
 }
 
 // The period of the totals: without a first day, and the longest.
@@ -70,7 +104,7 @@ const (
 )
 
 // totalsFields are the parameters of the totals.
-var totalsFields = []string{"user", "account", "since", "until"}
+var totalsFields = []string{"user", "account", "since", "until", "sort", "cols"}
 
 // totalsFilter returns the filter of a query, and its values for the form. The totals have no other parameters.
 func totalsFilter(r request) (f site.Filter, values map[string]string, err error) {
@@ -98,24 +132,59 @@ func totalsFilter(r request) (f site.Filter, values map[string]string, err error
 	return f, values, nil
 }
 
-func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
+func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group, isFile bool) error {
 	f, values, err := totalsFilter(r)
 	if err != nil {
 		return err
 	}
-	what, field := "Users", string(by)
-	if by == site.ByAccount {
-		what = "Accounts"
-	}
-	totals, err := p.conf.Registry.Jobs.Totals(r.Context(), f, by, mostTotals)
+	list := totalLists[by]
+	order, err := list.order(values["sort"])
 	if err != nil {
 		return err
 	}
+	if to := list.short(r, values); to != "" && !isFile {
+		return seeOther(w, to)
+	}
+	totals, err := p.conf.Registry.Jobs.Totals(r.Context(), f, by, mostTotals+1)
+	if err != nil {
+		return err
+	}
+	list.sort(p, totals, order)
+	shown := list.shown(values["cols"], totals)
+	if isFile {
+		return list.writeCSV(p, w, totals, shown, len(totals) <= mostTotals)
+	}
+	field, filter := string(by), withoutViews(values)
+	page := totalsPage{Query: values, What: map[site.Group]string{site.ByUser: "Users", site.ByAccount: "Accounts"}[by], Field: field, All: link("jobs", filter, "sort", string(site.ByWaste))}
+	page.listView = list.view(list.table(p, totals[:min(len(totals), shownTotals)], shown, func(l *cell, c *column[site.Total], t *site.Total) {
+		switch {
+		case t.Name == "":
+		case c.key == field:
+			l.Link = link(list.page, values, field, t.Name)
+		case c.key == "jobs":
+			l.Link = link("jobs", filter, field, t.Name)
+		}
+	}), order, values)
+	page.Table.By = "totals"
+	if len(totals) > shownTotals {
+		page.Cut = fmt.Sprintf("the first %d of %s", shownTotals, grouped(int64(len(totals))))
+	}
+	if values[field] != "" {
+		page.Back = link(list.page, values, field, "")
+	}
+	if err := p.addBelow(r, f, filter, &page); err != nil {
+		return err
+	}
+	return p.show(r, w, "totals.html.tmpl", page.What, page)
+}
+
+// addBelow adds what is below the list of users or accounts.
+func (p *Pages) addBelow(r request, f site.Filter, filter map[string]string, page *totalsPage) error {
 	weeks, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByWeek, weekForm.most)
 	if err != nil {
 		return err
 	}
-	partitions, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByPartition, mostTotals)
+	partitions, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByPartition, shownTotals)
 	if err != nil {
 		return err
 	}
@@ -123,32 +192,26 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group) error {
 	if err != nil {
 		return err
 	}
-	page := totalsPage{
-		Query: values, What: what, Field: field, Table: p.tableOfJobs(found, shownColumns("", found), map[string]string{}), Chart: chartOf(weeks),
-		IsTableCut: isCut, All: link("jobs", values, "sort", string(site.ByWaste)),
-		Totals:     p.tableOf(totalTable{ID: "totals", Title: "What was reserved and used", Head: what[:len(what)-1]}, totals),
-		Partitions: p.tableOf(totalTable{ID: "partitions", Title: "By partition", Head: "Partition"}, partitions),
-	}
-	for i := range totals {
-		if totals[i].Name != "" {
-			page.Totals.Rows[i].Link = link(r.URL.Path[1:], values, field, totals[i].Name)
-			page.Totals.Rows[i].JobsLink = link("jobs", values, field, totals[i].Name)
+	page.Jobs, page.IsTableCut, page.Chart = p.tableOfJobs(found, jobList.shown("", found), map[string]string{}), isCut, chartOf(weeks)
+	page.Partitions = partitionList.table(p, partitions, partitionList.shown("", partitions), func(l *cell, c *column[site.Total], t *site.Total) {
+		if c.key == "partition" && t.Name != "" {
+			l.Link = link("jobs", filter, "partition", t.Name, "sort", string(site.ByWaste))
 		}
-	}
-	for i := range partitions {
-		if partitions[i].Name != "" {
-			page.Partitions.Rows[i].Link = link("jobs", values, "partition", partitions[i].Name, "sort", string(site.ByWaste))
-		}
-	}
+	})
+	page.Partitions.By = "partitions"
 	slices.Reverse(weeks)
-	page.Weeks = p.tableOf(totalTable{ID: "weeks", Title: "By week", Head: "Week from"}, weeks)
-	for i := range weeks {
-		page.Weeks.Rows[i].Name = weeks[i].Begin.Format(time.DateOnly)
+	page.Weeks = weekList.table(p, weeks, weekList.shown("", weeks), nil)
+	page.Weeks.By = "weeks"
+	return nil
+}
+
+// withoutViews are the values that select jobs.
+func withoutViews(values map[string]string) map[string]string {
+	filter := maps.Clone(values)
+	for _, name := range views {
+		delete(filter, name)
 	}
-	if values[field] != "" {
-		page.Back = link(r.URL.Path[1:], values, field, "")
-	}
-	return p.show(r, w, "totals.html.tmpl", what, page)
+	return filter
 }
 
 // wasteful returns the jobs of a filter that waste most. isCut is set if the search has not seen all jobs.
@@ -158,37 +221,11 @@ func (p *Pages) wasteful(r request, f site.Filter, most int) (found []site.JobRo
 	return found, len(found) < most && next != "", err
 }
 
-// tableOf adds the rows to a table.
-func (p *Pages) tableOf(t totalTable, totals []site.Total) totalTable {
-	for i := range totals {
-		row := p.totalRowOf(totals[i])
-		t.HasNotes = t.HasNotes || row.Note != ""
-		t.Rows = append(t.Rows, row)
-	}
-	return t
-}
-
-func (p *Pages) totalRowOf(t site.Total) totalRow {
-	const gib = 1 << 30
-	row := totalRow{
-		Name: printable.Text(t.Name), Jobs: grouped(t.Jobs), Waste: dash, Parts: cmp.Or(t.WasteShares(p.conf.Registry.Prices()), dash),
-		CPU: usageOf(t.CoreSecsUsed, t.CoreSecs, t.CoreMark), GPU: usageOf(t.GPUSecsUsed, t.GPUSecs, report.Exact),
-		Memory: usageOf(scaled(t.MemorySecsUsed, 1.0/gib), scaled(t.MemorySecs, 1.0/gib), t.MemoryMark),
-	}
-	for _, u := range []*usage{&row.CPU, &row.GPU, &row.Memory} {
-		u.Level = p.conf.Colors.OfUse(u.percent())
-	}
-	if t.WasteSecs.Valid() {
-		row.Waste = t.WasteMark().Sign(hours(t.WasteSecs))
-	}
-	if lacking := t.Jobs - t.Known; lacking > 0 {
-		row.Note = fmt.Sprintf("%s running or without figures", grouped(lacking))
-	}
-	return row
-}
-
-// mostTotals is the number of rows of a table of totals.
-const mostTotals = 200
+// The largest numbers of users or accounts, of a CSV and in a table.
+const (
+	mostTotals  = 20_000
+	shownTotals = 200
+)
 
 // mostSaving is the number of jobs in the list of those that waste most.
 const mostSaving = 10

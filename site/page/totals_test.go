@@ -30,7 +30,7 @@ func TestPartsOfWaste(t *testing.T) {
 		"GPUs 100 %":              known(0.001, 1, -1),
 		dash:                      known(-1, -1, -1),
 	} {
-		if got := newFake(t).pages().totalRowOf(site.Total{Sum: report.Sum{Balance: f}}).Parts; got != want {
+		if got := weekList.column("parts").cell(newFake(t).pages(), &site.Total{Sum: report.Sum{Balance: f}}).Text; got != want {
 			t.Errorf("%q: want %q", got, want)
 		}
 	}
