@@ -190,6 +190,26 @@ func TestBrowserChoices(t *testing.T) {
 	noFaults(t, c, base)
 }
 
+// The list of running jobs loads itself again, but not while the reader types or has the filter open.
+func TestBrowserRefresh(t *testing.T) {
+	c := chromium.Start(t)
+	c.Call("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `window.due = []; const later = setTimeout; window.setTimeout = (f, ms, ...rest) => ms >= 1000 ? due.push(f) : later(f, ms, ...rest)`}, nil)
+	base := strings.Replace(newPageSite(t)+"/", "http://", "http://any:page-alice@", 1)
+	c.Open(base + "jobs?state=running")
+	for _, busy := range []string{`document.querySelector("#find").focus()`, `document.activeElement.blur(), document.querySelector("#filter").open = true`} {
+		if got := c.Text(`(` + busy + `, due.shift()(), String(due.length))`); got != "1" {
+			t.Errorf("after %s %s timers run: want the one that tries again", busy, got)
+		}
+	}
+	c.Eval(`(document.querySelector("#filter").open = false, later(due.shift()), 0)`, nil)
+	c.Loaded()
+	c.Open(base + "jobs")
+	if got := c.Text(`String(due.length)`); got != "0" {
+		t.Errorf("the list of all jobs has %s timers", got)
+	}
+	noFaults(t, c, base)
+}
+
 // No text of a user runs a script in a browser.
 func TestBrowserHostileTexts(t *testing.T) {
 	c, base := browse(t, "page-all", "jobs")

@@ -19,6 +19,7 @@ type frame struct {
 	Site    string      // its name
 	Crumbs  []site.Link // the way back
 	Page    any         // what the page shows
+	Refresh string      // seconds after which the browser loads the page again; empty: it does not
 	// IsTitled is set if the page has its own heading.
 	IsTitled bool
 	pages    *Pages
@@ -52,6 +53,14 @@ func (f frame) write(w http.ResponseWriter, status int, name string, page any) e
 func (f frame) HasPages() bool {
 	isKnown := f.Reader.User != "" || f.Reader.Operator || len(f.Reader.Accounts) > 0
 	return isKnown && !f.Reader.IsShare()
+}
+
+// refreshed is the frame of a page that the browser loads again if jobs are running.
+func (f frame) refreshed(isRunning bool) frame {
+	if isRunning {
+		f.Refresh = refresh
+	}
+	return f
 }
 
 // IsSession reports whether the reader can log out.

@@ -86,10 +86,7 @@ func (p *Pages) home(w http.ResponseWriter, r request) error {
 			return err
 		}
 	}
-	if len(page.Running.Rows) > 0 {
-		w.Header().Set("Refresh", refresh)
-	}
-	f := p.frame(r.Request, r.reader, "Home")
+	f := p.frame(r.Request, r.reader, "Home").refreshed(len(page.Running.Rows) > 0)
 	return f.write(w, http.StatusOK, "home.html.tmpl", page)
 }
 

@@ -101,9 +101,6 @@ func (p *Pages) job(w http.ResponseWriter, r request) error {
 	if err != nil {
 		return err
 	}
-	if f.HasLive() {
-		w.Header().Set("Refresh", refresh)
-	}
 	page, err := p.jobPage(r, f)
 	if err != nil {
 		return err
@@ -116,7 +113,7 @@ func (p *Pages) job(w http.ResponseWriter, r request) error {
 		page.Report = template.HTML(b.String()) //nolint:gosec // the report is HTML of our own, in which texts are escaped
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; "+p.conf.PartPolicy+"; "+otherPolicy)
 	}
-	frame := p.frame(r.Request, r.reader, "Job "+f.Job)
+	frame := p.frame(r.Request, r.reader, "Job "+f.Job).refreshed(f.HasLive())
 	frame.IsTitled = err == nil
 	return frame.write(w, http.StatusOK, "job.html.tmpl", page)
 }

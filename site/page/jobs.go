@@ -189,13 +189,10 @@ func (p *Pages) jobs(w http.ResponseWriter, r request) error {
 	if next != "" {
 		page.Next = link("jobs", values, "cursor", next)
 	}
-	if f.State == rt.StateRunning {
-		w.Header().Set("Refresh", refresh)
-	}
 	if cursor != "" {
 		page.First = page.Self
 	}
-	return p.show(r, w, "jobs.html.tmpl", "Jobs", page)
+	return p.frame(r.Request, r.reader, "Jobs").refreshed(f.State == rt.StateRunning).write(w, http.StatusOK, "jobs.html.tmpl", page)
 }
 
 // chipsOf are the values that select jobs, each with the link to the list without it.

@@ -1,4 +1,5 @@
-// The pages work without this script. It remembers the theme, and shows times in the zone of the browser.
+// The pages work without this script. It remembers the theme, shows times in the zone of the browser, and
+// loads pages of running jobs again.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -52,6 +53,13 @@
         for (const e of form.elements) if (e.name && e.value === "") e.disabled = true;
       });
     }
+    // A page of running jobs is loaded again, but not while the reader types or has something open.
+    const secs = Number(document.body.dataset.refresh);
+    const load = () => {
+      if (document.querySelector("input:focus, select:focus, details[open]")) setTimeout(load, 1000);
+      else location.reload();
+    };
+    if (secs) setTimeout(load, 1000 * secs);
     addEventListener("pageshow", () => {
       for (const e of document.querySelectorAll("form[method=get] :disabled")) e.disabled = false;
     });
