@@ -21,6 +21,11 @@ func (m Mark) Sign(figure string) string {
 	return m.before(figure, map[Mark]string{AtLeast: ">=", AtMost: "<="}[m])
 }
 
+// Meaning says in a sentence what the mark of a figure means; empty for an exact one.
+func (m Mark) Meaning() string {
+	return map[Mark]string{AtLeast: "at least: not all of it was read", AtMost: "at most: a part of it may not belong here"}[m]
+}
+
 func (m Mark) before(figure, text string) string {
 	if m == Exact || figure == "-" {
 		return figure

@@ -215,17 +215,23 @@ func (j *JobSummary) ShortAdvice() string {
 
 // Change says in one sentence what to change next time; empty if nothing is known.
 func (j *JobSummary) Change() string {
-	var options, texts []string
+	options, texts := j.Requests()
+	return present("; ", onlyIf(options != "", "request "+options), texts)
+}
+
+// Requests returns the options to request next time, and what else to change.
+func (j *JobSummary) Requests() (options, other string) {
+	var requests, texts []string
 	for i := range j.Advice {
 		a := &j.Advice[i]
 		request := a.shortRequest()
 		isLeft := a.Verdict == WellSized || a.Verdict == Least
 		switch {
 		case request != "":
-			options = append(options, request)
+			requests = append(requests, request)
 		case !isLeft:
 			texts = append(texts, a.Resource+": "+a.Text)
 		}
 	}
-	return present("; ", onlyIf(len(options) > 0, "request "+strings.Join(options, " ")), strings.Join(texts, "; "))
+	return strings.Join(requests, " "), strings.Join(texts, "; ")
 }

@@ -206,7 +206,7 @@ func TestPages(t *testing.T) {
 		{"page-all", "/jobs?sort=other", 400, []string{"sort"}, nil},
 		{"page-all", "/jobs?since=now", 400, nil, nil},
 		{"page-all", "/jobs?cursor=x", 400, nil, nil},
-		{"page-alice", "/job?cluster=c&id=1", 200, []string{"train-alice", "report.json?cluster=c", "CSV of n7", "Advice"}, []string{"bob"}},
+		{"page-alice", "/job?cluster=c&id=1", 200, []string{"train-alice", "report.json?cluster=c", "CSV of n7", "Advice", "<code>--"}, []string{"bob"}},
 		{"page-alice", "/job?cluster=c&id=2", 404, nil, []string{"train-bob"}},
 		{"page-alice", "/report.html?cluster=c&id=2", 404, nil, []string{"train-bob"}},
 		{"page-alice", "/report.html?cluster=c&id=1", 200, []string{"train-alice"}, nil},

@@ -211,30 +211,34 @@ func barsOf(jobs []*report.JobSummary, c *report.Colors) []bar {
 
 // adviceOf returns the advice of the jobs, or why there is none. It lists each text once, with the
 // labels of its jobs.
-func adviceOf(jobs []*report.JobSummary) []string {
-	var texts []string
-	of := map[string][]string{} // labels of jobs by text
-	add := func(label, text string) {
-		if of[text] == nil {
-			texts = append(texts, text)
+func adviceOf(jobs []*report.JobSummary) []advice {
+	var list []advice
+	of := map[advice][]string{} // labels of jobs
+	add := func(label string, a advice) {
+		if of[a] == nil {
+			list = append(list, a)
 		}
-		of[text] = append(of[text], label)
+		of[a] = append(of[a], label)
 	}
 	for _, j := range jobs {
 		for i := range j.Advice {
-			add(j.Label, j.Advice[i].String())
+			a := &j.Advice[i]
+			request, _, _ := strings.Cut(a.Request, " (")
+			add(j.Label, advice{Request: printable.Text(request), Text: printable.Text(strings.TrimPrefix(a.String(), request))})
 		}
 		if len(j.Advice) == 0 && j.AdviceReason != "" {
-			add(j.Label, "no advice: "+j.AdviceReason)
+			add(j.Label, advice{Text: printable.Text("no advice: " + j.AdviceReason)})
 		}
 	}
-	for i, text := range texts {
-		if isForAll := len(of[text]) == len(jobs); !isForAll {
-			text = report.FirstOf(of[text], 4) + ": " + text
+	for i, a := range list {
+		if isForAll := len(of[a]) == len(jobs); !isForAll {
+			list[i].Of = printable.Text(report.FirstOf(of[a], 4) + ": ")
 		}
-		texts[i] = printable.Text(text)
 	}
-	return texts
+	return list
 }
+
+// advice is an advice: for which jobs, the option to copy, and why.
+type advice struct{ Of, Request, Text string }
 
 func duration(secs float64) string { return report.Clock(rt.Some(secs)) }

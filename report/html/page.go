@@ -73,7 +73,7 @@ type view struct {
 	Title   string
 	Facts   []fact
 	Bars    []bar
-	Advice  []string
+	Advice  []advice
 	Tables  []table
 	Runs    []runView
 	Data    pageData

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -269,14 +270,14 @@ func TestOutcomeOfAnEarlierAttempt(t *testing.T) {
 
 // The same advice for several jobs is one line, and a job without advice has the reason.
 func TestAdvice(t *testing.T) {
-	memory := report.Advice{Resource: "memory", Verdict: report.Less, Request: "--mem=1G", Text: "why"}
+	memory := report.Advice{Resource: "memory", Verdict: report.Less, Request: "--mem=1G (or --mem-per-cpu=1G)", Text: "why"}
 	cores := report.Advice{Resource: "cores", Verdict: report.WellSized, Text: "all"}
 	jobs := []*report.JobSummary{{Label: "1", Advice: []report.Advice{memory}}, {Label: "2", Advice: []report.Advice{memory, cores}}}
-	if got := strings.Join(adviceOf(jobs), "; "); got != "--mem=1G: why; 2: cores well sized: all" {
+	if got := fmt.Sprint(adviceOf(jobs)); got != "[{ --mem=1G  (or --mem-per-cpu=1G): why} {2:   cores well sized: all}]" {
 		t.Errorf("the advice is %q", got)
 	}
 	jobs = []*report.JobSummary{{Label: "1", AdviceReason: "2 of 8 nodes are missing"}}
-	if got := strings.Join(adviceOf(jobs), "; "); got != "no advice: 2 of 8 nodes are missing" {
+	if got := fmt.Sprint(adviceOf(jobs)); got != "[{  no advice: 2 of 8 nodes are missing}]" {
 		t.Errorf("without two nodes the advice is %q", got)
 	}
 }
@@ -344,7 +345,7 @@ func TestArray(t *testing.T) {
 	if err := Write(&out, job); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<li>--mem=1G: of all tasks</li>", "<dd>2 finished; 1 oom (killed for memory)</dd>", "<dd>2026-03-01 12:00:00 UTC to 2026-03-01 12:02:00 UTC</dd>", "<dd>20.00 s</dd>", "<dd>task ids 0-2 are here; others can be "} {
+	for _, want := range []string{"<li><code>--mem=1G</code>: of all tasks</li>", "<dd>2 finished; 1 oom (killed for memory)</dd>", "<dd>2026-03-01 12:00:00 UTC to 2026-03-01 12:02:00 UTC</dd>", "<dd>20.00 s</dd>", "<dd>task ids 0-2 are here; others can be "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -54,8 +54,8 @@ func tablesOf(p *Page) []table {
 
 func runRow(p *Page, s *report.Summary) [][]string {
 	return [][]string{{
-		p.outcomeOf(s), report.Clock(s.ElapsedSecs), s.CPU.Used.Text(), s.CPU.UsedMark.Sign(percent(s.CPU.UsedPct)), report.Number(s.CPU.MeanCores, "%.2f"),
-		s.Memory.PeakMemory.Text(), report.Size(s.Memory.LimitBytes), s.Memory.PeakMark.Sign(percent(s.Memory.PeakPct)), s.IO.Mark.Of(report.Size(s.IO.ReadBytes)), s.IO.Mark.Of(report.Size(s.IO.WriteBytes)),
+		p.outcomeOf(s), report.Clock(s.ElapsedSecs), s.CPU.Used.Text(), s.CPU.UsedMark.Of(percent(s.CPU.UsedPct)), report.Number(s.CPU.MeanCores, "%.2f"),
+		s.Memory.PeakMemory.Text(), report.Size(s.Memory.LimitBytes), s.Memory.PeakMark.Of(percent(s.Memory.PeakPct)), s.IO.Mark.Of(report.Size(s.IO.ReadBytes)), s.IO.Mark.Of(report.Size(s.IO.WriteBytes)),
 		fmt.Sprint(s.Record.Readings), fmt.Sprint(s.Record.Missed),
 	}}
 }

@@ -62,6 +62,21 @@ func TestRowsHaveMarks(t *testing.T) {
 	}
 }
 
+// A figure that is a bound says so in words. A table of a phone and of a screen has the same text.
+func TestBoundsAreExplained(t *testing.T) {
+	f := report.Balance{CoreSecs: rt.Some(7200.0), CoreSecsUsed: rt.Some(3600.0), CoreMark: report.AtLeast}
+	list := []site.JobRow{{JobID: 7, Balance: f, Waste: rt.Some[int64](3600)}}
+	var b strings.Builder
+	if err := templates.ExecuteTemplate(&b, "table", (&Pages{}).tableOfJobs(list, jobList.shown("", list), nil)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<span title="at least: not all of it was read">&gt;=50 %</span>`, `<span title="at most: a part of it may not belong here">&lt;=1.00</span>`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the table lacks %s: %s", want, b.String())
+		}
+	}
+}
+
 // The list of jobs does not ask for the runs of each job: what it shows is in the rows.
 func TestJobsAreOneQuery(t *testing.T) {
 	f := newFake(t)

@@ -26,7 +26,7 @@ type chartForm struct {
 }
 
 var (
-	weekForm   = chartForm{760, 200, 70, 7 * 24 * time.Hour, 53, 8, time.DateOnly, 0, "Core-hours reserved and used in each week; the table below has the values", "core-hours"}
+	weekForm   = chartForm{480, 170, 60, 7 * 24 * time.Hour, 53, 8, "2 Jan", 0, "Core-hours reserved and used in each week; the table below has the values", "core-hours"}
 	coreDays   = chartForm{480, 170, 44, 24 * time.Hour, 7, 7, "Mon 2", 0, "Core-hours used and not used by the jobs that began on each of seven days", "core-hours"}
 	gpuDays    = chartForm{480, 170, 44, 24 * time.Hour, 7, 7, "Mon 2", 1, "GPU-hours used and not used by the jobs that began on each of seven days", "GPU-hours"}
 	chartParts = []float64{0, 0.5, 1} // of the axis, with a line

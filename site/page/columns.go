@@ -36,11 +36,10 @@ func shareColumn(key, head string, pair int, level func(c *report.Colors, pct rt
 func hoursColumn[R any](key, head, file string, isExtra bool, secs func(r *R) (v rt.Opt[float64], mark report.Mark)) column[R] {
 	return column[R]{key: key, head: head, file: file, isNumber: true, isExtra: isExtra, cell: func(_ *Pages, r *R) cell {
 		v, mark := secs(r)
-		text := hours(v)
-		if v.Valid() {
-			text = mark.Sign(text)
+		if !v.Valid() {
+			return cell{Text: dash}
 		}
-		return cell{Text: text, Value: scaled(v, 1.0/3600)}
+		return cell{Text: mark.Sign(hours(v)), Mark: mark, Value: scaled(v, 1.0/3600)}
 	}}
 }
 

@@ -53,8 +53,10 @@ type change struct{ Name, Now, Before, Text, Class string }
 
 // advisedJob is a job with what to change about it.
 type advisedJob struct {
-	Link, Label, Name, User, Waste, Advice string
-	Outcome                                cell
+	Link, Label, Name, User string
+	Request, Advice         string // options for code, and what else to change
+	Waste                   cell
+	Outcome                 cell
 }
 
 // home answers with the first page.
@@ -181,13 +183,13 @@ func (p *Pages) addWorst(r request, f site.Filter, since time.Time, page *homePa
 	page.IsWorstCut = isCut
 	for i := range jobs {
 		j := &jobs[i]
-		advice, err := p.found.Advice(r.Context(), r.reader, *j)
+		request, advice, err := p.found.Advice(r.Context(), r.reader, *j)
 		if err != nil {
 			return err
 		}
 		page.Worst = append(page.Worst, advisedJob{
 			Link: linkOfRow(j), Label: printable.Text(j.Label), Name: printable.Text(j.Name), User: printable.Text(j.User),
-			Waste: jobList.column("waste").cell(p, j).Text, Advice: printable.Text(advice), Outcome: outcomeCell(p, j),
+			Waste: jobList.column("waste").cell(p, j), Request: printable.Text(request), Advice: printable.Text(advice), Outcome: outcomeCell(p, j),
 		})
 	}
 	return nil

@@ -85,6 +85,18 @@ func TestWeekComparesWholeDays(t *testing.T) {
 	}
 }
 
+// What to request is code, which a click selects.
+func TestAdviceIsCode(t *testing.T) {
+	var b strings.Builder
+	page := homePage{Worst: []advisedJob{{Label: "7", Request: "--mem=1G", Advice: "time: <b>"}}}
+	if err := templates.ExecuteTemplate(&b, "home.html.tmpl", frame{pages: newFake(t).pages(), Page: page}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "request <code>--mem=1G</code> time: &lt;b&gt;</p>") {
+		t.Error(b.String())
+	}
+}
+
 // A search that has not seen all jobs does not deny any.
 func TestHomeOfAPart(t *testing.T) {
 	f := newFake(t)

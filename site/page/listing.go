@@ -11,6 +11,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/printable"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -44,6 +45,7 @@ type cell struct {
 	At              time.Time
 	Share           *share
 	Of              string // after the share
+	Mark            report.Mark
 	Problems        []site.Problem
 	// Value is what the cell is sorted by, and what a CSV has; if it is absent, the text is.
 	Value rt.Opt[float64]

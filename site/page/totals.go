@@ -50,7 +50,7 @@ func totalList(page, key, head string) *listing[site.Total] {
 		hoursColumn("corehours", "Core-hours", "core_hours", true, func(t *site.Total) (rt.Opt[float64], report.Mark) { return t.CoreSecs, report.Exact }),
 		hoursColumn("gpuhours", "GPU-hours", "gpu_hours", true, func(t *site.Total) (rt.Opt[float64], report.Mark) { return t.GPUSecs, report.Exact }),
 		{
-			key: "unknown", head: "Running or without figures", file: "jobs_without_figures", isNumber: true,
+			key: "unknown", head: "Jobs without figures", file: "jobs_without_figures", isNumber: true,
 			isUseful: func(list []site.Total) bool {
 				return slices.ContainsFunc(list, func(t site.Total) bool { return t.Jobs > t.Known })
 			},

@@ -74,7 +74,7 @@ func TestChart(t *testing.T) {
 			t.Errorf("week %d: %+v", n, b)
 		}
 	}
-	if c.Bars[0].Label != "2026-03-02" || c.Bars[1].Label != "" {
+	if c.Bars[0].Label != "2 Mar" || c.Bars[1].Label != "" {
 		t.Errorf("the labels are %q and %q", c.Bars[0].Label, c.Bars[1].Label)
 	}
 	if c.Bars[0].Used != 0 || c.Bars[3].Reserved <= c.Bars[2].Reserved {

@@ -8,12 +8,12 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// Advice says in one sentence what to change about a job, as rt-job does. It reads the figures that came with the runs,
-// not their records, and is empty without any.
-func (s *Jobs) Advice(ctx context.Context, reader site.Reader, job site.JobRow) (string, error) {
+// Advice returns the options to request next time for a job like this one, and what else to change or why there are
+// none. It reads the figures that came with the runs, not their records, and is empty without any.
+func (s *Jobs) Advice(ctx context.Context, reader site.Reader, job site.JobRow) (options, other string, err error) {
 	runs, _, err := s.Registry.Visible.OfJob(ctx, job, reader.Access(), "", batchRuns)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	f := Found{Runs: runs}
 	var own []*report.Summary
@@ -25,16 +25,21 @@ func (s *Jobs) Advice(ctx context.Context, reader site.Reader, job site.JobRow) 
 		}
 	}
 	if len(own) == 0 {
-		return "", nil
+		return "", "", nil
 	}
 	earlier, err := s.earlier(ctx, reader, job.Cluster, &own[0].Run)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	report.Together(own)
 	jobs := report.Jobs(own)
 	adviseFrom(jobs, own, summariesOf(earlier))
-	return jobs[len(jobs)-1].ShortAdvice(), nil
+	last := jobs[len(jobs)-1]
+	options, other = last.Requests()
+	if options == "" {
+		other = last.ShortAdvice()
+	}
+	return options, other, nil
 }
 
 // summariesOf returns what came with the finish of runs.
