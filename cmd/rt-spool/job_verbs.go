@@ -60,7 +60,7 @@ func runCompare(c *cli.Context) error {
 	if c.Bool("json") || c.Bool("csv") {
 		return printJobLines(c, pair)
 	}
-	return runs.PrintComparison(c.App.Writer, &pair[0], &pair[1])
+	return runs.PrintComparison(c.App.Writer, pair[0], pair[1])
 }
 
 func historyCommand() *cli.Command {

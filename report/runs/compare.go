@@ -21,7 +21,7 @@ type compared struct {
 var comparedFigures = []compared{
 	{"Name", func(l *Line) string { return cmp.Or(l.Name, "-") }, nil},
 	{"State", userState, nil},
-	{"Started", func(l *Line) string { return l.Start.Local().Format("2006-01-02 15:04:05") }, nil},
+	{"Started", func(l *Line) string { return l.Start.Format("2006-01-02 15:04:05") }, nil},
 	{"Time", func(l *Line) string { return report.Clock(l.ElapsedSecs) }, func(l *Line) rt.Opt[float64] { return l.ElapsedSecs }},
 	{"Time limit", func(l *Line) string { return report.Clock(l.LimitSecs) }, func(l *Line) rt.Opt[float64] { return l.LimitSecs }},
 	{"Nodes", nodesOf, nil},
@@ -36,15 +36,28 @@ var comparedFigures = []compared{
 	{"Waste, core-hours", func(l *Line) string { return l.WasteMark.Sign(report.Number(l.WasteHours, "%.2f")) }, func(l *Line) rt.Opt[float64] { return l.WasteHours }},
 }
 
-// PrintComparison prints two jobs next to each other, with the change from the first to the second.
-func PrintComparison(w io.Writer, a, b *Line) error {
-	columns := []table.Column[compared]{
-		{Head: "JOB", Cell: func(f *compared) string { return f.what }},
-		{Head: a.Job, Cell: func(f *compared) string { return f.text(a) }},
-		{Head: b.Job, Cell: func(f *compared) string { return f.text(b) }},
-		{Head: "CHANGE", Cell: func(f *compared) string { return f.change(a, b) }},
+// Compared is a figure of two jobs, and the change from the first to the second.
+type Compared struct{ What, First, Second, Change string }
+
+// Compare returns the figures of two jobs.
+func Compare(a, b *Line) (list []Compared) {
+	for i := range comparedFigures {
+		f := &comparedFigures[i]
+		list = append(list, Compared{f.what, f.text(a), f.text(b), f.change(a, b)})
 	}
-	_, err := table.Write(w, columns, comparedFigures, 0)
+	return list
+}
+
+// PrintComparison prints two jobs next to each other, with the change from the first to the second.
+func PrintComparison(w io.Writer, a, b Line) error {
+	a.Start, b.Start = a.Start.Local(), b.Start.Local()
+	columns := []table.Column[Compared]{
+		{Head: "JOB", Cell: func(c *Compared) string { return c.What }},
+		{Head: a.Job, Cell: func(c *Compared) string { return c.First }},
+		{Head: b.Job, Cell: func(c *Compared) string { return c.Second }},
+		{Head: "CHANGE", Cell: func(c *Compared) string { return c.Change }},
+	}
+	_, err := table.Write(w, columns, Compare(&a, &b), 0)
 	return err
 }
 

@@ -77,7 +77,7 @@ func (p *Pages) frame(r *http.Request, reader site.Reader, title string) frame {
 	if isBelow {
 		f.Crumbs = []site.Link{{Text: "Home", URL: "./"}}
 	}
-	isJob := f.Path == "job" || f.Path == "share"
+	isJob := f.Path == "job" || f.Path == "share" || f.Path == "compare"
 	if isBelow && isJob {
 		f.Crumbs = append(f.Crumbs, site.Link{Text: "Jobs", URL: "jobs"})
 	}

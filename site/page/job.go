@@ -35,6 +35,7 @@ type jobPage struct {
 	Tasks     []task
 	History   []history
 	OfName    string // link to the jobs of the same name
+	Compare   string // link to the comparison with the run before; empty: there is none
 	Files     []site.Link
 	CSV       []site.Link
 	Share     string // address; empty: the reader may not share the job
@@ -88,6 +89,10 @@ func (p *Pages) find(r request) (*sitereport.Found, error) {
 			return nil, badRequest("The member of a job is the id of one of its tasks.")
 		}
 	}
+	return p.findJob(r, query)
+}
+
+func (p *Pages) findJob(r request, query sitereport.Query) (*sitereport.Found, error) {
 	f, err := p.found.Find(r.Context(), r.reader, query)
 	if errors.Is(err, site.ErrNotFound) {
 		return nil, errAbsent
@@ -129,6 +134,7 @@ func (p *Pages) jobPage(r request, f *sitereport.Found) (page jobPage, err error
 		return page, err
 	}
 	if len(page.History) > 0 {
+		page.Compare = r.linkOf("compare", f)
 		page.OfName = link("jobs", map[string]string{"name": f.Jobs[0].Name, "user": f.Jobs[0].User})
 	}
 	if p.conf.Sessions.CanShare(r.reader) {

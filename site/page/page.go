@@ -92,6 +92,7 @@ var routes = map[string]func(p *Pages, w http.ResponseWriter, r request) error{
 	"jobs":         (*Pages).jobs,
 	"jobs.csv":     (*Pages).jobsFile,
 	"job":          (*Pages).job,
+	"compare":      (*Pages).compare,
 	"report.html":  (*Pages).reportFile,
 	"report.json":  (*Pages).reportFile,
 	"users":        totalsOf(site.ByUser, false),

@@ -3,12 +3,14 @@ package page
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -270,6 +272,59 @@ func TestTotalsRefuseOtherFields(t *testing.T) {
 				t.Errorf("%s%s: %d %s", path, query, status, body)
 			}
 		}
+	}
+}
+
+// addFinished adds a job of alice with the figures of its run.
+func (f *fake) addFinished(t *testing.T, n int, used float64) {
+	t.Helper()
+	begin := start.Add(time.Duration(n) * time.Hour)
+	record := rt.Run{
+		Identity:   rt.Identity{Cluster: "c", JobID: rt.Some(uint64(n)), Node: "n1", Start: begin},
+		Allocation: rt.Allocation{User: "alice"}, Meta: rt.Metadata{JobName: "Solve"}, Ending: rt.Ending{State: rt.StateEnded, Outcome: rt.OutcomeFinished, End: begin.Add(1000 * time.Second)},
+	}
+	s := report.Summary{Run: record}
+	s.CPU.CoresOf, s.CPU.Cores, s.CPU.AllocatedSecs, s.CPU.UsedSecs, s.CPU.UsedPct, s.ElapsedSecs = "allocation", rt.Some[uint64](4), rt.Some(4000.0), rt.Some(used), rt.Some(used/40), rt.Some(1000.0)
+	summary, err := json.Marshal(s.Delivered())
+	id := fmt.Sprintf("solve%03d", n)
+	failed := f.Runs.Create(t.Context(), site.StoredRun{ID: id, Created: begin})
+	_, stored := f.Runs.PutObject(t.Context(), site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord, Bytes: 1, SHA256: id}, []byte("r"), &record)
+	_, finished := f.Runs.Finish(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "inline", Summary: summary}, nil, nil)
+	if err := errors.Join(err, failed, stored, finished); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A job is compared with the run before it, or with one that is named. Figures that were not read are no change.
+func TestCompare(t *testing.T) {
+	f := newFake(t)
+	for n, used := range []float64{1000, 1000, 2000} {
+		f.addFinished(t, 20+n, used)
+	}
+	plain := regexp.MustCompile(` class="n"| data-label="[^"]*"`)
+	row := func(cells ...string) string {
+		return `<th scope="row">` + strings.Join(cells, "</td><td>") + "</td></tr>"
+	}
+	for path, want := range map[string][]string{
+		"/compare?cluster=c&id=22":         {"Job 21", "Job 22", row("CPU time</th><td>00:16:40", "00:33:20", "&#43;100 %"), row("Cores</th><td>4", "4", "same"), row("Memory peak</th><td>-", "-", "same")},
+		"/compare?cluster=c&id=20&with=22": {"Job 22", "Job 20", row("CPU time</th><td>00:33:20", "00:16:40", "-50 %")},
+		"/job?cluster=c&id=22":             {`href="compare?cluster=c&amp;id=22"`},
+	} {
+		status, body, log := f.get(t, path)
+		for _, text := range want {
+			if status != 200 || !strings.Contains(plain.ReplaceAllString(body, ""), text) {
+				t.Errorf("%s: %d, no %s: %s %s", path, status, text, body, log)
+			}
+		}
+	}
+	for path, want := range map[string]int{"/compare?cluster=c&id=20": 400, "/compare?cluster=c&id=21&with=x": 400, "/compare?cluster=c&id=21&with=99": 404, "/compare?cluster=c&id=22&with=7": 404} {
+		if status, body, _ := f.get(t, path); status != want {
+			t.Errorf("%s: %d, want %d: %s", path, status, want, body)
+		}
+	}
+	_, body := bodyOf(f.pages(), "/compare?cluster=c&id=22", site.Reader{User: "bob"})
+	if strings.Contains(body, "Solve") {
+		t.Errorf("another user sees the jobs: %s", body)
 	}
 }
 
