@@ -73,6 +73,16 @@ func TestBrowserJobs(t *testing.T) {
 	if c.Text(plotRange) == all {
 		t.Error("dragging does not zoom the plot")
 	}
+	zoomed := c.Text(plotRange)
+	if address := c.Text(`location.search`); !strings.Contains(address, "zoom=") {
+		t.Errorf("the address of a zoomed plot is %s", address)
+	}
+	c.Open(base + strings.TrimPrefix(c.Text(`location.pathname + location.search`), "/"))
+	c.Eval(firstPlot+`.scrollIntoView({block: "center"})`, nil)
+	c.Until(firstPlot + `.plot.u`)
+	if got := c.Text(`[` + plotRange + `, ` + `JSON.stringify(` + zoomed + `)].map(text => JSON.parse(text).map(Math.round).join(" ")).join(", ")`); len(got) == 0 || got[:len(got)/2-1] != got[len(got)/2+1:] {
+		t.Errorf("the link to a zoomed plot shows %s", got)
+	}
 	noFaults(t, c, base)
 }
 

@@ -79,6 +79,15 @@
   const groupOf = run => data.shared ? "all" : "run" + run;
   const timesOf = run => run.times ||= unpack(run.packed.times, 0.001);
 
+  // The last zoom is in the address, for who loads the page again and for a link.
+  const [zoomed, zoomFrom, zoomTo] = (new URLSearchParams(location.search).get("zoom") || "").split("_");
+  function keepZoom(key, range) {
+    const query = new URLSearchParams(location.search);
+    query.delete("zoom");
+    if (range) query.set("zoom", [key, Math.ceil(range.min * 1000) / 1000, Math.floor(range.max * 1000) / 1000].join("_"));
+    try { history.replaceState(null, "", `?${query}${location.hash}`); } catch { /* a file has no such address */ }
+  }
+
   function groupRange(key) {
     let g = groups.get(key);
     if (g) return g;
@@ -90,6 +99,8 @@
       g.to = Math.max(g.to, t[t.length - 1]);
     });
     if (g.to <= g.from) g.to = g.from + 1;
+    const isInside = zoomed === key && Number(zoomFrom) >= g.from && Number(zoomFrom) < Number(zoomTo) && Number(zoomTo) <= g.to;
+    if (isInside) g.zoom = { min: Number(zoomFrom), max: Number(zoomTo) };
     groups.set(key, g);
     return g;
   }
@@ -99,6 +110,7 @@
     const width = range && range.max - range.min;
     g.zoom = range && width < g.to - g.from ? { min: Math.max(g.from, range.min), max: Math.min(g.to, range.max) } : null;
     const to = g.zoom || { min: g.from, max: g.to };
+    keepZoom(key, g.zoom);
     g.applying = true;
     for (const p of plots) if (p.group === key && p.u) p.u.setScale("x", to);
     g.applying = false;

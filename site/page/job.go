@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	mostCSV = 12 // links to the CSV of runs
+	mostCSV   = 12     // links to the CSV of runs
+	mostTasks = 10_000 // of an array
 
 	refresh = "60" // seconds after which a browser loads the page of a running job again
 )
@@ -33,6 +34,7 @@ type jobPage struct {
 	Runs      []runRow
 	IsPartial bool // there are more runs
 	Tasks     []task
+	TasksCut  string // the tasks that are shown; empty: all
 	History   []history
 	OfName    string // link to the jobs of the same name
 	Compare   string // link to the comparison with the run before; empty: there is none
@@ -141,14 +143,8 @@ func (p *Pages) jobPage(r request, f *sitereport.Found) (page jobPage, err error
 		page.Share = r.linkOf("share", f)
 	}
 	isArray := len(f.Jobs) > 1 && strings.ContainsRune(f.Jobs[0].Label, '_')
-	for i := len(f.Jobs) - 1; i >= 0 && isArray; i-- {
-		j := &f.Jobs[i]
-		cpu := jobList.column("cpu").cell(p, j)
-		level := p.conf.Colors.OfOutcome(j.Outcome)
-		if level != report.Harmful {
-			level = cpu.Share.Level
-		}
-		page.Tasks = append(page.Tasks, task{printable.Text(j.Label) + ": " + outcomeOf(j.State, j.Outcome) + ", CPU " + cpu.Text, linkOfRow(j), level.Name()})
+	if isArray {
+		err = p.addTasks(r, f, &page)
 	}
 	for _, run := range f.Reported() {
 		if len(page.CSV) == mostCSV {
@@ -160,7 +156,25 @@ func (p *Pages) jobPage(r request, f *sitereport.Found) (page jobPage, err error
 		}
 		page.CSV = append(page.CSV, site.Link{Text: "CSV of " + text, URL: "v1/runs/" + run.ID + "/csv"})
 	}
-	return page, nil
+	return page, err
+}
+
+// addTasks adds the map of the tasks of an array.
+func (p *Pages) addTasks(r request, f *sitereport.Found, page *jobPage) error {
+	jobs, isCut, err := p.found.Tasks(r.Context(), r.reader, f, mostTasks)
+	if isCut {
+		page.TasksCut = "the newest " + grouped(mostTasks) + " tasks"
+	}
+	for i := len(jobs) - 1; i >= 0; i-- {
+		j := &jobs[i]
+		cpu := jobList.column("cpu").cell(p, j)
+		level := p.conf.Colors.OfOutcome(j.Outcome)
+		if level != report.Harmful {
+			level = cpu.Share.Level
+		}
+		page.Tasks = append(page.Tasks, task{printable.Text(j.Label) + ": " + outcomeOf(j.State, j.Outcome) + ", CPU " + cpu.Text, linkOfRow(j), level.Name()})
+	}
+	return err
 }
 
 // addTables adds the tables of a job, and why there is no report.

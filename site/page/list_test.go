@@ -156,6 +156,21 @@ func TestShortAddress(t *testing.T) {
 	}
 }
 
+// An array of more tasks than a report has is a map of all of its tasks, each of them a link.
+func TestLargeArray(t *testing.T) {
+	f := newFake(t)
+	f.query(t, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500) INSERT INTO job (cluster, job_id, family, username, account, partition, name, label, state, outcome, started, ended, updated)
+		SELECT 'c', 50000 + i, 51500, 'bob', '', '', 'sweep', '51500_' || i, 'ended', CASE WHEN i = 3 THEN 'failed' ELSE 'finished' END, 1000000 * i, 1000000 * i + 1, 0 FROM n`)
+	f.query(t, `INSERT INTO run (id, owner, created, charged, cluster, job_id, generation, started, metadata, record) VALUES ('sweep', '', 0, 0, 'c', 51500, 1, 0, '{}', '{"JobID": 51500}')`)
+	_, body, log := f.get(t, "/job?cluster=c&id=51500")
+	if n := strings.Count(body, ` title="51500_`); n != 1500 || log != "" {
+		t.Errorf("the map has %d tasks: %s", n, log)
+	}
+	if !strings.Contains(body, `<a class="harmful" href="job?cluster=c&amp;generation=1&amp;id=51500_3" title="51500_3: failed, CPU –"></a>`) {
+		t.Errorf("task 3 is no link: %.20000s", body)
+	}
+}
+
 // A CSV has the rows, the columns and the order of the list.
 func TestListAsCSV(t *testing.T) {
 	f := newFake(t)

@@ -53,7 +53,7 @@ func (s *Jobs) Find(ctx context.Context, reader site.Reader, q Query) (*Found, e
 		return nil, fmt.Errorf("job %s: %w", q.Job, site.ErrNotFound)
 	}
 	f := &Found{Query: q, ID: id}
-	rows, err := s.rowsWithID(ctx, reader, f)
+	rows, err := s.rowsWithID(ctx, reader, f, site.MaxReportRuns)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +73,18 @@ func (s *Jobs) Find(ctx context.Context, reader site.Reader, q Query) (*Found, e
 	return f, nil
 }
 
+// Tasks returns the rows of the job, at most most of them, also if they are more than a report has. isCut is set if there
+// are more.
+func (s *Jobs) Tasks(ctx context.Context, reader site.Reader, f *Found, most int) (rows []site.JobRow, isCut bool, err error) {
+	if len(f.Jobs) < site.MaxReportRuns {
+		return f.Jobs, false, nil
+	}
+	all := *f
+	all.IsPartial = false
+	rows, err = s.rowsWithID(ctx, reader, &all, most)
+	return oneJob(rows, &all), all.IsPartial, err
+}
+
 // HasLive reports whether nodes have runs of the job that they have not delivered yet.
 func (f *Found) HasLive() bool {
 	return slices.ContainsFunc(f.Jobs, func(j site.JobRow) bool { return len(j.Live) > 0 })
@@ -80,7 +92,7 @@ func (f *Found) HasLive() bool {
 
 // rowsWithID returns the rows of the jobs with the id, and of arrays and heterogeneous jobs with it, the newest first.
 // For the name of a task it returns the rows of this task.
-func (s *Jobs) rowsWithID(ctx context.Context, reader site.Reader, f *Found) (rows []site.JobRow, err error) {
+func (s *Jobs) rowsWithID(ctx context.Context, reader site.Reader, f *Found, most int) (rows []site.JobRow, err error) {
 	filter := site.Filter{Cluster: f.Cluster.Or(""), JobID: rt.Some(f.ID), Access: reader.Access()}
 	all := site.AllPages(func(cursor string) ([]site.JobRow, string, error) {
 		return s.Registry.Jobs.List(ctx, filter, cursor, site.MaxReportRuns)
@@ -97,7 +109,7 @@ func (s *Jobs) rowsWithID(ctx context.Context, reader site.Reader, f *Found) (ro
 		switch {
 		case isOtherTask, j.Cluster != f.Cluster.Or(""):
 			continue
-		case len(rows) == site.MaxReportRuns:
+		case len(rows) == most:
 			f.IsPartial = true
 			return rows, nil
 		}
