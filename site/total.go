@@ -16,6 +16,8 @@ const (
 	ByPartition Group = "partition"
 	ByWeek      Group = "week" // from Monday on, in UTC, of the start of the job
 	ByDay       Group = "day"  // in UTC, of the start of the job
+
+	ByWeekAndPartition Group = "week and partition"
 )
 
 // Total is the sum over a group of jobs.
@@ -25,4 +27,11 @@ type Total struct {
 	Jobs  int64
 	report.Sum
 	Known int64 // jobs whose waste is known
+}
+
+// AddTotal adds the jobs and the figures of another group.
+func (t *Total) AddTotal(other *Total) {
+	t.Jobs += other.Jobs
+	t.Known += other.Known
+	t.AddSum(&other.Sum)
 }

@@ -135,8 +135,7 @@ func daysFrom(days []site.Total, day time.Time) []site.Total {
 
 func sumOf(list []site.Total) (sum site.Total) {
 	for i := range list {
-		sum.Jobs += list[i].Jobs
-		sum.AddSum(&list[i].Sum)
+		sum.AddTotal(&list[i])
 	}
 	return sum
 }

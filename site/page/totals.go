@@ -180,14 +180,15 @@ func (p *Pages) totals(w http.ResponseWriter, r request, by site.Group, isFile b
 
 // addBelow adds what is below the list of users or accounts.
 func (p *Pages) addBelow(r request, f site.Filter, filter map[string]string, page *totalsPage) error {
-	weeks, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByWeek, weekForm.most)
+	parts, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByWeekAndPartition, mostTotals)
 	if err != nil {
 		return err
 	}
-	partitions, err := p.conf.Registry.Jobs.Totals(r.Context(), f, site.ByPartition, shownTotals)
-	if err != nil {
-		return err
-	}
+	weeks := sumsOf(parts, func(t *site.Total) site.Total { return site.Total{Begin: t.Begin} })
+	weeks = weeks[:min(len(weeks), weekForm.most)]
+	partitions := sumsOf(parts, func(t *site.Total) site.Total { return site.Total{Name: t.Name} })
+	partitionList.sort(p, partitions, sortKey{key: partitionList.usual})
+	partitions = partitions[:min(len(partitions), shownTotals)]
 	found, isCut, err := p.wasteful(r, f, mostSaving)
 	if err != nil {
 		return err
@@ -203,6 +204,20 @@ func (p *Pages) addBelow(r request, f site.Filter, filter map[string]string, pag
 	page.Weeks = weekList.table(p, weeks, weekList.shown("", weeks), nil)
 	page.Weeks.By = "weeks"
 	return nil
+}
+
+// sumsOf adds up the totals of each group, in the order of their first ones.
+func sumsOf(list []site.Total, groupOf func(t *site.Total) site.Total) (sums []site.Total) {
+	for i := range list {
+		group := groupOf(&list[i])
+		k := slices.IndexFunc(sums, func(t site.Total) bool { return t.Name == group.Name && t.Begin.Equal(group.Begin) })
+		if k < 0 {
+			k = len(sums)
+			sums = append(sums, group)
+		}
+		sums[k].AddTotal(&list[i])
+	}
+	return sums
 }
 
 // withoutViews are the values that select jobs.

@@ -36,7 +36,8 @@ func BenchmarkJobs(b *testing.B) {
 			}
 			defer r.Close()
 			record, _ := json.Marshal(benchRecord(1, time.Now()))
-			err = r.Exec(b.Context(), fmt.Sprintf(registry.Fill, benchJobs))
+			began := time.Now().Add(-benchJobs * time.Minute)
+			err = r.Exec(b.Context(), fmt.Sprintf(registry.Fill, benchJobs, began.UnixMicro()))
 			if err == nil {
 				err = r.Exec(b.Context(), registry.FillRuns, []byte(`{"job_name":"case"}`), record)
 			}
@@ -48,7 +49,7 @@ func BenchmarkJobs(b *testing.B) {
 			}
 			own := &site.Access{Users: []string{"user7"}}
 			coordinator := &site.Access{Users: []string{"user7"}, Accounts: []string{"account7", "account8", "account9"}}
-			at := func(minute int64) time.Time { return time.UnixMicro(60000000 * minute) }
+			at := func(minute int64) time.Time { return began.Add(time.Duration(minute) * time.Minute) }
 			for _, q := range []struct {
 				name   string
 				filter site.Filter
@@ -91,8 +92,8 @@ func BenchmarkJobs(b *testing.B) {
 			}
 			since := "since=" + at(benchJobs-43200).Format(time.DateOnly)
 			for _, path := range []string{
-				"jobs", "jobs?user=user7", "jobs?sort=waste", "jobs?sort=waste&user=user7", "jobs?sort=waste&partition=debug", "jobs?sort=waste&" + since,
-				"jobs?outcome=oom", "jobs?node=n7", "jobs?name=case_12345", "jobs?name=absent", "jobs?sort=cpu", "jobs?sort=-name&partition=debug", "jobs?sort=elapsed&name=absent", "jobs.csv", "find?q=case_12345", "users?" + since, "accounts?" + since,
+				"", "jobs", "jobs?user=user7", "jobs?sort=waste", "jobs?sort=waste&user=user7", "jobs?sort=waste&partition=debug", "jobs?sort=waste&" + since,
+				"jobs?outcome=oom", "jobs?node=n7", "jobs?name=case_12345", "jobs?name=absent", "jobs?sort=cpu", "jobs?sort=-name&partition=debug", "jobs?sort=elapsed&name=absent", "jobs.csv", "find?q=case_12345", "users?" + since, "accounts?" + since, "users", "accounts?sort=cpu", "nodes",
 			} {
 				b.Run("page "+path, func(b *testing.B) { benchPage(b, r, path, site.Reader{Operator: true}) })
 				b.Run("page "+path+" of a user", func(b *testing.B) { benchPage(b, r, path, site.Reader{User: "user7"}) })

@@ -150,8 +150,8 @@ func TestTotals(t *testing.T) {
 			is(t, "Totals", err, nil)
 			for _, total := range totals {
 				name := total.Name
-				if by == site.ByWeek {
-					name = total.Begin.Format(time.DateOnly)
+				if !total.Begin.IsZero() {
+					name = total.Begin.Format(time.DateOnly) + name
 				}
 				list = append(list, fmt.Sprintf("%s: %d jobs, %d known, %v of %v, waste %v, GPUs %t", name, total.Jobs, total.Known, total.CoreSecsUsed.Or(-1), total.CoreSecs.Or(-1), total.WasteSecs.Or(-1), total.GPUSecs.Valid()))
 			}
@@ -170,6 +170,9 @@ func TestTotals(t *testing.T) {
 		same(t, "weeks", text(site.Filter{}, site.ByWeek), []string{
 			"2026-03-09: 2 jobs, 1 known, 100 of 700, waste 600, GPUs false", "2026-03-02: 3 jobs, 3 known, 300 of 1200, waste 900, GPUs false",
 			"2026-02-23: 1 jobs, 1 known, 100 of 200, waste 100, GPUs false",
+		})
+		same(t, "weeks and partitions", text(site.Filter{Users: []string{"bob"}}, site.ByWeekAndPartition), []string{
+			"2026-03-09batch: 1 jobs, 0 known, -1 of -1, waste -1, GPUs false", "2026-03-02batch: 1 jobs, 1 known, 100 of 300, waste 200, GPUs false",
 		})
 		same(t, "an interval", text(site.Filter{Since: start.Add(47 * time.Hour), Until: start.Add(49 * time.Hour)}, site.ByUser), []string{
 			"bob: 1 jobs, 1 known, 100 of 300, waste 200, GPUs false",

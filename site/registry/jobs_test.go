@@ -144,7 +144,7 @@ func TestSearchContinues(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Registry, _ func() *Registry) {
 		r.Jobs.windows = windows{list: 20_000, other: 3}
 		err := r.db.change(t.Context(), "fill", func(tx transaction) error {
-			_, err := tx.ExecContext(t.Context(), fmt.Sprintf(Fill, jobs))
+			_, err := tx.ExecContext(t.Context(), fmt.Sprintf(Fill, jobs, 0))
 			return err
 		})
 		is(t, "fill", err, nil)

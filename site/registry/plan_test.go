@@ -4,6 +4,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt/site"
 )
 
 // Without statistics SQLite prefers an index by class to the primary key of the objects. These queries are
@@ -47,6 +50,27 @@ func TestUnassignedRunsHaveAnIndex(t *testing.T) {
 		}, "EXPLAIN QUERY PLAN "+query, args...)
 		if err != nil || !strings.Contains(strings.Join(plans, "\n"), "run_unassigned") {
 			t.Errorf("%q, %v", plans, err)
+		}
+	}
+}
+
+// Sums read the jobs of the time that is asked for, and not those of all times in the index of a user or account.
+func TestSumsReadTheJobsOfTheirTime(t *testing.T) {
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, by := range []site.Group{site.ByUser, site.ByAccount, site.ByPartition, site.ByWeek, site.ByDay, site.ByWeekAndPartition} {
+		query, args, err := totalsQuery(site.Filter{Since: time.Unix(1, 0)}, by, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans, err := collect(t.Context(), r.db.read, func(scan scanFunc) (plan string, err error) {
+			return plan, scan(new(int), new(int), new(int), &plan)
+		}, "EXPLAIN QUERY PLAN "+query, args...)
+		if err != nil || !strings.Contains(strings.Join(plans, "\n"), "job_list (started>?") {
+			t.Errorf("by %s: %q, %v", by, plans, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,13 @@ const day = int64(24 * time.Hour / time.Microsecond)
 
 // periods are the groups by time: their length, and the first one after the epoch of the database, in microseconds. A
 // week begins on Monday.
-var periods = map[site.Group]struct{ first, length int64 }{site.ByWeek: {4 * day, 7 * day}, site.ByDay: {0, day}}
+var periods = map[site.Group]struct{ first, length int64 }{site.ByWeek: {4 * day, 7 * day}, site.ByWeekAndPartition: {4 * day, 7 * day}, site.ByDay: {0, day}}
+
+// groupNames are the names of groups. They are expressions: by a column SQLite would read the jobs of all times in its
+// index. So it reads those of the time that is asked for.
+var groupNames = map[site.Group]string{
+	site.ByUser: "coalesce(username, '')", site.ByAccount: "coalesce(account, '')", site.ByPartition: "coalesce(partition, '')", site.ByWeekAndPartition: "coalesce(partition, '')",
+}
 
 // summedJobs are the jobs as sums have them: a running job has no figures, because they are not final.
 var summedJobs = func() string {
@@ -46,26 +53,16 @@ var unusedColumns = func() (columns string) {
 // Filter.Node. It returns the totals with the most waste first, at most limit. Weeks and days are in order, the newest ones. A job
 // that is running is counted, without figures.
 func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group, limit int) ([]site.Total, error) {
-	period, isPeriod := periods[by]
-	expression, order := map[site.Group]string{site.ByUser: "username", site.ByAccount: "account", site.ByPartition: "partition"}[by], "wasted DESC, group_name"
-	switch {
-	case isPeriod:
-		expression, order = fmt.Sprintf("(started - %d) / %d", period.first, period.length), "group_name DESC"
-	case expression == "":
-		return nil, fmt.Errorf("sum the figures of jobs: %q is no group", by)
-	}
 	f.Users, f.Access = r.pseudonyms.wanted(f), r.pseudonyms.reach(f.Access)
-	c := summed(f)
-	query := "SELECT " + expression + " AS group_name, count(*), " + unusedColumns + `sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used), max(core_mark), max(mem_mark),
-		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
-		FROM ` + summedJobs + c.clause() + " GROUP BY group_name ORDER BY " + order + " LIMIT " + c.value(limit)
+	query, args, err := totalsQuery(f, by, limit)
+	if err != nil {
+		return nil, err
+	}
+	period := periods[by]
 	return list(ctx, r.db, "sum the figures of jobs", func(scan scanFunc) (t site.Total, err error) {
 		var number int64
 		var waste float64
-		to := []any{&t.Name, &t.Jobs}
-		if isPeriod {
-			to[0] = &number
-		}
+		to := []any{&t.Name, &number, &t.Jobs}
 		for i := range t.NotUsed {
 			to = append(to, optional[float64]{&t.NotUsed[i]})
 		}
@@ -73,11 +70,32 @@ func (r *Jobs) Totals(ctx context.Context, f site.Filter, by site.Group, limit i
 		if t.Known > 0 {
 			t.WasteSecs.Set(waste)
 		}
-		if isPeriod {
+		if period.length > 0 {
 			t.Begin = moment(period.first + number*period.length)
 		}
 		return t, err
-	}, query, c.args...)
+	}, query, args...)
+}
+
+// totalsQuery is the query of Totals.
+func totalsQuery(f site.Filter, by site.Group, limit int) (query string, args []any, err error) {
+	period, isPeriod := periods[by]
+	name, isNamed := groupNames[by]
+	begin, group, order := "0", "group_name", "wasted DESC, group_name"
+	switch {
+	case isPeriod:
+		begin, group, order = fmt.Sprintf("(started - %d) / %d", period.first, period.length), "group_begin", "group_begin DESC, group_name"
+	case !isNamed:
+		return "", nil, fmt.Errorf("sum the figures of jobs: %q is no group", by)
+	}
+	if isPeriod && isNamed {
+		group += ", group_name"
+	}
+	c := summed(f)
+	query = "SELECT " + cmp.Or(name, "''") + " AS group_name, " + begin + " AS group_begin, count(*), " + unusedColumns + `sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used), max(core_mark), max(mem_mark),
+		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
+		FROM ` + summedJobs + c.clause() + " GROUP BY " + group + " ORDER BY " + order + " LIMIT " + c.value(limit)
+	return query, c.args, nil
 }
 
 // summed are the conditions of the jobs whose figures Totals sums.
