@@ -103,7 +103,9 @@ func TestHomeOfAPart(t *testing.T) {
 	f.crowd(t, 4001)
 	f.addRecent(t, 50, "bob", "chem", 1, 10) // wastes least
 	f.query(t, "INSERT INTO job (cluster, job_id, family, username, account, partition, name, display, state, outcome, started, updated) VALUES ('c', 60, 60, 'bob', '', '', 'x', 'x', 'running', '', 0, 0)")
-	for p, isCut := range map[*Pages]bool{f.hurried(): true, f.pages(): false} {
+	patient := f.pages()
+	patient.searchTime = fileTime
+	for p, isCut := range map[*Pages]bool{f.hurried(): true, patient: false} {
 		_, body := bodyOf(p, "/", site.Reader{User: "bob"})
 		for text, isWanted := range map[string]bool{
 			"No running job was found so far": isCut, "No job with figures was found so far": isCut, ">60</a>": !isCut, ">50</a>": !isCut,
