@@ -113,6 +113,8 @@ func (j *JobSummary) whyNone() string {
 		return "processes were killed for memory, so that this run does not show what a complete one needs"
 	case j.Outcome != rt.OutcomeFinished:
 		return "the job did not finish, so that this run does not show what a complete one needs"
+	case j.isSoFar():
+		return "the last figures of the job are not here yet"
 	case !j.Complete():
 		return "the record is not complete"
 	case j.ElapsedSecs.Or(0) < enough:

@@ -225,6 +225,11 @@ func (j *JobSummary) Abandoned() bool {
 	return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.Abandoned })
 }
 
+// isSoFar reports whether the job has ended, and a figure is older than its end.
+func (j *JobSummary) isSoFar() bool {
+	return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.SoFar })
+}
+
 // Complete reports whether each node of the job has a run here with a complete record.
 func (j *JobSummary) Complete() bool { return j.Missing == 0 && j.Nodes.Complete }
 

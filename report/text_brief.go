@@ -140,6 +140,9 @@ func (p *page) briefHead(j *JobSummary, o TextOptions) {
 	if age := j.age(o.Now); j.State == rt.StateRunning && age != "" {
 		state += " (last reading " + age + ")"
 	}
+	if isOld := j.isSoFar() && !j.LastReading.IsZero(); isOld {
+		state += " (figures until " + Clock(rt.Some(max(0, j.End.Sub(j.LastReading).Seconds()))) + " before the end; the rest follows)"
+	}
 	isRecent := !o.Now.IsZero() && o.Now.Sub(j.End) < accountingDelay
 	if j.Outcome == rt.OutcomeTerminated && j.OutcomeSource != "sacct" && isRecent {
 		state += "; Slurm's record says which, within minutes"

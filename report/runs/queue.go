@@ -42,6 +42,9 @@ func completeRun(s *report.Summary, q *accounting.Queued) {
 		r.JobStart = q.Start
 		r.JobEndLimit = q.Start.Add(time.Duration(q.LimitSecs.Or(0) * float64(time.Second)))
 	}
+	if isOutdated := q.HasEnded() && r.State == rt.StateRunning; isOutdated {
+		endRun(s, q)
+	}
 	switch {
 	case q.IsRunning() && q.State != "RUNNING":
 		s.SlurmState = q.State
@@ -50,6 +53,25 @@ func completeRun(s *report.Summary, q *accounting.Queued) {
 		s.SlurmState = report.SlurmStateOf(r.Outcome, q.State)
 	}
 	s.Label = r.Label()
+}
+
+// endRun ends a run that runs as far as is known here, and has ended as Slurm says. What it used until its last reading
+// is the least that it used.
+func endRun(s *report.Summary, q *accounting.Queued) {
+	s.Run.State, s.Run.End, s.Run.Outcome = rt.StateEnded, q.End, rt.OutcomeUnknown
+	s.Abandoned, s.SoFar = false, true
+	if q.RanSecs.Valid() {
+		s.ElapsedSecs = q.RanSecs
+	}
+	c := &s.CPU
+	used, hasUsed := c.UsedSecs.Get()
+	all := float64(c.Cores.Or(0)) * s.ElapsedSecs.Or(0)
+	if hasUsed && c.CoresOf == "allocation" && all > 0 {
+		c.AllocatedSecs, c.UsedPct, c.UsedMark = rt.Some(all), rt.Some(used/all*100), report.AtLeast
+	}
+	if s.Memory.PeakBytes.Valid() {
+		s.Memory.PeakMark = report.AtLeast
+	}
 }
 
 // partOf returns the two numbers of a label, such as 12_3. It reports whether the label has them.
