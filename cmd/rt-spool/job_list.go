@@ -160,6 +160,9 @@ func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
 		return nil, nil, err
 	}
 	queue := queueOf(c, jobs.cfg.Site)
+	if len(names) > 0 {
+		jobs.Summaries = append(jobs.Summaries, unreadTasks(c, queue, jobs.Summaries, names...)...)
+	}
 	jobs.JoinQueue(queue)
 	jobs.filter = filter
 	jobs.waiting = slices.DeleteFunc(slices.Clone(queue), func(q accounting.Queued) bool { return !filter.HasWaiting(&q) })

@@ -167,24 +167,29 @@ func askQueue(c *cli.Context, cfg config.Site, job string, missing error) error 
 	return &queuedError{queue[0], missing}
 }
 
-// withQueue completes the runs of a job with what squeue knows, and adds the other tasks of its array. A node may know
-// only the own id of a task.
+// withQueue completes the runs of a job with what squeue knows, and adds the other tasks of its array.
 func withQueue(c *cli.Context, cfg config.Site, job string, list []*report.Summary) []*report.Summary {
 	queue := queued(c, cfg, job)
-	all := runs.Collected{Summaries: list}
-	isUnread := func(q accounting.Queued) bool {
-		isAsked := job == strconv.FormatUint(q.JobID, 10)
-		isRead := slices.ContainsFunc(list, func(s *report.Summary) bool { return s.Run.JobID == rt.Some(q.JobID) })
-		return !isAsked && !isRead
-	}
-	if slices.ContainsFunc(queue, isUnread) {
-		all.Summaries = append(all.Summaries, readTasks(c, queue, list)...)
-	}
+	all := runs.Collected{Summaries: append(list, unreadTasks(c, queue, list, job)...)}
 	all.JoinQueue(queue)
 	whole, _, _ := strings.Cut(job, ".")
 	return slices.DeleteFunc(all.Summaries, func(s *report.Summary) bool {
 		return !slices.Contains(list, s) && !spool.Matches(&s.Run, whole)
 	})
+}
+
+// unreadTasks returns the runs of the tasks of the queue that are not in the list and whose ids are not in names. A node
+// may know only the own id of a task.
+func unreadTasks(c *cli.Context, queue []accounting.Queued, list []*report.Summary, names ...string) []*report.Summary {
+	isUnread := func(q accounting.Queued) bool {
+		isAsked := slices.Contains(names, strconv.FormatUint(q.JobID, 10))
+		isRead := slices.ContainsFunc(list, func(s *report.Summary) bool { return s.Run.JobID == rt.Some(q.JobID) })
+		return !isAsked && !isRead && !q.IsWaiting()
+	}
+	if !slices.ContainsFunc(queue, isUnread) {
+		return nil
+	}
+	return readTasks(c, queue, list)
 }
 
 // readTasks returns the runs of the users of tasks from the lists of jobs here and at the site, without those in known.
