@@ -196,7 +196,7 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 		summaries = runs.WholeJobs(summaries)
 	}
 	jobs = report.Jobs(summaries)
-	return jobs, summaries, errors.Join(advise(c, jobs, found), damage)
+	return jobs, summaries, errors.Join(advise(c, jobs, found), damage, noAnswer(missing))
 }
 
 // mayBeInQueue reports whether squeue may know more of a run: it runs, or it ended a short time ago.

@@ -19,6 +19,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/runs"
+	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -128,10 +129,15 @@ func (e *queuedError) Error() string {
 	if mayBeHidden {
 		name, figures = name+" of "+e.User, "its figures are not here, or you may not see them"
 	}
+	unanswered := noAnswer(e.missing)
+	if unanswered != nil {
+		figures = "its figures are not here: " + unanswered.Error()
+	}
+	isUnclear := mayBeHidden || unanswered != nil
 	switch {
 	case e.HasEnded() && e.NodeList == "":
 		return fmt.Sprintf("%s ended before it ran (%s), and has used nothing", name, strings.ToLower(e.State))
-	case e.HasEnded() && mayBeHidden:
+	case e.HasEnded() && isUnclear:
 		return fmt.Sprintf("%s has ended (%s) on %s; %s", name, report.StateWords(e.Outcome()), e.NodeList, figures)
 	case e.HasEnded():
 		return fmt.Sprintf("%s has ended (%s) on %s; %s, they follow within minutes", name, report.StateWords(e.Outcome()), e.NodeList, figures)
@@ -143,16 +149,35 @@ func (e *queuedError) Error() string {
 		since = " since " + e.Start.Local().Format("2006-01-02 15:04:05")
 	}
 	running := fmt.Sprintf("%s is running on %s%s; %s", name, cmp.Or(e.NodeList, "a node"), since, figures)
-	if mayBeHidden {
+	if isUnclear {
 		return running
 	}
 	return fmt.Sprintf("%s: srun --jobid %d --overlap --pty rt-job watch shows them", running, e.JobID)
 }
 
+// noAnswer returns the part of an error that says that the site has not answered; nil if it has.
+func noAnswer(err error) error {
+	if !client.IsTemporary(err) {
+		return nil
+	}
+	many, isMany := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err)
+	if !isMany {
+		return err
+	}
+	parts := many.Unwrap()
+	if at := slices.IndexFunc(parts, client.IsTemporary); at >= 0 {
+		return parts[at]
+	}
+	return err
+}
+
 // Unwrap returns why the job was not found.
 func (e *queuedError) Unwrap() error { return e.missing }
 
-// askQueue returns the error of a job that was not found, or what squeue knows of it. Of an array it prefers a task that
+// askQueue returns the error of a job that was not found, with what squeue knows of it. Of an array it prefers a task that
 // is running, then one that has ended.
 func askQueue(c *cli.Context, cfg config.Site, job string, missing error) error {
 	isNone := errors.Is(missing, spool.ErrNotFound) || errors.Is(missing, fs.ErrNotExist)
