@@ -186,7 +186,7 @@ func (j *JobSummary) briefRows(o TextOptions) []briefRow {
 	if j.GPUs.Count > 0 || j.GPUs.Unread {
 		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), Number(j.GPUs.WorstVRAMPct, "; memory at least %.0f %%"))
 		busy := onlyIf(j.GPUs.BusyPct.Valid(), ", busy") + onlyIf(!j.GPUs.BusyPct.Valid(), ", not measured")
-		list = append(list, briefRow{"GPU", plural(j.GPUs.Count, "GPU") + busy + vram, j.GPUs.BusyPct,
+		list = append(list, briefRow{"GPU", plural(max(j.GPUs.Count, j.Runs.allocatedGPUs()), "GPU") + busy + vram, j.GPUs.BusyPct,
 			o.Colors.OfUse(j.GPUs.BusyPct)})
 	}
 	when := onlyIf(!j.Start.IsZero(), ", from "+j.Start.In(o.Zone).Format("2006-01-02 15:04:05"))
