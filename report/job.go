@@ -183,6 +183,7 @@ func (j *JobSummary) times(s *Summary) {
 		j.LastReading = s.Record.Last
 	}
 	raise(&j.ElapsedSecs, s.ElapsedSecs)
+	raise(&j.ElapsedSecs, s.RanSecs)
 	raise(&j.SuspendedSecs, s.SuspendedSecs)
 	if !r.JobEndLimit.IsZero() && r.JobEndLimit.After(start) {
 		raise(&j.LimitSecs, rt.Some(r.JobEndLimit.Sub(start).Seconds()))

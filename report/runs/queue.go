@@ -20,7 +20,7 @@ func ofQueue(q *accounting.Queued) *report.Summary {
 	r.JobID.Set(q.JobID)
 	r.Node, r.NodeList, r.User, r.Account, r.Partition, r.Meta.JobName = q.NodeList, q.NodeList, q.User, q.Account, q.Partition, q.Name
 	r.NumNodes, r.Start, r.State = q.Nodes, q.Start, rt.StateRunning
-	s.ElapsedSecs, s.CPU.Cores, s.CPU.CoresOf = q.RanSecs, q.Cores, "allocation"
+	s.RanSecs, s.CPU.Cores, s.CPU.CoresOf = q.RanSecs, q.Cores, "allocation"
 	completeRun(s, q)
 	return s
 }
@@ -44,6 +44,9 @@ func completeRun(s *report.Summary, q *accounting.Queued) {
 	}
 	if isOutdated := q.HasEnded() && r.State == rt.StateRunning; isOutdated {
 		endRun(s, q)
+	}
+	if q.IsRunning() {
+		s.RanSecs = q.RanSecs
 	}
 	switch {
 	case q.IsRunning() && q.State != "RUNNING":
