@@ -110,14 +110,14 @@ func (j *JobSummary) whyNone() string {
 	switch {
 	case j.State == rt.StateRunning:
 		return "the job is not over"
+	case j.isSoFar():
+		return "the last figures of the job are not here yet"
 	case j.Missing > 0:
 		return j.missingText()
 	case j.Outcome == rt.OutcomeOOM || kills > 0:
 		return "processes were killed for memory, so that this run does not show what a complete one needs"
 	case j.Outcome != rt.OutcomeFinished:
 		return "the job did not finish, so that this run does not show what a complete one needs"
-	case j.isSoFar():
-		return "the last figures of the job are not here yet"
 	case !j.Complete():
 		return "the record is not complete"
 	case j.ElapsedSecs.Or(0) < enough:

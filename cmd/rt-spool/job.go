@@ -154,7 +154,7 @@ func showJob(c *cli.Context, name string, isReport bool) error {
 }
 
 // loadJob reads a job with its advice. A job that Slurm says is running has no figures if nothing of it is here yet. jobs
-// is nil if there is none.
+// is nil if there is none, or if it has ended and nothing of it is here.
 func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries []*report.Summary, err error) {
 	cfg, err := load(c)
 	if err != nil {
@@ -189,7 +189,8 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 	if hasBegun || slices.ContainsFunc(summaries, mayBeInQueue) {
 		summaries = withQueue(c, cfg.Site, name, summaries)
 	}
-	if len(summaries) == 0 {
+	isShown := func(s *report.Summary) bool { return !s.OfQueue || s.Run.State == rt.StateRunning }
+	if !slices.ContainsFunc(summaries, isShown) {
 		return nil, nil, missing
 	}
 	if isJob := !strings.ContainsRune(name, '.'); isJob {

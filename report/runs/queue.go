@@ -13,7 +13,8 @@ import (
 	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
-// ofQueue returns the summary of a job that Slurm says is running. It has no figures, and is of all nodes.
+// ofQueue returns the summary of a job that has nodes or has ended, as Slurm says. It has no figures, and is of all
+// nodes.
 func ofQueue(q *accounting.Queued) *report.Summary {
 	s := &report.Summary{OfQueue: true}
 	r := &s.Run
@@ -99,8 +100,8 @@ func (l *Collected) believeArrays(queue []accounting.Queued) {
 	}
 }
 
-// JoinQueue completes the runs of jobs that Slurm knows, and adds jobs that Slurm says are running and that have no run
-// that is running. It also adds a job that was requeued, as its next attempt. A job that has ended is not added.
+// JoinQueue completes the runs of jobs that Slurm knows, and adds jobs that run or ran, as Slurm says, and that have no
+// such run. It also adds a job that was requeued, as its next attempt.
 func (l *Collected) JoinQueue(queue []accounting.Queued) {
 	known := map[uint64][]*report.Summary{}
 	for _, s := range l.Summaries {
@@ -109,31 +110,35 @@ func (l *Collected) JoinQueue(queue []accounting.Queued) {
 	}
 	for i := range queue {
 		q := &queue[i]
-		if q.HasEnded() {
-			for _, s := range known[q.JobID] {
-				if q.Describes(&s.Run) {
-					completeRun(s, q)
-				}
-			}
-		}
-		if !q.IsRunning() {
-			continue
-		}
-		s := ofQueue(q)
-		isKnown := false
-		for _, other := range known[q.JobID] {
-			isRunning := other.Run.State == rt.StateRunning && !other.Abandoned
-			hasEnded := other.Run.End.After(q.Start)
-			isKnown = isKnown || isRunning || hasEnded
-			if isRunning {
-				completeRun(other, q)
-			}
-			s.Run.Cluster = cmp.Or(s.Run.Cluster, other.Run.Cluster)
-			s.Run.Attempt = max(s.Run.Attempt, other.Run.Attempt+1)
-		}
-		if !isKnown {
-			l.Summaries = append(l.Summaries, s)
+		isKnown := joinQueued(q, known[q.JobID])
+		hasRun := q.HasEnded() && q.NodeList != ""
+		if isMissing := (q.IsRunning() || hasRun) && !isKnown; isMissing {
+			l.Summaries = append(l.Summaries, nextAttempt(q, known[q.JobID]))
 		}
 	}
 	l.believeArrays(queue)
+}
+
+// joinQueued completes the runs of a job, and reports whether one of them is of the attempt that Slurm has.
+func joinQueued(q *accounting.Queued, list []*report.Summary) (isKnown bool) {
+	for _, s := range list {
+		isRunning := s.Run.State == rt.StateRunning && !s.Abandoned
+		isOfAttempt := q.HasEnded() && q.Describes(&s.Run)
+		isNow := isOfAttempt || (isRunning && q.IsRunning())
+		isKnown = isKnown || isNow || isRunning || s.Run.End.After(q.Start)
+		if isNow {
+			completeRun(s, q)
+		}
+	}
+	return isKnown
+}
+
+// nextAttempt returns the summary of a job that only Slurm has. list are its earlier attempts.
+func nextAttempt(q *accounting.Queued, list []*report.Summary) *report.Summary {
+	s := ofQueue(q)
+	for _, other := range list {
+		s.Run.Cluster = cmp.Or(s.Run.Cluster, other.Run.Cluster)
+		s.Run.Attempt = max(s.Run.Attempt, other.Run.Attempt+1)
+	}
+	return s
 }
