@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/runs"
@@ -267,10 +268,22 @@ func printWaiting(c *cli.Context, waiting []accounting.Queued) {
 	}
 }
 
-// printChanges says in a sentence each what the most wasteful jobs could change.
+// printChanges says in a sentence each what jobs could change: those that were killed, then the most wasteful ones.
 func printChanges(c *cli.Context, lines []runs.Line) error {
-	lines = slices.DeleteFunc(slices.Clone(lines), func(l runs.Line) bool { return isRunning(&l) || l.WasteHours.Or(0) < leastWaste })
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l runs.Line) bool {
+		isSmall := l.WasteHours.Or(0) < leastWaste && !isKilled(&l)
+		return isRunning(&l) || isSmall
+	})
 	runs.SortByWaste(lines)
+	slices.SortStableFunc(lines, func(a, b runs.Line) int {
+		switch {
+		case isKilled(&a) == isKilled(&b):
+			return 0
+		case isKilled(&a):
+			return -1
+		}
+		return 1
+	})
 	seen := map[string]bool{} // jobs with one name have one script
 	lines = slices.DeleteFunc(lines, func(l runs.Line) bool {
 		name := l.User + "/" + cmp.Or(l.Name, l.Job)
@@ -288,7 +301,11 @@ func printChanges(c *cli.Context, lines []runs.Line) error {
 		if text == "" {
 			continue
 		}
-		label := fmt.Sprintf("  %s %s, %s core-hours: ", l.Job, report.Plain(l.Name), report.Significant(l.WasteHours.Or(0)))
+		why := report.Significant(l.WasteHours.Or(0)) + " core-hours"
+		if isKilled(l) {
+			why = report.StateWords(rt.Outcome(l.State))
+		}
+		label := fmt.Sprintf("  %s %s, %s: ", l.Job, report.Plain(l.Name), why)
 		changes = append(changes, foldChange(label, text))
 	}
 	if len(changes) == 0 {
@@ -296,6 +313,11 @@ func printChanges(c *cli.Context, lines []runs.Line) error {
 	}
 	_, err := fmt.Fprintln(c.App.Writer, "\nWhat to change:\n"+strings.Join(changes, "\n"))
 	return err
+}
+
+// isKilled reports whether a job was killed for memory or at its time limit.
+func isKilled(l *runs.Line) bool {
+	return l.State == string(rt.OutcomeOOM) || l.State == string(rt.OutcomeTimeout)
 }
 
 // foldChange breaks a line that is too wide, but never between the options of a request: they can be copied.

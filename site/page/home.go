@@ -184,7 +184,7 @@ func (p *Pages) addRunning(r request, f site.Filter, page *homePage) error {
 
 func (p *Pages) addWorst(r request, f site.Filter, since time.Time, page *homePage) error {
 	f.Since = since
-	jobs, isCut, err := p.wasteful(r, f, homeWorst)
+	jobs, isCut, err := p.toChange(r, f)
 	if err != nil {
 		return err
 	}
