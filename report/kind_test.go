@@ -122,6 +122,22 @@ func lineOf(args string, requests ...string) string {
 	return k.Line(&r)
 }
 
+// A kind whose newest job was killed for memory needs more; a submission that requests it already is right.
+func TestKindOfAKilledJob(t *testing.T) {
+	list := wasteful()
+	for _, s := range list {
+		s.Memory.LimitBytes = u(70 << 20)
+	}
+	last := list[len(list)-1]
+	last.Run.Outcome, last.Memory.OOMKills, last.Memory.PeakBytes = rt.OutcomeOOM, u(1), u(70<<20)
+	k := kindsOf(list)[0]
+	for mib, want := range map[uint64]string{70: "your last run of this job needed more than it requested: request --mem=144M", 144: ""} {
+		if got := k.MoreLine(&request.Request{MemoryBytes: u(mib << 20), TimeSecs: rt.Some(86400.0)}); got != want {
+			t.Errorf("%d MiB: %q", mib, got)
+		}
+	}
+}
+
 // Of kinds in several clusters it is not known which one a submission is of. Without a partition the limit of time is not.
 func TestKindOfSeveral(t *testing.T) {
 	one := Kind{Names: Names{Name: "relax", Cluster: "a", Partition: "long"}, Nodes: 1, Requests: []string{"--mem=1G", "--time=00:10:00"}}
