@@ -87,8 +87,17 @@ func (c *Colors) OfOutcome(o rt.Outcome) Level {
 	return Plainly
 }
 
+// Requeued is the SlurmState of a job whose last attempt has ended, and that waits again.
+const Requeued = "REQUEUED"
+
+// WaitsAgain is Requeued in a user's words.
+const WaitsAgain = "waiting (requeued)"
+
 // StateText says in a user's words whether the job runs, or how it ended.
 func (j *JobSummary) StateText() string {
+	if j.SlurmState == Requeued {
+		return WaitsAgain
+	}
 	isRunning := j.Outcome == rt.OutcomeNone && j.State == rt.StateRunning
 	if isRunning {
 		state := cmp.Or(strings.ToLower(Plain(j.SlurmState)), "running")

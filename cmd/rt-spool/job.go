@@ -165,6 +165,9 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 		err = fetch(c, found)
 	}
 	queued, isQueued := errors.AsType[*queuedError](err)
+	if job := wholeJob(name); isQueued && job != name { // squeue knows no steps
+		return loadJob(c, job)
+	}
 	hasBegun := isQueued && !queued.IsWaiting()
 	switch {
 	case hasBegun:

@@ -110,6 +110,9 @@ func (l *Collected) JoinQueue(queue []accounting.Queued) {
 	}
 	for i := range queue {
 		q := &queue[i]
+		if q.IsWaiting() {
+			markRequeued(q, known[q.JobID])
+		}
 		isKnown := joinQueued(q, known[q.JobID])
 		hasRun := q.HasEnded() && q.NodeList != ""
 		if isMissing := (q.IsRunning() || hasRun) && !isKnown; isMissing {
@@ -131,6 +134,20 @@ func joinQueued(q *accounting.Queued, list []*report.Summary) (isKnown bool) {
 		}
 	}
 	return isKnown
+}
+
+// markRequeued notes in the runs of the last attempt of a job that the job waits again.
+func markRequeued(q *accounting.Queued, list []*report.Summary) {
+	last := uint64(0)
+	for _, s := range list {
+		last = max(last, s.Run.Attempt)
+	}
+	for _, s := range list {
+		isLast := s.Run.Attempt == last && s.Run.State != rt.StateRunning
+		if isLast && s.Run.User == q.User {
+			s.SlurmState = report.Requeued
+		}
+	}
 }
 
 // nextAttempt returns the summary of a job that only Slurm has. list are its earlier attempts.
