@@ -77,7 +77,12 @@ func TestLine(t *testing.T) {
 			t.Errorf("%s: %q", what, got)
 		}
 	}
-	k.Requests = []string{"--time=00:03:00"}
+	k.Requests, k.Jobs = []string{"--time=00:03:00"}, 1
+	one := like(func(*request.Request) {})
+	if got := k.Line(&one); !strings.HasPrefix(got, "your last run of this job used ") {
+		t.Errorf("one run: %q", got)
+	}
+	k.Jobs = 12
 	same := like(func(*request.Request) {})
 	if got := k.Line(&same); got != onlyTime {
 		t.Errorf("only the time: %q", got)

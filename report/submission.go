@@ -88,7 +88,11 @@ func (k *Kind) Line(r *request.Request) string {
 		return ""
 	}
 	next := strings.ReplaceAll(strings.Join(options, " "), " no GPU", " and no GPU")
-	return Plain(fmt.Sprintf("your last %s of this job used %s; you request %s: %s would do", plural(k.Jobs, "run"), listed(used), listed(asked), next))
+	runs := "run"
+	if k.Jobs != 1 {
+		runs = plural(k.Jobs, "run")
+	}
+	return Plain(fmt.Sprintf("your last %s of this job used %s; you request %s: %s would do", runs, listed(used), listed(asked), next))
 }
 
 // MoreLine says in one sentence what a submission of this kind needs more; empty if nothing shows that it does.

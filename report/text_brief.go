@@ -186,12 +186,16 @@ func (j *JobSummary) briefRows(o TextOptions) []briefRow {
 	n, worst := j.Nodes, j.Runs.worst()
 	used, all := n.allocationText()
 	m := &worst.Memory
-	list := []briefRow{
-		{"CPU", n.UsedMark.Of(used) + " of " + all + onlyIf(n.CoresOf == "node", " (node)"), n.UsedPct,
-			o.Colors.OfUse(n.UsedPct)},
-		{"Memory", m.PeakMark.Sign(Size(m.PeakBytes)) + " of " + Size(m.LimitBytes) + onlyIf(m.LimitOf == "node", " (node)") + onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node)), m.PeakPct,
-			o.Colors.OfMemory(m.PeakPct)},
+	cpu := n.UsedMark.Of(used) + " of " + all + onlyIf(n.CoresOf == "node", " (node)")
+	memory := m.PeakMark.Sign(Size(m.PeakBytes)) + " of " + Size(m.LimitBytes) + onlyIf(m.LimitOf == "node", " (node)") + onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))
+	unknown := "not known" + onlyIf(j.State == rt.StateRunning, " yet")
+	if !n.UsedSecs.Valid() && !n.AllocatedSecs.Valid() {
+		cpu = unknown + onlyIf(n.Cores.Valid(), ", "+cores(n.Cores))
 	}
+	if !m.PeakBytes.Valid() && !m.LimitBytes.Valid() {
+		memory = unknown
+	}
+	list := []briefRow{{"CPU", cpu, n.UsedPct, o.Colors.OfUse(n.UsedPct)}, {"Memory", memory, m.PeakPct, o.Colors.OfMemory(m.PeakPct)}}
 	if j.GPUs.Count > 0 || j.GPUs.Unread {
 		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), Number(j.GPUs.WorstVRAMPct, "; memory at least %.0f %%"))
 		busy := onlyIf(j.GPUs.BusyPct.Valid(), ", busy") + onlyIf(!j.GPUs.BusyPct.Valid(), ", not measured")

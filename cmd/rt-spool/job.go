@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -96,6 +97,8 @@ func runJob(c *cli.Context) error {
 	switch {
 	case len(names) == 0 && isReport:
 		return rtcli.Usage("--verbose, --explain and --html show one job: give its id, or last")
+	case len(names) == 0 && c.IsSet("node"):
+		return rtcli.Usage("--node shows the part of one JOB on a node: give its id, or last")
 	case len(names) == 0:
 		return listJobs(c)
 	case len(names) == 1 && !c.Bool("csv"):
@@ -268,7 +271,9 @@ func lastJob(c *cli.Context, name string) (string, error) {
 	if len(lines) == 0 {
 		return "", fmt.Errorf("%w: none began in the last seven days; --since 4w looks further back", spool.ErrNotFound)
 	}
-	newest := slices.MaxFunc(lines, func(a, b runs.Line) int { return a.Start.Compare(b.Start) })
+	newest := slices.MaxFunc(lines, func(a, b runs.Line) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(len(a.Job), len(b.Job)), cmp.Compare(a.Job, b.Job))
+	})
 	return newest.Job, nil
 }
 

@@ -234,12 +234,12 @@ func printSums(c *cli.Context, lines []runs.Line, prices report.Prices) error {
 		return err
 	}
 	err := runs.PrintSums(c.App.Writer, sums, c.String("by"), rtcli.TerminalWidth(c.App.Writer))
-	fmt.Fprintln(c.App.Writer, whoseText(lines))
+	fmt.Fprintln(c.App.Writer, whoseText(c, lines))
 	return err
 }
 
 // whoseText says whose jobs are summed.
-func whoseText(lines []runs.Line) string {
+func whoseText(c *cli.Context, lines []runs.Line) string {
 	users := map[string]bool{}
 	for i := range lines {
 		users[lines[i].User] = true
@@ -247,6 +247,8 @@ func whoseText(lines []runs.Line) string {
 	switch {
 	case len(users) > 1:
 		return fmt.Sprintf("The jobs of %d users are summed.", len(users))
+	case users[self()] && c.Bool("allusers"):
+		return "Your own jobs are summed."
 	case users[self()]:
 		return "Your own jobs are summed; -a adds jobs of others that you may see."
 	}

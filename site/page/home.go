@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -157,7 +158,7 @@ func changeOf(now, before rt.Opt[float64], isLoss bool) change {
 		return c
 	}
 	pct := (now.Or(0)/before.Or(0) - 1) * 100
-	c.Text = fmt.Sprintf("%+.0f %%", pct)
+	c.Text = fmt.Sprintf("%+.0f %%", math.Round(pct)+0) // not -0
 	switch {
 	case isLoss && pct >= 10:
 		c.Class = "worse"
