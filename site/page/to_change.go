@@ -7,9 +7,9 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// toChange returns the jobs about which the first page says what to change: the newest one that was killed for memory,
-// the newest one that was stopped at its time limit, then those that waste most. isCut is set if the search for the
-// most wasteful ones has not seen all jobs.
+// toChange returns the jobs about which the first page says what to change. The newest one that was killed for memory is
+// first, then the newest one that reached its time limit. Those that waste most follow. isCut is set if the search for
+// these has not seen all jobs.
 func (p *Pages) toChange(r request, f site.Filter) (list []site.JobRow, isCut bool, err error) {
 	for _, outcome := range []rt.Outcome{rt.OutcomeOOM, rt.OutcomeTimeout} {
 		killed := f
