@@ -69,10 +69,13 @@ func (j *JobSummary) advise(earlier []*JobSummary, isArray bool) {
 	}
 	j.AdviceReason = j.whyNone()
 	runs := append(slices.DeleteFunc(slices.Clone(earlier), func(e *JobSummary) bool { return !j.isLike(e) }), j)
-	a := adviser{job: j, runs: runs, isArray: isArray}
-	a.killed()
-	a.timedOut()
+	a := adviser{job: j, runs: runs, isArray: isArray, killedRun: j.killedOn()}
+	if isArray {
+		a.killedRun = killedTask(append(slices.Clone(earlier), j))
+	}
 	if j.AdviceReason != "" {
+		a.killed(j.Runs.fewestCores())
+		a.timedOut()
 		a.idleGPUs()
 		return
 	}
@@ -107,6 +110,8 @@ func (j *JobSummary) whyNone() string {
 	switch {
 	case j.State == rt.StateRunning:
 		return "the job is not over"
+	case j.isSoFar():
+		return "the last figures of the job are not here yet"
 	case j.Missing > 0:
 		return j.missingText()
 	case j.Outcome == rt.OutcomeOOM || kills > 0:
@@ -132,6 +137,8 @@ type adviser struct {
 	job     *JobSummary
 	runs    []*JobSummary
 	isArray bool // the advice is for an array whose tasks are the runs
+	// killedRun was killed for memory: a run of job, or of a task of the array; nil for none.
+	killedRun *Summary
 }
 
 func (a *adviser) add(one Advice) { a.job.Advice = append(a.job.Advice, one) }

@@ -83,6 +83,10 @@ func (a *adviser) memory(cores uint64) {
 	limit, known := m.LimitBytes.Get()
 	one := Advice{Resource: "memory", Verdict: NotKnown, Runs: 1}
 	hasLimit := known && m.LimitOf != "node"
+	if a.killedRun != nil { // one request is for all tasks
+		a.killed(cores)
+		return
+	}
 	switch {
 	case !a.job.Runs.peak().Valid():
 		one.Text = "the kernel recorded no peak, and a reading can miss the highest use"
@@ -201,9 +205,22 @@ func (j *JobSummary) killedOn() (s *Summary) {
 	return s
 }
 
-// killed advises after an OOM kill: twice the highest limit at which a run was killed.
-func (a *adviser) killed() {
-	s := a.job.killedOn()
+// killedTask returns the run with the highest limit at which processes of a task were killed; nil if there is none.
+func killedTask(tasks []*JobSummary) (top *Summary) {
+	for _, j := range tasks {
+		s := j.killedOn()
+		isHigher := s != nil && (top == nil || s.Memory.LimitBytes.Or(0) > top.Memory.LimitBytes.Or(0))
+		if isHigher {
+			top = s
+		}
+	}
+	return top
+}
+
+// killed advises after an OOM kill: twice the highest limit at which a run was killed. cores is the number of CPUs per
+// node after the advice about cores.
+func (a *adviser) killed(cores uint64) {
+	s := a.killedRun
 	if s == nil {
 		return
 	}
@@ -214,7 +231,11 @@ func (a *adviser) killed() {
 		a.add(one)
 		return
 	}
-	why := fmt.Sprintf("processes were killed at the limit of %s%s", Size(s.Memory.LimitBytes), s.killedText())
+	who := "processes were killed"
+	if a.isArray {
+		who = "a task (" + Plain(s.Label) + ") was killed"
+	}
+	why := fmt.Sprintf("%s at the limit of %s%s", who, Size(s.Memory.LimitBytes), s.killedText())
 	if earlier := a.killedAt(); earlier > limit {
 		limit = earlier
 		why += fmt.Sprintf(", and in an earlier run at the limit of %s", Size(rt.Some(limit)))
@@ -222,7 +243,7 @@ func (a *adviser) killed() {
 	want := roundMemory(float64(limit) * 2)
 	one.Text = why + "; how much the job needs is not known: this is twice the limit"
 	one.Explain = []string{"a killed run shows only that it needs more than its limit; doubling the limit reaches any need in a few runs"}
-	one.Request = a.job.memoryRequest(want, a.job.Runs.fewestCores())
+	one.Request = a.job.memoryRequest(want, cores)
 	if node, ok := s.Node.MemoryBytes.Get(); ok && want > node {
 		s.wholeNode(&one, why, limit)
 	}

@@ -183,6 +183,7 @@ func (j *JobSummary) times(s *Summary) {
 		j.LastReading = s.Record.Last
 	}
 	raise(&j.ElapsedSecs, s.ElapsedSecs)
+	raise(&j.ElapsedSecs, s.RanSecs)
 	raise(&j.SuspendedSecs, s.SuspendedSecs)
 	if !r.JobEndLimit.IsZero() && r.JobEndLimit.After(start) {
 		raise(&j.LimitSecs, rt.Some(r.JobEndLimit.Sub(start).Seconds()))
@@ -223,6 +224,11 @@ func (j *JobSummary) decide() {
 // Abandoned reports whether the tracker of a node has died, and no drain has closed its run.
 func (j *JobSummary) Abandoned() bool {
 	return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.Abandoned })
+}
+
+// isSoFar reports whether the job has ended, and a figure is older than its end.
+func (j *JobSummary) isSoFar() bool {
+	return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.SoFar })
 }
 
 // Complete reports whether each node of the job has a run here with a complete record.

@@ -29,6 +29,8 @@ type Kind struct {
 	WasteHours rt.Opt[float64] `json:"waste_core_hours"`
 	// Requests are options of sbatch that request less, and would have been enough for each of Jobs. "no GPU" is one too.
 	Requests []string `json:"requests"`
+	// More are options of sbatch that request more than the newest job had: it was killed, or needed nearly all.
+	More []string `json:"more,omitempty"`
 }
 
 // Range has the lowest and the highest value.
@@ -111,6 +113,11 @@ func (j *JobSummary) kind(like []*JobSummary, p Prices) Kind {
 		k.ElapsedSecs.add(e.ElapsedSecs)
 		if used, elapsed, areKnown := rt.Both(e.Nodes.UsedSecs, e.ElapsedSecs); areKnown && elapsed > 0 {
 			k.UsedCores.add(rt.Some(used / elapsed))
+		}
+	}
+	for i := range j.Advice {
+		if a := &j.Advice[i]; a.Verdict == More && a.Request != "" {
+			k.More = append(k.More, a.shortRequest())
 		}
 	}
 	k.setRequests(j.Advice, mostBytes.Or(math.Inf(1)), mostSecs.Or(math.Inf(1)))

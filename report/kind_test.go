@@ -77,7 +77,12 @@ func TestLine(t *testing.T) {
 			t.Errorf("%s: %q", what, got)
 		}
 	}
-	k.Requests = []string{"--time=00:03:00"}
+	k.Requests, k.Jobs = []string{"--time=00:03:00"}, 1
+	one := like(func(*request.Request) {})
+	if got := k.Line(&one); !strings.HasPrefix(got, "your last run of this job used ") {
+		t.Errorf("one run: %q", got)
+	}
+	k.Jobs = 12
 	same := like(func(*request.Request) {})
 	if got := k.Line(&same); got != onlyTime {
 		t.Errorf("only the time: %q", got)
@@ -120,6 +125,22 @@ func lineOf(args string, requests ...string) string {
 	r := request.Of(o, nil, "")
 	k := Kind{Jobs: 6, Nodes: 1, Cores: u(4), UsedCores: Range{rt.Some(0.96), rt.Some(0.98)}, Requests: requests}
 	return k.Line(&r)
+}
+
+// A kind whose newest job was killed for memory needs more; a submission that requests it already is right.
+func TestKindOfAKilledJob(t *testing.T) {
+	list := wasteful()
+	for _, s := range list {
+		s.Memory.LimitBytes = u(70 << 20)
+	}
+	last := list[len(list)-1]
+	last.Run.Outcome, last.Memory.OOMKills, last.Memory.PeakBytes = rt.OutcomeOOM, u(1), u(70<<20)
+	k := kindsOf(list)[0]
+	for mib, want := range map[uint64]string{70: "your last run of this job needed more than it requested: request --mem=144M", 144: ""} {
+		if got := k.MoreLine(&request.Request{MemoryBytes: u(mib << 20), TimeSecs: rt.Some(86400.0)}); got != want {
+			t.Errorf("%d MiB: %q", mib, got)
+		}
+	}
 }
 
 // Of kinds in several clusters it is not known which one a submission is of. Without a partition the limit of time is not.

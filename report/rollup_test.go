@@ -186,6 +186,27 @@ func TestArrayAdviceWithoutACompleteTask(t *testing.T) {
 	}
 }
 
+// As soon as one task is killed for memory, the next array needs more memory for each task, whatever the others used.
+func TestArrayAdviceAfterAKill(t *testing.T) {
+	for killed := range uint64(4) {
+		var list []*Summary
+		for i := range uint64(4) {
+			s := ran(1000+i, "n1", 0.02, 7200)
+			s.Run.ArrayJobID, s.Run.ArrayTaskID, s.Run.Start = u(1000), u(i), start
+			s.Label, s.Memory.LimitBytes = s.Run.Label(), u(70<<20)
+			if i == killed {
+				s.Run.Outcome, s.Memory.OOMKills, s.Memory.PeakBytes = rt.OutcomeOOM, u(1), u(70<<20)
+			}
+			list = append(list, s)
+		}
+		a := RollUp("1000", list)
+		at := slices.IndexFunc(a.Advice, func(one Advice) bool { return one.Resource == "memory" })
+		if at < 0 || a.Advice[at].Verdict != More || !strings.HasPrefix(a.Advice[at].Request, "--mem=144M ") || !strings.Contains(a.Advice[at].Text, fmt.Sprintf("a task (1000_%d) was killed", killed)) {
+			t.Errorf("task %d was killed: %+v, %q", killed, a.Advice, a.AdviceReason)
+		}
+	}
+}
+
 // A task on two nodes is one task: its CPU time is both's, its memory the worst node's.
 func TestArrayTaskOnSeveralNodes(t *testing.T) {
 	a, b := onNode(5, "n1", 10, 2), onNode(5, "n2", 30, 6)

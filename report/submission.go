@@ -88,7 +88,26 @@ func (k *Kind) Line(r *request.Request) string {
 		return ""
 	}
 	next := strings.ReplaceAll(strings.Join(options, " "), " no GPU", " and no GPU")
-	return Plain(fmt.Sprintf("your last %s of this job used %s; you request %s: %s would do", plural(k.Jobs, "run"), listed(used), listed(asked), next))
+	runs := "run"
+	if k.Jobs != 1 {
+		runs = plural(k.Jobs, "run")
+	}
+	return Plain(fmt.Sprintf("your last %s of this job used %s; you request %s: %s would do", runs, listed(used), listed(asked), next))
+}
+
+// MoreLine says in one sentence what a submission of this kind needs more; empty if nothing shows that it does.
+func (k *Kind) MoreLine(r *request.Request) string {
+	var options []string
+	for _, text := range k.More {
+		o := optionsOf(text)
+		isMemory := o.MemoryBytes.Or(0) > r.MemoryBytes.Or(0)
+		isTime := o.TimeSecs.Or(0) > r.TimeSecs.Or(0)
+		isOther := !o.MemoryBytes.Valid() && !o.TimeSecs.Valid()
+		if isMemory || isTime || isOther {
+			options = append(options, text)
+		}
+	}
+	return onlyIf(len(options) > 0, Plain("your last run of this job needed more than it requested: request "+strings.Join(options, " ")))
 }
 
 // needsFewer reports whether o has fewer CPUs for a task than r. With the tasks of r they must be as many as were used: the

@@ -52,6 +52,10 @@ type Summary struct {
 	Damage string `json:"damage,omitempty"`
 	// OfQueue is set if only the queue of Slurm has the run. It then stands for all nodes of the job, and has no figures.
 	OfQueue bool `json:"-"`
+	// RanSecs is how long the job has run as the queue of Slurm says. The figures end at the last reading, with ElapsedSecs.
+	RanSecs rt.Opt[float64] `json:"-"`
+	// SoFar is set if the queue of Slurm says that the run has ended, and the figures are those before its end.
+	SoFar bool `json:"-"`
 	// Partial is set if the readings are the part that a receiver has of a run that is not delivered: its address.
 	Partial string `json:"partial,omitempty"`
 	// Abandoned: the tracker has died, and no drain has closed the run yet. The reader of

@@ -87,8 +87,17 @@ func (c *Colors) OfOutcome(o rt.Outcome) Level {
 	return Plainly
 }
 
+// Requeued is the SlurmState of a job whose last attempt has ended, and that waits again.
+const Requeued = "REQUEUED"
+
+// WaitsAgain is Requeued in a user's words.
+const WaitsAgain = "waiting (requeued)"
+
 // StateText says in a user's words whether the job runs, or how it ended.
 func (j *JobSummary) StateText() string {
+	if j.SlurmState == Requeued {
+		return WaitsAgain
+	}
 	isRunning := j.Outcome == rt.OutcomeNone && j.State == rt.StateRunning
 	if isRunning {
 		state := cmp.Or(strings.ToLower(Plain(j.SlurmState)), "running")
@@ -140,6 +149,9 @@ func (p *page) briefHead(j *JobSummary, o TextOptions) {
 	if age := j.age(o.Now); j.State == rt.StateRunning && age != "" {
 		state += " (last reading " + age + ")"
 	}
+	if isOld := j.isSoFar() && !j.LastReading.IsZero(); isOld {
+		state += " (figures until " + Clock(rt.Some(max(0, j.End.Sub(j.LastReading).Seconds()))) + " before the end; the rest follows)"
+	}
 	isRecent := !o.Now.IsZero() && o.Now.Sub(j.End) < accountingDelay
 	if j.Outcome == rt.OutcomeTerminated && j.OutcomeSource != "sacct" && isRecent {
 		state += "; Slurm's record says which, within minutes"
@@ -174,16 +186,20 @@ func (j *JobSummary) briefRows(o TextOptions) []briefRow {
 	n, worst := j.Nodes, j.Runs.worst()
 	used, all := n.allocationText()
 	m := &worst.Memory
-	list := []briefRow{
-		{"CPU", n.UsedMark.Of(used) + " of " + all + onlyIf(n.CoresOf == "node", " (node)"), n.UsedPct,
-			o.Colors.OfUse(n.UsedPct)},
-		{"Memory", m.PeakMark.Sign(Size(m.PeakBytes)) + " of " + Size(m.LimitBytes) + onlyIf(m.LimitOf == "node", " (node)") + onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node)), m.PeakPct,
-			o.Colors.OfMemory(m.PeakPct)},
+	cpu := n.UsedMark.Of(used) + " of " + all + onlyIf(n.CoresOf == "node", " (node)")
+	memory := m.PeakMark.Sign(Size(m.PeakBytes)) + " of " + Size(m.LimitBytes) + onlyIf(m.LimitOf == "node", " (node)") + onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))
+	unknown := "not known" + onlyIf(j.State == rt.StateRunning, " yet")
+	if !n.UsedSecs.Valid() && !n.AllocatedSecs.Valid() {
+		cpu = unknown + onlyIf(n.Cores.Valid(), ", "+cores(n.Cores))
 	}
+	if !m.PeakBytes.Valid() && !m.LimitBytes.Valid() {
+		memory = unknown
+	}
+	list := []briefRow{{"CPU", cpu, n.UsedPct, o.Colors.OfUse(n.UsedPct)}, {"Memory", memory, m.PeakPct, o.Colors.OfMemory(m.PeakPct)}}
 	if j.GPUs.Count > 0 || j.GPUs.Unread {
 		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), Number(j.GPUs.WorstVRAMPct, "; memory at least %.0f %%"))
 		busy := onlyIf(j.GPUs.BusyPct.Valid(), ", busy") + onlyIf(!j.GPUs.BusyPct.Valid(), ", not measured")
-		list = append(list, briefRow{"GPU", plural(j.GPUs.Count, "GPU") + busy + vram, j.GPUs.BusyPct,
+		list = append(list, briefRow{"GPU", plural(max(j.GPUs.Count, j.Runs.allocatedGPUs()), "GPU") + busy + vram, j.GPUs.BusyPct,
 			o.Colors.OfUse(j.GPUs.BusyPct)})
 	}
 	when := onlyIf(!j.Start.IsZero(), ", from "+j.Start.In(o.Zone).Format("2006-01-02 15:04:05"))

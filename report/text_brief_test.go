@@ -101,3 +101,12 @@ func TestBriefColors(t *testing.T) {
 		t.Errorf("without colors: %q", text)
 	}
 }
+
+// GPUs that cannot be read are allocated all the same.
+func TestBriefOfUnreadGPUs(t *testing.T) {
+	s := briefSummary()
+	s.Run.GPUs, s.GPUs = "0", nil
+	if text := brief(t, only(t, s), Colors{}); !strings.Contains(text, "1 GPU, not measured\n") {
+		t.Error(text)
+	}
+}

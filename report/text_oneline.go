@@ -94,8 +94,8 @@ func (j *JobSummary) killedSoFar() string {
 	}
 	copied := *j
 	copied.Advice = nil
-	a := adviser{job: &copied, runs: []*JobSummary{&copied}}
-	a.killed()
+	a := adviser{job: &copied, runs: []*JobSummary{&copied}, killedRun: s}
+	a.killed(j.Runs.fewestCores())
 	request := copied.Advice[0].shortRequest()
 	return fmt.Sprintf("; killed for memory at the limit of %s%s%s%s; rt-job %s shows more", Size(s.Memory.LimitBytes), where, s.killedText(), onlyIf(request != "", ": "+request), j.Label)
 }

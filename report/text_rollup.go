@@ -46,6 +46,28 @@ func (a *Array) outcomesText() string {
 	return strings.Join(outcomes, ", ")
 }
 
+// unfinished returns the tasks that have ended and did not finish, those that were killed first.
+func (a *Array) unfinished() []ArrayTask {
+	bad := slices.DeleteFunc(slices.Clone(a.Tasks), func(t ArrayTask) bool {
+		return t.Outcome == rt.OutcomeNone || t.Outcome == rt.OutcomeFinished
+	})
+	slices.SortStableFunc(bad, func(x, y ArrayTask) int { return y.Outcome.Certainty() - x.Outcome.Certainty() })
+	return bad
+}
+
+// unfinishedText names tasks and how they ended.
+func unfinishedText(tasks []ArrayTask) string {
+	const named = 4
+	var texts []string
+	for _, t := range tasks[:min(named, len(tasks))] {
+		texts = append(texts, Plain(t.Job)+" ("+StateWords(t.Outcome)+")")
+	}
+	if more := len(tasks) - named; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, ", ")
+}
+
 // others says where other tasks of an array can be. Whether there are any is not known: Slurm gives a
 // node the ids of its own tasks only.
 const others = "others can be on other nodes, or appear in some minutes"
@@ -70,6 +92,10 @@ func writeArrayText(w io.Writer, a *Array, o TextOptions) error {
 	if text := a.TasksText(); text != "" {
 		p.list("", text)
 	}
+	bad := a.unfinished()
+	if len(bad) > 0 {
+		p.list("Not finished", unfinishedText(bad))
+	}
 	p.where(&a.Names, "", "", "")
 	if a.Earlier > 0 {
 		p.line("", "without %s", plural(a.Earlier, "earlier attempt"))
@@ -90,8 +116,8 @@ func writeArrayText(w io.Writer, a *Array, o TextOptions) error {
 	if more := len(a.Outliers) - shown; more > 0 {
 		p.line("", "and %d more", more)
 	}
-	if len(a.Tasks) > 0 {
-		p.WriteString("  rt-job " + Plain(a.Tasks[0].Job) + " shows one of them\n")
+	if shown := append(bad, a.Tasks...); len(shown) > 0 {
+		p.WriteString("  rt-job " + Plain(shown[0].Job) + " shows one of them\n")
 	}
 	return p.write(w)
 }

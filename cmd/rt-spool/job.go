@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -96,6 +97,8 @@ func runJob(c *cli.Context) error {
 	switch {
 	case len(names) == 0 && isReport:
 		return rtcli.Usage("--verbose, --explain and --html show one job: give its id, or last")
+	case len(names) == 0 && c.IsSet("node"):
+		return rtcli.Usage("--node shows the part of one JOB on a node: give its id, or last")
 	case len(names) == 0:
 		return listJobs(c)
 	case len(names) == 1 && !c.Bool("csv"):
@@ -154,7 +157,7 @@ func showJob(c *cli.Context, name string, isReport bool) error {
 }
 
 // loadJob reads a job with its advice. A job that Slurm says is running has no figures if nothing of it is here yet. jobs
-// is nil if there is none.
+// is nil if there is none, or if it has ended and nothing of it is here.
 func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries []*report.Summary, err error) {
 	cfg, err := load(c)
 	if err != nil {
@@ -165,6 +168,9 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 		err = fetch(c, found)
 	}
 	queued, isQueued := errors.AsType[*queuedError](err)
+	if job := wholeJob(name); isQueued && job != name { // squeue knows no steps
+		return loadJob(c, job)
+	}
 	hasBegun := isQueued && !queued.IsWaiting()
 	switch {
 	case hasBegun:
@@ -189,14 +195,15 @@ func loadJob(c *cli.Context, name string) (jobs []*report.JobSummary, summaries 
 	if hasBegun || slices.ContainsFunc(summaries, mayBeInQueue) {
 		summaries = withQueue(c, cfg.Site, name, summaries)
 	}
-	if len(summaries) == 0 {
+	isShown := func(s *report.Summary) bool { return !s.OfQueue || s.Run.State == rt.StateRunning }
+	if !slices.ContainsFunc(summaries, isShown) {
 		return nil, nil, missing
 	}
 	if isJob := !strings.ContainsRune(name, '.'); isJob {
 		summaries = runs.WholeJobs(summaries)
 	}
 	jobs = report.Jobs(summaries)
-	return jobs, summaries, errors.Join(advise(c, jobs, found), damage)
+	return jobs, summaries, errors.Join(advise(c, jobs, found), damage, noAnswer(missing))
 }
 
 // mayBeInQueue reports whether squeue may know more of a run: it runs, or it ended a short time ago.
@@ -264,7 +271,9 @@ func lastJob(c *cli.Context, name string) (string, error) {
 	if len(lines) == 0 {
 		return "", fmt.Errorf("%w: none began in the last seven days; --since 4w looks further back", spool.ErrNotFound)
 	}
-	newest := slices.MaxFunc(lines, func(a, b runs.Line) int { return a.Start.Compare(b.Start) })
+	newest := slices.MaxFunc(lines, func(a, b runs.Line) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(len(a.Job), len(b.Job)), cmp.Compare(a.Job, b.Job))
+	})
 	return newest.Job, nil
 }
 

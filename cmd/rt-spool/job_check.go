@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -103,14 +105,15 @@ func workDir() (string, error) {
 	return string(buffer[:n-1]), nil // without its NUL
 }
 
-// checked says what a request could be less, or why nothing is known.
+// checked says what a request must be more or could be less, or why nothing is known.
 func checked(kinds []report.Kind, r *request.Request) string {
 	k := report.KindOf(kinds, r)
 	if k == nil {
 		return fmt.Sprintf("no advice: no job of the last 30 days with the name %s, this directory and such a request shows what it needs", report.Plain(r.Name))
 	}
-	if line := k.Line(r); line != "" {
-		return line
+	lines := slices.DeleteFunc([]string{k.MoreLine(r), k.Line(r)}, func(line string) bool { return line == "" })
+	if len(lines) > 0 {
+		return strings.Join(lines, "\n")
 	}
 	return "no advice: nothing shows that this job needs less than it requests"
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/runs"
@@ -160,6 +161,9 @@ func ownJobs(c *cli.Context, names []string) ([]runs.Line, *collected, error) {
 		return nil, nil, err
 	}
 	queue := queueOf(c, jobs.cfg.Site)
+	if len(names) > 0 {
+		jobs.Summaries = append(jobs.Summaries, unreadTasks(c, queue, jobs.Summaries, names...)...)
+	}
 	jobs.JoinQueue(queue)
 	jobs.filter = filter
 	jobs.waiting = slices.DeleteFunc(slices.Clone(queue), func(q accounting.Queued) bool { return !filter.HasWaiting(&q) })
@@ -230,12 +234,12 @@ func printSums(c *cli.Context, lines []runs.Line, prices report.Prices) error {
 		return err
 	}
 	err := runs.PrintSums(c.App.Writer, sums, c.String("by"), rtcli.TerminalWidth(c.App.Writer))
-	fmt.Fprintln(c.App.Writer, whoseText(lines))
+	fmt.Fprintln(c.App.Writer, whoseText(c, lines))
 	return err
 }
 
 // whoseText says whose jobs are summed.
-func whoseText(lines []runs.Line) string {
+func whoseText(c *cli.Context, lines []runs.Line) string {
 	users := map[string]bool{}
 	for i := range lines {
 		users[lines[i].User] = true
@@ -243,6 +247,8 @@ func whoseText(lines []runs.Line) string {
 	switch {
 	case len(users) > 1:
 		return fmt.Sprintf("The jobs of %d users are summed.", len(users))
+	case users[self()] && c.Bool("allusers"):
+		return "Your own jobs are summed."
 	case users[self()]:
 		return "Your own jobs are summed; -a adds jobs of others that you may see."
 	}
@@ -264,10 +270,22 @@ func printWaiting(c *cli.Context, waiting []accounting.Queued) {
 	}
 }
 
-// printChanges says in a sentence each what the most wasteful jobs could change.
+// printChanges says in a sentence each what jobs could change: those that were killed, then the most wasteful ones.
 func printChanges(c *cli.Context, lines []runs.Line) error {
-	lines = slices.DeleteFunc(slices.Clone(lines), func(l runs.Line) bool { return isRunning(&l) || l.WasteHours.Or(0) < leastWaste })
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l runs.Line) bool {
+		isSmall := l.WasteHours.Or(0) < leastWaste && !isKilled(&l)
+		return isRunning(&l) || isSmall
+	})
 	runs.SortByWaste(lines)
+	slices.SortStableFunc(lines, func(a, b runs.Line) int {
+		switch {
+		case isKilled(&a) == isKilled(&b):
+			return 0
+		case isKilled(&a):
+			return -1
+		}
+		return 1
+	})
 	seen := map[string]bool{} // jobs with one name have one script
 	lines = slices.DeleteFunc(lines, func(l runs.Line) bool {
 		name := l.User + "/" + cmp.Or(l.Name, l.Job)
@@ -285,7 +303,11 @@ func printChanges(c *cli.Context, lines []runs.Line) error {
 		if text == "" {
 			continue
 		}
-		label := fmt.Sprintf("  %s %s, %s core-hours: ", l.Job, report.Plain(l.Name), report.Significant(l.WasteHours.Or(0)))
+		why := report.Significant(l.WasteHours.Or(0)) + " core-hours"
+		if isKilled(l) {
+			why = report.StateWords(rt.Outcome(l.State))
+		}
+		label := fmt.Sprintf("  %s %s, %s: ", l.Job, report.Plain(l.Name), why)
 		changes = append(changes, foldChange(label, text))
 	}
 	if len(changes) == 0 {
@@ -293,6 +315,11 @@ func printChanges(c *cli.Context, lines []runs.Line) error {
 	}
 	_, err := fmt.Fprintln(c.App.Writer, "\nWhat to change:\n"+strings.Join(changes, "\n"))
 	return err
+}
+
+// isKilled reports whether a job was killed for memory or at its time limit.
+func isKilled(l *runs.Line) bool {
+	return l.State == string(rt.OutcomeOOM) || l.State == string(rt.OutcomeTimeout)
 }
 
 // foldChange breaks a line that is too wide, but never between the options of a request: they can be copied.

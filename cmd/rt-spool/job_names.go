@@ -119,7 +119,7 @@ func withoutDashJ(args []string) (list []string) {
 		arg := args[i]
 		jobs, isLong := strings.CutPrefix(arg, "--jobs=")
 		joined, isShort := strings.CutPrefix(arg, "-j")
-		isJoined := isShort && joined != "" && strings.Trim(joined, "=0123456789_+,-") == ""
+		isJoined := isShort && strings.IndexAny(strings.TrimPrefix(joined, "="), "0123456789") == 0
 		isFlag := arg == "-j" || arg == "--jobs"
 		switch {
 		case arg == "--":

@@ -63,20 +63,28 @@ func notePartial(c *cli.Context, jobs *collected) {
 		return
 	}
 	lines := jobs.Lines(jobs.filter, false, jobs.prices)
-	hasOthers := slices.ContainsFunc(lines, func(l runs.Line) bool { return l.User != self() })
+	recorded := slices.DeleteFunc(slices.Clone(lines), func(l runs.Line) bool { return l.Nodes == 0 }) // squeue shows the others to all
+	hasOthers := slices.ContainsFunc(recorded, func(l runs.Line) bool { return l.User != self() })
 	absent := slices.DeleteFunc(usersOf(c), func(name string) bool {
-		return slices.ContainsFunc(lines, func(l runs.Line) bool { return l.User == name })
+		return slices.ContainsFunc(recorded, func(l runs.Line) bool { return l.User == name })
 	})
 	isFound := c.IsSet("user") && len(absent) == 0
 	isPart := c.IsSet("user") && len(lines) > 0
+	here := "only your own jobs are here"
+	switch {
+	case len(lines) == 0:
+		here = "no jobs of others are here"
+	case len(recorded) == 0:
+		here = "only what squeue shows is here"
+	}
 	switch {
 	case isFound:
 	case jobs.Denied > 0 && !hasOthers:
-		say(c, "only your own jobs are here: you may not see %d records of jobs of others", jobs.Denied)
+		say(c, "%s: you may not see %d records of jobs of others", here, jobs.Denied)
 	case jobs.Denied > 0:
 		say(c, "some jobs are not here: you may not see %d records of jobs of others", jobs.Denied)
-	case !hasOthers && len(lines) > 0 && jobs.cfg.Site.URL != "":
-		say(c, "only your own jobs are here: the site shows the jobs of others to those who may see them")
+	case !hasOthers && jobs.cfg.Site.URL != "":
+		say(c, "%s: the site shows the jobs of others to operators, and to coordinators of their accounts", here)
 	case isPart:
 		say(c, "no jobs of %s are here", strings.Join(absent, ", "))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/report/runs"
+	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -128,10 +129,15 @@ func (e *queuedError) Error() string {
 	if mayBeHidden {
 		name, figures = name+" of "+e.User, "its figures are not here, or you may not see them"
 	}
+	unanswered := noAnswer(e.missing)
+	if unanswered != nil {
+		figures = "its figures are not here: " + unanswered.Error()
+	}
+	isUnclear := mayBeHidden || unanswered != nil
 	switch {
 	case e.HasEnded() && e.NodeList == "":
 		return fmt.Sprintf("%s ended before it ran (%s), and has used nothing", name, strings.ToLower(e.State))
-	case e.HasEnded() && mayBeHidden:
+	case e.HasEnded() && isUnclear:
 		return fmt.Sprintf("%s has ended (%s) on %s; %s", name, report.StateWords(e.Outcome()), e.NodeList, figures)
 	case e.HasEnded():
 		return fmt.Sprintf("%s has ended (%s) on %s; %s, they follow within minutes", name, report.StateWords(e.Outcome()), e.NodeList, figures)
@@ -143,16 +149,35 @@ func (e *queuedError) Error() string {
 		since = " since " + e.Start.Local().Format("2006-01-02 15:04:05")
 	}
 	running := fmt.Sprintf("%s is running on %s%s; %s", name, cmp.Or(e.NodeList, "a node"), since, figures)
-	if mayBeHidden {
+	if isUnclear {
 		return running
 	}
 	return fmt.Sprintf("%s: srun --jobid %d --overlap --pty rt-job watch shows them", running, e.JobID)
 }
 
+// noAnswer returns the part of an error that says that the site has not answered; nil if it has.
+func noAnswer(err error) error {
+	if !client.IsTemporary(err) {
+		return nil
+	}
+	many, isMany := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err)
+	if !isMany {
+		return err
+	}
+	parts := many.Unwrap()
+	if at := slices.IndexFunc(parts, client.IsTemporary); at >= 0 {
+		return parts[at]
+	}
+	return err
+}
+
 // Unwrap returns why the job was not found.
 func (e *queuedError) Unwrap() error { return e.missing }
 
-// askQueue returns the error of a job that was not found, or what squeue knows of it. Of an array it prefers a task that
+// askQueue returns the error of a job that was not found, with what squeue knows of it. Of an array it prefers a task that
 // is running, then one that has ended.
 func askQueue(c *cli.Context, cfg config.Site, job string, missing error) error {
 	isNone := errors.Is(missing, spool.ErrNotFound) || errors.Is(missing, fs.ErrNotExist)
@@ -167,24 +192,29 @@ func askQueue(c *cli.Context, cfg config.Site, job string, missing error) error 
 	return &queuedError{queue[0], missing}
 }
 
-// withQueue completes the runs of a job with what squeue knows, and adds the other tasks of its array. A node may know
-// only the own id of a task.
+// withQueue completes the runs of a job with what squeue knows, and adds the other tasks of its array.
 func withQueue(c *cli.Context, cfg config.Site, job string, list []*report.Summary) []*report.Summary {
 	queue := queued(c, cfg, job)
-	all := runs.Collected{Summaries: list}
-	isUnread := func(q accounting.Queued) bool {
-		isAsked := job == strconv.FormatUint(q.JobID, 10)
-		isRead := slices.ContainsFunc(list, func(s *report.Summary) bool { return s.Run.JobID == rt.Some(q.JobID) })
-		return !isAsked && !isRead
-	}
-	if slices.ContainsFunc(queue, isUnread) {
-		all.Summaries = append(all.Summaries, readTasks(c, queue, list)...)
-	}
+	all := runs.Collected{Summaries: append(list, unreadTasks(c, queue, list, job)...)}
 	all.JoinQueue(queue)
 	whole, _, _ := strings.Cut(job, ".")
 	return slices.DeleteFunc(all.Summaries, func(s *report.Summary) bool {
 		return !slices.Contains(list, s) && !spool.Matches(&s.Run, whole)
 	})
+}
+
+// unreadTasks returns the runs of the tasks of the queue that are not in the list and whose ids are not in names. A node
+// may know only the own id of a task.
+func unreadTasks(c *cli.Context, queue []accounting.Queued, list []*report.Summary, names ...string) []*report.Summary {
+	isUnread := func(q accounting.Queued) bool {
+		isAsked := slices.Contains(names, strconv.FormatUint(q.JobID, 10))
+		isRead := slices.ContainsFunc(list, func(s *report.Summary) bool { return s.Run.JobID == rt.Some(q.JobID) })
+		return !isAsked && !isRead && !q.IsWaiting()
+	}
+	if !slices.ContainsFunc(queue, isUnread) {
+		return nil
+	}
+	return readTasks(c, queue, list)
 }
 
 // readTasks returns the runs of the users of tasks from the lists of jobs here and at the site, without those in known.

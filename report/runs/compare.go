@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/table"
@@ -74,5 +75,5 @@ func (f *compared) change(a, b *Line) string {
 	if !isKnown || !isOther || from == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%+.0f %%", (to-from)/from*100)
+	return fmt.Sprintf("%+.0f %%", math.Round((to-from)/from*100)+0) // not -0
 }

@@ -234,3 +234,11 @@ func TestSumsOfRunningJobs(t *testing.T) {
 		t.Error(b.String())
 	}
 }
+
+// A change that rounds to nothing has no minus.
+func TestChangeOfNothing(t *testing.T) {
+	f := compared{"Time", func(l *Line) string { return report.Clock(l.ElapsedSecs) }, func(l *Line) rt.Opt[float64] { return l.ElapsedSecs }}
+	if got := f.change(&Line{ElapsedSecs: rt.Some(1001.0)}, &Line{ElapsedSecs: rt.Some(1000.0)}); got != "+0 %" {
+		t.Errorf("the change is %q", got)
+	}
+}

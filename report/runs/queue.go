@@ -13,14 +13,15 @@ import (
 	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
-// ofQueue returns the summary of a job that Slurm says is running. It has no figures, and is of all nodes.
+// ofQueue returns the summary of a job that has nodes or has ended, as Slurm says. It has no figures, and is of all
+// nodes.
 func ofQueue(q *accounting.Queued) *report.Summary {
 	s := &report.Summary{OfQueue: true}
 	r := &s.Run
 	r.JobID.Set(q.JobID)
 	r.Node, r.NodeList, r.User, r.Account, r.Partition, r.Meta.JobName = q.NodeList, q.NodeList, q.User, q.Account, q.Partition, q.Name
 	r.NumNodes, r.Start, r.State = q.Nodes, q.Start, rt.StateRunning
-	s.ElapsedSecs, s.CPU.Cores, s.CPU.CoresOf = q.RanSecs, q.Cores, "allocation"
+	s.RanSecs, s.CPU.Cores, s.CPU.CoresOf = q.RanSecs, q.Cores, "allocation"
 	completeRun(s, q)
 	return s
 }
@@ -42,6 +43,12 @@ func completeRun(s *report.Summary, q *accounting.Queued) {
 		r.JobStart = q.Start
 		r.JobEndLimit = q.Start.Add(time.Duration(q.LimitSecs.Or(0) * float64(time.Second)))
 	}
+	if isOutdated := q.HasEnded() && r.State == rt.StateRunning; isOutdated {
+		endRun(s, q)
+	}
+	if q.IsRunning() {
+		s.RanSecs = q.RanSecs
+	}
 	switch {
 	case q.IsRunning() && q.State != "RUNNING":
 		s.SlurmState = q.State
@@ -50,6 +57,25 @@ func completeRun(s *report.Summary, q *accounting.Queued) {
 		s.SlurmState = report.SlurmStateOf(r.Outcome, q.State)
 	}
 	s.Label = r.Label()
+}
+
+// endRun ends a run that runs as far as is known here, and has ended as Slurm says. What it used until its last reading
+// is the least that it used.
+func endRun(s *report.Summary, q *accounting.Queued) {
+	s.Run.State, s.Run.End, s.Run.Outcome = rt.StateEnded, q.End, rt.OutcomeUnknown
+	s.Abandoned, s.SoFar = false, true
+	if q.RanSecs.Valid() {
+		s.ElapsedSecs = q.RanSecs
+	}
+	c := &s.CPU
+	used, hasUsed := c.UsedSecs.Get()
+	all := float64(c.Cores.Or(0)) * s.ElapsedSecs.Or(0)
+	if hasUsed && c.CoresOf == "allocation" && all > 0 {
+		c.AllocatedSecs, c.UsedPct, c.UsedMark = rt.Some(all), rt.Some(used/all*100), report.AtLeast
+	}
+	if s.Memory.PeakBytes.Valid() {
+		s.Memory.PeakMark = report.AtLeast
+	}
 }
 
 // partOf returns the two numbers of a label, such as 12_3. It reports whether the label has them.
@@ -74,8 +100,8 @@ func (l *Collected) believeArrays(queue []accounting.Queued) {
 	}
 }
 
-// JoinQueue completes the runs of jobs that Slurm knows, and adds jobs that Slurm says are running and that have no run
-// that is running. It also adds a job that was requeued, as its next attempt. A job that has ended is not added.
+// JoinQueue completes the runs of jobs that Slurm knows, and adds jobs that run or ran, as Slurm says, and that have no
+// such run. It also adds a job that was requeued, as its next attempt.
 func (l *Collected) JoinQueue(queue []accounting.Queued) {
 	known := map[uint64][]*report.Summary{}
 	for _, s := range l.Summaries {
@@ -84,31 +110,52 @@ func (l *Collected) JoinQueue(queue []accounting.Queued) {
 	}
 	for i := range queue {
 		q := &queue[i]
-		if q.HasEnded() {
-			for _, s := range known[q.JobID] {
-				if q.Describes(&s.Run) {
-					completeRun(s, q)
-				}
-			}
+		if q.IsWaiting() {
+			markRequeued(q, known[q.JobID])
 		}
-		if !q.IsRunning() {
-			continue
-		}
-		s := ofQueue(q)
-		isKnown := false
-		for _, other := range known[q.JobID] {
-			isRunning := other.Run.State == rt.StateRunning && !other.Abandoned
-			hasEnded := other.Run.End.After(q.Start)
-			isKnown = isKnown || isRunning || hasEnded
-			if isRunning {
-				completeRun(other, q)
-			}
-			s.Run.Cluster = cmp.Or(s.Run.Cluster, other.Run.Cluster)
-			s.Run.Attempt = max(s.Run.Attempt, other.Run.Attempt+1)
-		}
-		if !isKnown {
-			l.Summaries = append(l.Summaries, s)
+		isKnown := joinQueued(q, known[q.JobID])
+		hasRun := q.HasEnded() && q.NodeList != ""
+		if isMissing := (q.IsRunning() || hasRun) && !isKnown; isMissing {
+			l.Summaries = append(l.Summaries, nextAttempt(q, known[q.JobID]))
 		}
 	}
 	l.believeArrays(queue)
+}
+
+// joinQueued completes the runs of a job, and reports whether one of them is of the attempt that Slurm has.
+func joinQueued(q *accounting.Queued, list []*report.Summary) (isKnown bool) {
+	for _, s := range list {
+		isRunning := s.Run.State == rt.StateRunning && !s.Abandoned
+		isOfAttempt := q.HasEnded() && q.Describes(&s.Run)
+		isNow := isOfAttempt || (isRunning && q.IsRunning())
+		isKnown = isKnown || isNow || isRunning || s.Run.End.After(q.Start)
+		if isNow {
+			completeRun(s, q)
+		}
+	}
+	return isKnown
+}
+
+// markRequeued notes in the runs of the last attempt of a job that the job waits again.
+func markRequeued(q *accounting.Queued, list []*report.Summary) {
+	last := uint64(0)
+	for _, s := range list {
+		last = max(last, s.Run.Attempt)
+	}
+	for _, s := range list {
+		isLast := s.Run.Attempt == last && s.Run.State != rt.StateRunning
+		if isLast && s.Run.User == q.User {
+			s.SlurmState = report.Requeued
+		}
+	}
+}
+
+// nextAttempt returns the summary of a job that only Slurm has. list are its earlier attempts.
+func nextAttempt(q *accounting.Queued, list []*report.Summary) *report.Summary {
+	s := ofQueue(q)
+	for _, other := range list {
+		s.Run.Cluster = cmp.Or(s.Run.Cluster, other.Run.Cluster)
+		s.Run.Attempt = max(s.Run.Attempt, other.Run.Attempt+1)
+	}
+	return s
 }

@@ -47,6 +47,8 @@ func percent(v rt.Opt[float64]) string { return report.Number(v, "%.0f") }
 // userState is the state in a user's words.
 func userState(l *Line) string {
 	switch {
+	case l.SlurmState == report.Requeued:
+		return report.WaitsAgain
 	case l.State == string(rt.StateRunning):
 		return cmp.Or(strings.ToLower(l.SlurmState), l.State)
 	case l.State == abandoned:

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -148,7 +149,7 @@ func changeOf(now, before rt.Opt[float64], isLoss bool) change {
 		return c
 	}
 	pct := (now.Or(0)/before.Or(0) - 1) * 100
-	c.Text = fmt.Sprintf("%+.0f %%", pct)
+	c.Text = fmt.Sprintf("%+.0f %%", math.Round(pct)+0) // not -0
 	switch {
 	case isLoss && pct >= 10:
 		c.Class = "worse"
@@ -175,7 +176,7 @@ func (p *Pages) addRunning(r request, f site.Filter, page *homePage) error {
 
 func (p *Pages) addWorst(r request, f site.Filter, since time.Time, page *homePage) error {
 	f.Since = since
-	jobs, isCut, err := p.wasteful(r, f, homeWorst)
+	jobs, isCut, err := p.toChange(r, f)
 	if err != nil {
 		return err
 	}

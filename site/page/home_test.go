@@ -97,6 +97,25 @@ func TestAdviceIsCode(t *testing.T) {
 	}
 }
 
+// Jobs that were killed come before those that waste most, each once.
+func TestHomeOfKilledJobs(t *testing.T) {
+	f := newFake(t)
+	for id := 50; id < 54; id++ {
+		f.addRecent(t, id, "alice", "chem", 1, float64(id-49))
+	}
+	f.query(t, "UPDATE job SET outcome = 'timeout' WHERE job_id = 52")
+	f.query(t, "UPDATE job SET outcome = 'oom' WHERE job_id = 53")
+	body := f.home(t, site.Reader{User: "alice"})
+	at := -1
+	for _, id := range []string{">53</a>", ">52</a>", ">50</a>"} {
+		next := strings.Index(body, id)
+		if next <= at || strings.Count(body, id) != 1 {
+			t.Errorf("%s is not there once, or too early: %s", id, body)
+		}
+		at = next
+	}
+}
+
 // A search that has not seen all jobs does not deny any.
 func TestHomeOfAPart(t *testing.T) {
 	f := newFake(t)

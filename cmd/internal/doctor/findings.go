@@ -72,8 +72,16 @@ func Print(w io.Writer, roles []Role, checks []Check, all bool) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d checks of a %s: %d ok, %d warnings, %d failures, %d not checked\n", len(checks), Title(roles), count[OK], count[Warning], count[Failure], count[Unknown])
+	_, err := fmt.Fprintf(w, "%d checks of a %s: %d ok, %s, %s, %d not checked\n", len(checks), Title(roles), count[OK], counted(count[Warning], "warning"), counted(count[Failure], "failure"), count[Unknown])
 	return err
+}
+
+// counted is a number with its noun: "1 warning", "2 warnings".
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Title returns roles as text, such as "login node".

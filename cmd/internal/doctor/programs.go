@@ -88,7 +88,7 @@ func (d *Doctor) checkBreaker() Check {
 	case b.Until.After(d.Now()):
 		return fail(name, fmt.Sprintf("open until %s after %d failures in a row", b.Until.Local().Format(time.RFC3339), b.Failures), "the Prologs start no tracker", remove)
 	case b.Failures > 0:
-		return warn(name, fmt.Sprintf("%d failures in a row", b.Failures), fmt.Sprintf("trackers do not start; after %d failures the Prologs pause", d.Config.Hooks.BreakerFailures), remove)
+		return warn(name, counted(b.Failures, "failure")+" in a row", fmt.Sprintf("trackers do not start; after %d failures the Prologs pause", d.Config.Hooks.BreakerFailures), remove)
 	default:
 		return ok(name, "closed")
 	}
