@@ -32,7 +32,7 @@ func TestHiddenProcesses(t *testing.T) {
 	} {
 		root := filepath.Join(t.TempDir(), "proc")
 		write(t, root+"/7/stat", "")
-		write(t, root+"/8", "") // no directory: the links do not confirm the number
+		write(t, root+"/8", "")
 		write(t, root+"/self/mountinfo", "22 29 0:20 / "+root+" rw,nosuid - proc proc rw\n23 22 0:21 / "+root+" rw - proc proc "+tt.options+"\n24 29 0:22 / /other rw - proc proc rw,hidepid=2\n")
 		write(t, root+"/self/status", "Name:\tx\nCapEff:\t"+tt.capabilities+"\nCapBnd:\t"+only19+"\n")
 		source := NewProcesses(NewFS(root, t.TempDir()))
