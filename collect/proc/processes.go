@@ -5,21 +5,25 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Processes counts the numeric entries of /proc.
 type Processes struct {
 	named
-	dir       pidDir
-	pids      []int // of the newest list
-	hidden    error // from checkHidden
-	isChecked bool
+	dir  pidDir
+	pids []int // of the newest list
 }
+
+// errHidden: the list lacks the first process. procfs is mounted with hidepid=2 or 4, see
+// Documentation/filesystems/proc.rst, and this process has neither the privileges nor the group.
+var errHidden = errkind.With(fs.ErrPermission, errors.New("procfs hides the processes of other users (hidepid): their number is not known"))
 
 // NewProcesses returns the source of Node.Processes.
 func NewProcesses(fs FS) *Processes {
@@ -36,13 +40,11 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	if !p.isChecked {
-		p.isChecked, p.hidden = true, checkHidden(p.dir.path)
+	if !slices.Contains(p.pids, 1) {
+		return errHidden
 	}
-	if p.hidden == nil {
-		s.Node.Processes.Set(uint64(len(p.pids)))
-	}
-	return p.hidden
+	s.Node.Processes.Set(uint64(len(p.pids)))
+	return nil
 }
 
 // PIDs returns the pids in ascending order. It lists /proc unless the reading of s has done
