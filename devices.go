@@ -310,6 +310,9 @@ func deriveGPU(cur *Snapshot) []GPUMetrics {
 			VRAMUsedPct: percent(g.VRAMUsed, g.VRAMTotal), Temperature: g.Temperature,
 			PowerWatts: g.Power, FrequencyMHz: g.Frequency, CoreCount: g.Cores,
 		}
+		if g.Detail == nil {
+			out[i].Detail = map[string]string{} // an object in JSON
+		}
 	}
 	return out
 }

@@ -42,6 +42,11 @@ func Map[T, U any](o Opt[T], convert func(T) U) Opt[U] {
 	return Some(convert(o.value))
 }
 
+// Scaled multiplies a value that was read.
+func Scaled[T int64 | uint64 | float64](v Opt[T], factor float64) Opt[float64] {
+	return Map(v, func(n T) float64 { return float64(n) * factor })
+}
+
 // Both returns two values, and whether both were read.
 func Both[A, B any](a Opt[A], b Opt[B]) (A, B, bool) { return a.value, b.value, a.ok && b.ok }
 

@@ -40,7 +40,7 @@ func (t *total) value() rt.Opt[uint64] {
 }
 
 // scaled returns the sum times unit.
-func (t *total) scaled(unit float64) rt.Opt[float64] { return scaled(t.value(), unit) }
+func (t *total) scaled(unit float64) rt.Opt[float64] { return rt.Scaled(t.value(), unit) }
 
 // raise keeps the largest value.
 func raise[T cmp.Ordered](to *rt.Opt[T], v rt.Opt[T]) {
@@ -210,7 +210,7 @@ func resample(points []point) Series {
 				s.Cores[c].Set(s.Cores[c].Or(0) + float64(v*overlap))
 				weight[c] += overlap
 			}
-			raise(&s.MemoryBytes[c], scaled(p.memory, 1))
+			raise(&s.MemoryBytes[c], rt.Scaled(p.memory, 1))
 		}
 	}
 	for c := range s.Cores {

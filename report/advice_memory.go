@@ -59,7 +59,7 @@ func (l NodeRuns) peak() rt.Opt[float64] {
 // boundPeak is peak, also if it is only a lower bound.
 func (l NodeRuns) boundPeak() (top rt.Opt[float64]) {
 	for _, s := range l {
-		raise(&top, scaled(s.Memory.PeakBytes, 1))
+		raise(&top, rt.Scaled(s.Memory.PeakBytes, 1))
 	}
 	return top
 }

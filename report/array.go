@@ -167,7 +167,7 @@ func (a *Array) spread() {
 			a.Complete++
 		}
 	}
-	a.OOMKills = whole(sumOf(a.Tasks, func(t ArrayTask) rt.Opt[float64] { return scaled(t.OOMKills, 1) }))
+	a.OOMKills = whole(sumOf(a.Tasks, func(t ArrayTask) rt.Opt[float64] { return rt.Scaled(t.OOMKills, 1) }))
 	for _, f := range []struct {
 		to   *Distribution
 		what string
@@ -176,7 +176,7 @@ func (a *Array) spread() {
 		{&a.Elapsed, "elapsed_secs", func(t *ArrayTask) (rt.Opt[float64], Mark) { return t.ElapsedSecs, Exact }},
 		{&a.Used, "cpu_used_secs", func(t *ArrayTask) (rt.Opt[float64], Mark) { return t.UsedSecs, t.UsedMark }},
 		{&a.UsedPct, "cpu_used_pct", func(t *ArrayTask) (rt.Opt[float64], Mark) { return t.UsedPct, t.UsedMark }},
-		{&a.Peak, "memory_peak_bytes", func(t *ArrayTask) (rt.Opt[float64], Mark) { return scaled(t.PeakBytes, 1), t.PeakMark }},
+		{&a.Peak, "memory_peak_bytes", func(t *ArrayTask) (rt.Opt[float64], Mark) { return rt.Scaled(t.PeakBytes, 1), t.PeakMark }},
 		{&a.PeakPct, "memory_peak_pct", func(t *ArrayTask) (rt.Opt[float64], Mark) { return t.PeakPct, t.PeakMark }},
 	} {
 		var values []float64

@@ -39,7 +39,7 @@ func (j *JobSummary) isLike(e *JobSummary) bool {
 func (l NodeRuns) limitBytes() (top rt.Opt[float64]) {
 	for _, s := range l {
 		if s.Memory.LimitOf != "node" {
-			raise(&top, scaled(s.Memory.LimitBytes, 1))
+			raise(&top, rt.Scaled(s.Memory.LimitBytes, 1))
 		}
 	}
 	return top

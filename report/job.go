@@ -322,7 +322,7 @@ func (j *JobSummary) steps() {
 		}
 		one.Tasks = len(tasks)
 		one.CPUImbalance = imbalance(tasks, func(f *Figures) rt.Opt[float64] { return f.UsedSecs })
-		one.MemoryImbalance = imbalance(tasks, func(f *Figures) rt.Opt[float64] { return scaled(f.PeakBytes, 1) })
+		one.MemoryImbalance = imbalance(tasks, func(f *Figures) rt.Opt[float64] { return rt.Scaled(f.PeakBytes, 1) })
 		j.Steps = append(j.Steps, one)
 	}
 }

@@ -65,14 +65,10 @@ func newNodeTally() nodeTally {
 	return nodeTally{fabrics: map[Fabric]*fabricTally{}, remote: map[RemoteFS]*remoteTally{}}
 }
 
-func scaled(v rt.Opt[uint64], unit float64) rt.Opt[float64] {
-	return rt.Map(v, func(n uint64) float64 { return float64(n) * unit })
-}
-
 func (t *nodeTally) add(s *rt.Snapshot, secs float64) {
-	t.load.add(scaled(s.Node.Load1, 0.01), secs)
+	t.load.add(rt.Scaled(s.Node.Load1, 0.01), secs)
 	raise(&t.maxLoad, s.Node.Load1)
-	t.mhz.add(scaled(s.Node.CPUFreq, 0.001), secs)
+	t.mhz.add(rt.Scaled(s.Node.CPUFreq, 0.001), secs)
 	for i := range s.Fabrics {
 		f := &s.Fabrics[i]
 		of := entry(t.fabrics, Fabric{Device: f.Device, Port: f.Port})
@@ -92,7 +88,7 @@ func (t *nodeTally) add(s *rt.Snapshot, secs float64) {
 func (r *reading) nodeContext() Node {
 	t := &r.context
 	n := Node{
-		CPUs: r.onlineCPUs, MeanLoad: t.load.value(), MaxLoad: scaled(t.maxLoad, 0.01), MeanMHz: t.mhz.value(),
+		CPUs: r.onlineCPUs, MeanLoad: t.load.value(), MaxLoad: rt.Scaled(t.maxLoad, 0.01), MeanMHz: t.mhz.value(),
 		MaxMemoryBytes: r.node.memory, MaxCacheBytes: r.node.cached, MemoryBytes: r.memTotal,
 		ReadBytes: r.node.read.value(), WriteBytes: r.node.write.value(),
 	}

@@ -94,7 +94,7 @@ func together(list []*Summary) *Nodes {
 		busiest = max(busiest, share.UsedSecs.Or(0))
 	}
 	n.sumCPU(list)
-	n.OOMKills = whole(sumOf(n.Nodes, func(s NodeShare) rt.Opt[float64] { return scaled(s.OOMKills, 1) }))
+	n.OOMKills = whole(sumOf(n.Nodes, func(s NodeShare) rt.Opt[float64] { return rt.Scaled(s.OOMKills, 1) }))
 	if v, ok := sumOf(n.Nodes, func(s NodeShare) rt.Opt[float64] { return s.PeakPct }).Get(); ok {
 		n.MeanPct.Set(v / float64(len(list)))
 	}
@@ -115,7 +115,7 @@ func (n *Nodes) sumCPU(list []*Summary) {
 	n.UserSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.UserSecs })
 	n.SystemSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.SystemSecs })
 	n.AllocatedSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.AllocatedSecs })
-	n.Cores = whole(sumOf(list, func(s *Summary) rt.Opt[float64] { return scaled(s.CPU.Cores, 1) }))
+	n.Cores = whole(sumOf(list, func(s *Summary) rt.Opt[float64] { return rt.Scaled(s.CPU.Cores, 1) }))
 	if all := n.AllocatedSecs.Or(0); all > 0 && n.UsedSecs.Valid() {
 		n.UsedPct.Set(n.UsedSecs.Or(0) / all * 100)
 	}

@@ -133,7 +133,7 @@ func (s *Summary) compareSacct() {
 	if s.Sacct == nil || s.Run.Step != "" || s.Run.NumNodes.Or(1) > 1 {
 		return
 	}
-	s.Sacct.Differences = s.Sacct.compare(s.CPU.UsedSecs, s.ElapsedSecs, scaled(s.Memory.PeakBytes, 1), whySpan, whyPeak(s))
+	s.Sacct.Differences = s.Sacct.compare(s.CPU.UsedSecs, s.ElapsedSecs, rt.Scaled(s.Memory.PeakBytes, 1), whySpan, whyPeak(s))
 }
 
 func whyPeak(s *Summary) string {
@@ -155,7 +155,7 @@ func (n *Nodes) compareSacct(list []*Summary) {
 		of = s.Sacct
 		raise(&elapsed, s.ElapsedSecs)
 		if s.Run.Node == s.Sacct.MaxRSSNode {
-			peak, why = scaled(s.Memory.PeakBytes, 1), whyPeak(s)
+			peak, why = rt.Scaled(s.Memory.PeakBytes, 1), whyPeak(s)
 		}
 	}
 	if n.Expected.Or(0) == uint64(len(list)) {

@@ -114,6 +114,6 @@ func (s *Step) contain() {
 		func(f *Figures) *rt.Opt[uint64] { return &f.ReadBytes },
 		func(f *Figures) *rt.Opt[uint64] { return &f.WriteBytes },
 	} {
-		raise(of(&s.Figures), whole(sum(func(f *Figures) rt.Opt[float64] { return scaled(*of(f), 1) })))
+		raise(of(&s.Figures), whole(sum(func(f *Figures) rt.Opt[float64] { return rt.Scaled(*of(f), 1) })))
 	}
 }

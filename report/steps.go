@@ -163,7 +163,7 @@ func (t stepTallies) list(missed *missedEnds) []Step {
 		s := &steps[i]
 		s.contain()
 		s.CPUImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] { return f.UsedSecs })
-		s.MemoryImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] { return scaled(f.PeakBytes, 1) })
+		s.MemoryImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] { return rt.Scaled(f.PeakBytes, 1) })
 	}
 	return steps
 }
@@ -171,7 +171,7 @@ func (t stepTallies) list(missed *missedEnds) []Step {
 // keys returns the keys in the order of the steps, each before its tasks.
 func (t stepTallies) keys() []stepKey {
 	return slices.SortedFunc(maps.Keys(t), func(a, b stepKey) int {
-		return cmp.Or(compareSteps(a.step, b.step), cmp.Compare(scaled(a.task, 1).Or(-1), scaled(b.task, 1).Or(-1)))
+		return cmp.Or(compareSteps(a.step, b.step), cmp.Compare(rt.Scaled(a.task, 1).Or(-1), rt.Scaled(b.task, 1).Or(-1)))
 	})
 }
 

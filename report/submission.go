@@ -45,7 +45,7 @@ func (k *Kind) isOf(r *request.Request) bool {
 	isNamed := k.Name == r.Name && isSame(k.WorkDir, r.WorkDir) && isSame(k.Account, r.Account)
 	isThere := isOneOf(k.Partition, r.Partition) && isOneOf(k.Cluster, r.Cluster)
 	sameShape := hasCores && uint64(k.GPUs) == r.GPUs && r.Nodes.Or(uint64(k.Nodes)) == uint64(k.Nodes)
-	sameRequest := sameClass(k.LimitBytes, scaled(r.MemoryBytes, 1)) && sameClass(k.LimitSecs, r.TimeSecs)
+	sameRequest := sameClass(k.LimitBytes, rt.Scaled(r.MemoryBytes, 1)) && sameClass(k.LimitSecs, r.TimeSecs)
 	return isNamed && isThere && sameShape && sameRequest
 }
 
@@ -53,13 +53,13 @@ func (k *Kind) isOf(r *request.Request) bool {
 // about what the submission leaves to the site.
 func (k *Kind) Line(r *request.Request) string {
 	var used, asked, options []string
-	memory, secs := scaled(r.MemoryBytes, 1), r.TimeSecs
+	memory, secs := rt.Scaled(r.MemoryBytes, 1), r.TimeSecs
 	add := func(uses, asks, option string) {
 		used, asked, options = append(used, uses), append(asked, asks), append(options, option)
 	}
 	for _, text := range k.Requests {
 		o := optionsOf(text)
-		wantBytes, wantSecs := scaled(o.MemoryBytes, 1).Or(0), o.TimeSecs.Or(0)
+		wantBytes, wantSecs := rt.Scaled(o.MemoryBytes, 1).Or(0), o.TimeSecs.Or(0)
 		switch option, number, _ := strings.Cut(text, "="); option {
 		case "--mem":
 			if wantBytes < worthwhile*memory.Or(0) {

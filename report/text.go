@@ -168,7 +168,7 @@ func (s *Summary) perCore() string {
 	if n < 2 || !isOwn || !s.Memory.LimitBytes.Valid() {
 		return ""
 	}
-	return " (" + bytes(scaled(s.Memory.LimitBytes, 1/float64(n))) + " per core)"
+	return " (" + bytes(rt.Scaled(s.Memory.LimitBytes, 1/float64(n))) + " per core)"
 }
 
 // largestProcess writes the memory of a process that had more than any reading shows.

@@ -310,7 +310,7 @@ func (p *page) nodes(j *JobSummary, o TextOptions) {
 		return
 	}
 	all := func(of func(NodeShare) rt.Opt[uint64]) string {
-		return bytes(sumOf(n.Nodes, func(s NodeShare) rt.Opt[float64] { return scaled(of(s), 1) }))
+		return bytes(sumOf(n.Nodes, func(s NodeShare) rt.Opt[float64] { return rt.Scaled(of(s), 1) }))
 	}
 	p.list("Nodes", fmt.Sprintf("CPU max/mean %s; memory worst %s, mean %s of the limit, together %s of %s; OOM kills %s", Number(n.CPUImbalance, "%.2f"),
 		Number(n.WorstPct, "%.1f %%"), Number(n.MeanPct, "%.1f %%"), all(func(s NodeShare) rt.Opt[uint64] { return s.PeakBytes }),

@@ -63,10 +63,13 @@ func (l *ImportLimits) tooMany(runs int) error {
 // Create is the function Create within the limits. Put of the Writer returns an error when the
 // files of the import take more than Bytes.
 func (l *ImportLimits) Create(dir string, run rt.Run, host rt.Host, opts Options) (*Writer, error) {
+	if isThere(dir, &run) {
+		return nil, fmt.Errorf("%w, as %s%s, which stays as it is: rt-spool --spool DIR import imports it into another spool", ErrExists, filepath.Join(dir, run.FileStem()), dbSuffix)
+	}
 	if l == nil {
 		return Create(dir, run, host, opts)
 	}
-	if l.made >= l.Runs && !isThere(dir, &run) { // Create refuses one that is there
+	if l.made >= l.Runs {
 		return nil, l.tooMany(1)
 	}
 	l.used += blocksOf(l.last)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -35,9 +34,6 @@ func Load(dir string, limits *ImportLimits, r io.Reader) (path string, err error
 		return "", err
 	}
 	w, err := limits.Create(dir, run, host, Options{})
-	if errors.Is(err, ErrExists) {
-		return "", fmt.Errorf("%w, as %s%s, which stays as it is: rt-spool --spool DIR import imports it into another spool", ErrExists, filepath.Join(dir, run.FileStem()), dbSuffix)
-	}
 	if err != nil {
 		return "", err
 	}

@@ -1,7 +1,7 @@
 package tui
 
 import (
-	"bufio"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/ftdc"
 	"github.com/resource-tracker/rt/internal/printable"
 	"github.com/resource-tracker/rt/report"
 )
@@ -27,7 +28,7 @@ func (v *FTDCView) WriteList(w io.Writer, sum *FTDCSummary) error {
 	var texts []string
 	for i := range sum.metrics {
 		m := &sum.metrics[i]
-		if v.names.IsText != nil && v.names.IsText(m.name) {
+		if ftdc.IsText(m.name) {
 			texts = append(texts, m.name)
 			continue
 		}
@@ -113,52 +114,51 @@ func (v *FTDCView) WriteCSV(w io.Writer) error {
 	if damage != nil && !errors.Is(damage, ErrDamaged) {
 		return damage
 	}
-	out := bufio.NewWriter(w)
-	out.WriteString("time")
+	out := csv.NewWriter(w)
+	line := []string{"time"}
 	for i := range sum.metrics {
-		out.WriteByte(',')
-		out.WriteString(quoted(sum.metrics[i].name))
+		line = append(line, cell(sum.metrics[i].name))
 	}
-	out.WriteByte('\n')
-	var line []byte
+	if err := out.Write(line); err != nil {
+		return err
+	}
 	err := v.scan(func(r *row) error {
-		line = time.Unix(0, r.at).UTC().AppendFormat(line[:0], time.RFC3339Nano)
+		line[0] = time.Unix(0, r.at).UTC().Format(time.RFC3339Nano)
 		for i := range sum.metrics {
-			line = append(line, ',')
+			line[i+1] = ""
 			if i < len(r.values) && r.isRead[i] {
-				line = appendNumber(line, r.values[i])
+				line[i+1] = number(r.values[i])
 			}
 		}
-		_, err := out.Write(append(line, '\n'))
-		return err
+		return out.Write(line)
 	})
-	return errors.Join(err, out.Flush())
+	out.Flush()
+	return errors.Join(err, out.Error())
 }
 
-// appendNumber appends the fewest digits that identify a float32, and all digits of a
-// whole number.
-func appendNumber(dst []byte, v float64) []byte {
+// number returns the fewest digits that identify a float32, and all digits of a whole number.
+func number(v float64) string {
 	switch {
 	case v == math.Trunc(v) && math.Abs(v) < 1e15:
-		return strconv.AppendFloat(dst, v, 'f', -1, 64)
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	case v == float64(float32(v)):
-		return strconv.AppendFloat(dst, v, 'g', -1, 32)
+		return strconv.FormatFloat(v, 'g', -1, 32)
 	}
-	return strconv.AppendFloat(dst, v, 'g', -1, 64)
+	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// fewDigits returns v rounded to the digits of appendNumber.
+// fewDigits returns v rounded to the digits of number.
 func fewDigits(v float64) float64 {
-	short, err := strconv.ParseFloat(string(appendNumber(nil, v)), 64)
+	short, err := strconv.ParseFloat(number(v), 64)
 	if err != nil {
 		return v
 	}
 	return short
 }
 
-// quoted returns a cell of text. Characters that a terminal may interpret are escaped, \u0001: two names that
+// cell returns a cell of text. Characters that a terminal may interpret are escaped, \u0001: two names that
 // differ in them stay two names. So is the backslash.
-func quoted(s string) string {
+func cell(s string) string {
 	var b strings.Builder
 	for _, c := range strings.ReplaceAll(s, `\`, `\\`) {
 		switch {
@@ -170,9 +170,5 @@ func quoted(s string) string {
 			fmt.Fprintf(&b, `\u%04x`, c)
 		}
 	}
-	s = printable.Cell(b.String())
-	if strings.ContainsAny(s, ",\"\r\n") {
-		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
-	}
-	return s
+	return printable.Cell(b.String())
 }

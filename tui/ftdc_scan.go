@@ -150,14 +150,14 @@ func whatElse(text *bufio.Reader, name string) error {
 // schema selects the columns. In a file of this program the metric with the name of another one and
 // the suffix of rests belongs to that one.
 func (s *scanner) schema(names []string) {
-	isOwn := s.view.names.IsText == nil || slices.ContainsFunc(names, s.view.names.IsText)
+	isOwn := slices.ContainsFunc(names, ftdc.IsText)
 	s.columns = s.columns[:0]
 	in := make(map[string]int, len(names))
 	for i, n := range names {
 		in[n] = i
 	}
 	for i, n := range names {
-		if base, ok := strings.CutSuffix(n, s.view.names.RestSuffix); ok && isOwn {
+		if base, ok := strings.CutSuffix(n, ftdc.RestSuffix); ok && isOwn {
 			if _, pair := in[base]; pair {
 				continue
 			}
@@ -166,7 +166,7 @@ func (s *scanner) schema(names []string) {
 			continue
 		}
 		c := column{value: i, rest: -1}
-		if rest, ok := in[n+s.view.names.RestSuffix]; ok && isOwn {
+		if rest, ok := in[n+ftdc.RestSuffix]; ok && isOwn {
 			c.rest = rest
 		}
 		var known bool

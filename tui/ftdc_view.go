@@ -22,13 +22,6 @@ type FTDCOptions struct {
 	From, To string         // times or durations, see ErrTimeRange; empty for no limit
 	Rate     bool           // growth per second instead of values
 	AnyTime  bool           // accept times that go backwards
-	Names    FTDCNames
-}
-
-// FTDCNames has the conventions for metric names of the program that wrote the files.
-type FTDCNames struct {
-	RestSuffix string                 // of the metric that holds what a float32 cannot
-	IsText     func(name string) bool // reports whether the name is all that a metric says
 }
 
 // ErrDamaged marks the error of a file with readable data before the damage.
@@ -44,13 +37,12 @@ type FTDCView struct {
 	from, to int64 // ns since the epoch, both inclusive
 	rate     bool
 	anyTime  bool
-	names    FTDCNames
 	overlap  bool // set by a scan: a file begins before the one before it ends
 }
 
 // OpenFTDC opens the files, sorts them by time and resolves the time range.
 func OpenFTDC(o FTDCOptions) (*FTDCView, error) {
-	v := &FTDCView{match: o.Match, from: math.MinInt64, to: math.MaxInt64, rate: o.Rate, anyTime: o.AnyTime, names: o.Names}
+	v := &FTDCView{match: o.Match, from: math.MinInt64, to: math.MaxInt64, rate: o.Rate, anyTime: o.AnyTime}
 	for _, name := range o.Files {
 		f, err := openFile(name, o.Stdin)
 		if err != nil {

@@ -20,8 +20,7 @@ func ftdcSample(t *testing.T) []byte {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixNano()
 	for i := range int64(600) {
 		d := ftdc.FlatDatum{Time: start + i*1e9, Readings: []ftdc.Reading{
-			{MetricName: "motor.powerPct", Value: float32(i%100) / 100}, {MetricName: "motor.pos", Value: float32(5000 + 2*i)},
-			{MetricName: "motor.pos_rest", Value: 0.25},
+			{MetricName: "motor.powerPct", Value: float32(i%100) / 100}, {MetricName: "motor.pos", Value: float32(5000+2*i) + 0.25},
 		}}
 		if i >= 300 {
 			d.Readings = append(d.Readings, ftdc.Reading{MetricName: "gps.\x1b[31mred", Value: float32(math.Inf(1))}, ftdc.Reading{MetricName: "gps.sats", Value: float32(i % 7)})
@@ -34,7 +33,7 @@ func ftdcSample(t *testing.T) []byte {
 }
 
 func sampleView(t *testing.T) *FTDCView {
-	return &FTDCView{files: []file{{name: "a.ftdc", text: ftdcSample(t)}}, from: math.MinInt64, to: math.MaxInt64, names: FTDCNames{RestSuffix: "_rest"}}
+	return &FTDCView{files: []file{{name: "a.ftdc", text: ftdcSample(t)}}, from: math.MinInt64, to: math.MaxInt64}
 }
 
 // feed sends messages to the model, and the results of its commands.

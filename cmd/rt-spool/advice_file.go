@@ -98,13 +98,8 @@ func (f adviceFile) put(kinds []report.Kind, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	_, err = to.Write(text)
-	err = errors.Join(err, to.Close())
-	if err == nil {
-		err = os.Rename(to.Name(), filepath.Join(f.dir, kindsName))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(to.Name()))
+	if err := file.Replace(to, filepath.Join(f.dir, kindsName), text, 0o600); err != nil {
+		return err
 	}
 	entries, err := os.ReadDir(f.dir)
 	for _, e := range entries {

@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/cmd/internal/cli"
-	"github.com/resource-tracker/rt/format/ftdc"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/tui"
 )
@@ -93,7 +92,6 @@ func ftdcView(c *cli.Context) (*tui.FTDCView, error) {
 	o := tui.FTDCOptions{
 		Files: c.Args().Slice(), Stdin: os.Stdin, From: c.String("from"), To: c.String("to"),
 		Rate: c.Bool("rate"), AnyTime: c.Bool("any-time"),
-		Names: tui.FTDCNames{RestSuffix: ftdc.RestSuffix, IsText: ftdc.IsText},
 	}
 	if re := c.String("metric"); re != "" {
 		var err error

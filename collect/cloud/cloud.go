@@ -5,13 +5,16 @@ package cloud
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // Vendor is the value of cloud_vendor_id: the name of the vendor at Spare Cores.
@@ -29,8 +32,14 @@ const (
 	Vultr   Vendor = "vultr"
 )
 
+// questions report whether a service is the vendor's on this machine, and fill the fields.
+var questions = map[Vendor]func(context.Context, *service, *rt.Host) bool{
+	AWS: askAWS, GCP: askGCP, Azure: askAzure, Hetzner: askHetzner,
+	UpCloud: askUpCloud, OVH: askOVH, Alibaba: askAlibaba, Vultr: askVultr,
+}
+
 // All returns every known vendor.
-func All() []Vendor { return []Vendor{AWS, GCP, Azure, Hetzner, UpCloud, OVH, Alibaba, Vultr} }
+func All() []Vendor { return slices.Sorted(maps.Keys(questions)) }
 
 const (
 	// vendorTimeout limits all requests to one vendor together (T-CLD-02).
@@ -74,11 +83,10 @@ func (p *Prober) Probe(ctx context.Context, vendors []Vendor) rt.Host {
 	answers := make(chan rt.Host, len(vendors)) // so that no goroutine blocks
 	for _, v := range vendors {
 		go func() {
-			answers <- guarded(func() rt.Host {
-				ctx, cancel := context.WithTimeout(ctx, vendorTimeout)
-				defer cancel()
-				return p.ask(ctx, v, transport)
-			})
+			defer recovery.Handle(func(error) { answers <- rt.Host{} })
+			ctx, cancel := context.WithTimeout(ctx, vendorTimeout)
+			defer cancel()
+			answers <- p.ask(ctx, v, transport)
 		}()
 	}
 	for range vendors {
@@ -94,42 +102,17 @@ func (p *Prober) Probe(ctx context.Context, vendors []Vendor) rt.Host {
 	return rt.Host{}
 }
 
-// guarded turns a panic into an empty answer: a defect in a probe must not end the program.
-func guarded(ask func() rt.Host) (h rt.Host) {
-	defer func() {
-		if recover() != nil {
-			h = rt.Host{}
-		}
-	}()
-	return ask()
-}
-
 // ask returns the answer of one vendor; empty if this is not its machine.
 func (p *Prober) ask(ctx context.Context, v Vendor, transport http.RoundTripper) rt.Host {
-	var known func(context.Context, *service, *rt.Host) bool
 	base := p.Endpoints.LinkLocal
 	switch v {
-	case AWS:
-		known = askAWS
 	case GCP:
-		known, base = askGCP, p.Endpoints.Google
-	case Azure:
-		known = askAzure
-	case Hetzner:
-		known = askHetzner
-	case UpCloud:
-		known = askUpCloud
-	case OVH:
-		known = askOVH
+		base = p.Endpoints.Google
 	case Alibaba:
-		known, base = askAlibaba, p.Endpoints.Alibaba
-	case Vultr:
-		known = askVultr
-	default:
-		return rt.Host{}
+		base = p.Endpoints.Alibaba
 	}
 	var h rt.Host
-	if !known(ctx, newService(base, transport), &h) {
+	if !questions[v](ctx, newService(base, transport), &h) {
 		return rt.Host{}
 	}
 	h.CloudVendorID = string(v)

@@ -16,6 +16,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/internal/printable"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // Lookup returns a variable of the environment, see os.LookupEnv.
@@ -34,12 +35,8 @@ func Start(ctx context.Context, local rt.Host, env Lookup, probe func(context.Co
 	drop := Suppressed(env)
 	go func() {
 		found := local
-		defer func() {
-			if recover() != nil { // the run continues without the cloud's facts
-				found = local
-			}
-			out <- Drop(found, drop)
-		}()
+		defer func() { out <- Drop(found, drop) }()
+		defer recovery.Handle(func(error) {}) // the run continues without the cloud's facts
 		if !allOfCloud(drop) {
 			found = Join(local, probe(ctx))
 		}

@@ -91,7 +91,6 @@ type CPUFreq struct {
 	now  func() time.Time
 	last error // result of the last attempt; Read returns it until the next attempt
 	late int   // consecutive readings that took too long
-	retryBackoff
 }
 
 // NewCPUFreq returns the source of Node.CPUFreq, kHz. It is read after CPU, which lists
@@ -105,9 +104,6 @@ func (c *CPUFreq) Close() error { return nil }
 
 // Read fills s.Node.CPUFreq, every freqPause.
 func (c *CPUFreq) Read(s *rt.Snapshot) error {
-	if err := c.pending(); err != nil {
-		return err
-	}
 	if s.Boot < c.next || len(s.CPUs) == 0 {
 		return c.last
 	}
@@ -134,7 +130,7 @@ func (c *CPUFreq) Read(s *rt.Snapshot) error {
 	}
 	c.late = 0
 	if n == 0 {
-		c.last = c.note(&fs.PathError{Op: "read", Path: c.dir + "*/cpufreq/scaling_cur_freq", Err: fs.ErrNotExist})
+		c.last = &fs.PathError{Op: "read", Path: c.dir + "*/cpufreq/scaling_cur_freq", Err: fs.ErrNotExist}
 		return c.last
 	}
 	s.Node.CPUFreq.Set((sum + n/2) / n)

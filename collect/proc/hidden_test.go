@@ -2,44 +2,79 @@ package proc
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
 
 // Where procfs hides the processes of other users, the number of the processes that are left is not the node's.
 func TestHiddenProcesses(t *testing.T) {
-	const allBut19, only19 = "000001fffff7ffff", "0000000000080000"
-	inGroup, notInGroup := fmt.Sprintf("gid=%d", os.Getegid()), "gid=2147483646"
-	for _, tt := range []struct {
-		options, capabilities string
-		isHidden              bool
-	}{
-		{"rw", allBut19, false},
-		{"rw,hidepid=1", allBut19, false},
-		{"rw,hidepid=noaccess", allBut19, false},
-		{"rw," + notInGroup + ",hidepid=2", allBut19, true},
-		{"rw," + notInGroup + ",hidepid=invisible", allBut19, true},
-		{"rw," + inGroup + ",hidepid=invisible", allBut19, false},
-		{"rw," + inGroup + ",hidepid=ptraceable", allBut19, true},
-		{"rw," + notInGroup + ",hidepid=invisible", only19, false},
-		{"rw,hidepid=4", allBut19, true},
-		{"rw,hidepid=4", only19, false},
-	} {
-		root := filepath.Join(t.TempDir(), "proc")
-		write(t, root+"/7/stat", "")
-		write(t, root+"/8", "") // no directory: the links do not confirm the number
-		write(t, root+"/self/mountinfo", "22 29 0:20 / "+root+" rw,nosuid - proc proc rw\n23 22 0:21 / "+root+" rw - proc proc "+tt.options+"\n24 29 0:22 / /other rw - proc proc rw,hidepid=2\n")
-		write(t, root+"/self/status", "Name:\tx\nCapEff:\t"+tt.capabilities+"\nCapBnd:\t"+only19+"\n")
-		source := NewProcesses(NewFS(root, t.TempDir()))
-		var s rt.Snapshot
-		err := source.Read(&s)
-		if errors.Is(err, fs.ErrPermission) != tt.isHidden || s.Node.Processes.Valid() == tt.isHidden {
-			t.Errorf("%s, capabilities %s: %v processes, %v", tt.options, tt.capabilities, s.Node.Processes, err)
+	root := NewFS(filepath.Join(t.TempDir(), "proc"), t.TempDir())
+	write(t, root.Proc+"/7/stat", "")
+	var s rt.Snapshot
+	if err := NewProcesses(root).Read(&s); !errors.Is(err, fs.ErrPermission) || s.Node.Processes.Valid() {
+		t.Errorf("without the first process: %v processes, %v", s.Node.Processes, err)
+	}
+}
+
+// The main goroutine keeps the main thread, so that no test changes the user of the process.
+func init() { runtime.LockOSThread() }
+
+// A mount with hidepid leaves the first process out of the list of another user.
+func TestProcfsThatHides(t *testing.T) {
+	for option, isHiding := range map[string]bool{"": false, "hidepid=1": false, "hidepid=2": true, "hidepid=ptraceable": true} {
+		dir := t.TempDir()
+		src := NewProcesses(NewFS(dir, dir))
+		var asRoot, asOther rt.Snapshot
+		var rootErr, otherErr error
+		mounted := make(chan error)
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+			err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
+			if err == nil {
+				err = unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, "")
+			}
+			if err == nil {
+				err = unix.Mount("proc", dir, "proc", 0, option)
+			}
+			if err == nil {
+				rootErr = src.Read(&asRoot) // opens the directory
+				err = becomeOther()
+			}
+			if err == nil {
+				otherErr = src.Read(&asOther)
+			}
+			mounted <- err
+		}()
+		if err := <-mounted; err != nil {
+			t.Skipf("%q cannot be mounted here: %v", option, err)
+		}
+		isShown := rootErr == nil && asRoot.Node.Processes.Valid()
+		if !isShown && option != "hidepid=ptraceable" { // in a container, root may not trace the first process
+			t.Errorf("%q, root: %v processes, %v", option, asRoot.Node.Processes, rootErr)
+		}
+		if errors.Is(otherErr, fs.ErrPermission) != isHiding || asOther.Node.Processes.Valid() == isHiding {
+			t.Errorf("%q, another user: %v processes, %v", option, asOther.Node.Processes, otherErr)
+		}
+		if err := src.Close(); err != nil {
+			t.Error(err)
 		}
 	}
+}
+
+// becomeOther makes this thread another user's, in no group.
+func becomeOther() error {
+	const nobody = 65534
+	for _, call := range [...][3]uintptr{{unix.SYS_SETGROUPS, 0, 0}, {unix.SYS_SETRESGID, nobody, nobody}, {unix.SYS_SETRESUID, nobody, nobody}} {
+		third := call[2] // setgroups(2) has two arguments
+		if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], third); errno != 0 {
+			return errno
+		}
+	}
+	return nil
 }

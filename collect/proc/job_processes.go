@@ -143,7 +143,6 @@ func (j *JobProcs) Close() error {
 	j.procs = nil
 	clear(j.at)
 	j.reapers.close()
-	j.shown.slow.close()
 	return nil
 }
 

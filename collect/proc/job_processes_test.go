@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/iotest"
 	"github.com/resource-tracker/rt/slurm/environ"
@@ -803,20 +805,32 @@ func TestJobProcsSlowWalks(t *testing.T) {
 
 // A process that hangs delays its PSS, not the reading.
 func TestJobProcsHang(t *testing.T) {
-	r := pssReader{root: "/proc", wait: 1, start: make(chan struct{}), done: make(chan struct{}, 1)}
-	r.timer = time.NewTimer(slowWait)
-	release := make(chan struct{})
-	go func() { <-r.start; <-release; r.done <- struct{}{} }()
-	if !r.free() || r.run() {
+	r := pssReader{root: t.TempDir(), wait: 1, most: time.Minute}
+	path := r.root + "/7/smaps_rollup"
+	if err := errors.Join(os.Mkdir(r.root+"/7", 0o700), unix.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if !r.free() {
+		t.Error("a reader that was not used is busy")
+	}
+	r.list = []slowRead{{pid: 7}}
+	if r.run() { // the kernel opens a pipe without a writer as slowly as a file of a process that hangs
 		t.Error("a list that hangs is finished")
 	}
 	if r.free() {
 		t.Error("a list that is still in use is free")
 	}
-	close(release)
-	for !r.free() {
+	pipe, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.close()
+	if err := pipe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-r.done
+	if !r.free() || r.failed() != nil {
+		t.Errorf("a list that has ended is in use: %v", r.failed())
+	}
 }
 
 func TestJobProcsDenied(t *testing.T) {

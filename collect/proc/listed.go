@@ -31,7 +31,7 @@ type Listed struct {
 // and allocates for each process, and so is not for repeated readings.
 func List(fs FS, visit func(*Listed)) error {
 	dir := pidDir{file{path: fs.Proc}}
-	pids, _, err := dir.list(nil)
+	pids, err := dir.list(nil)
 	if err != nil {
 		return err
 	}

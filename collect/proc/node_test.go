@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
@@ -140,42 +138,21 @@ func TestProcessesAgain(t *testing.T) {
 	}
 }
 
-// The link count of /proc agrees with its list, also with a directory more since the last
-// list. After some readings a list is made again.
-func TestProcessesByLinks(t *testing.T) {
+// The pids are those of the reading, or of a list of their own if another tracker read the node.
+func TestPIDs(t *testing.T) {
 	root := fixture(t)
 	src := NewProcesses(root)
 	defer src.Close()
 	var s rt.Snapshot
-	read := func() uint64 {
-		t.Helper()
-		if err := src.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-		return s.Node.Processes.Or(0)
-	}
-	read()
-	read()
-	var st unix.Stat_t
-	if err := unix.Stat(root.Proc, &st); err != nil {
+	if err := src.Read(&s); err != nil {
 		t.Fatal(err)
 	}
-	counts := st.Nlink > 2 // btrfs and overlayfs count no links of directories
-	if src.until > 0 != counts {
-		t.Fatalf("%d links: counted by them: %t", st.Nlink, src.until > 0)
-	}
-	if n := read(); n != 1 || src.fresh == counts {
-		t.Errorf("%d processes, listed: %t", n, src.fresh)
-	}
-	if pids, err := src.PIDs(&s); !slices.Equal(pids, []int{1}) || err != nil {
-		t.Errorf("processes %v, %v", pids, err)
-	}
-	write(t, filepath.Join(root.Proc, "driver", "x"), "")
-	for range recountEvery + 1 {
-		read()
-	}
-	if n := read(); n != 1 {
-		t.Errorf("with a driver's directory %d processes", n)
+	write(t, root.Proc+"/17/stat", "")
+	for want := 1; want <= 2; want++ {
+		if pids, err := src.PIDs(&s); err != nil || len(pids) != want {
+			t.Errorf("processes %v, want %d, %v", pids, want, err)
+		}
+		s.Node.ReadBoot = 1
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
@@ -24,7 +25,7 @@ const (
 	pssPerByte = 4e6 / float64(1<<30) // nanoseconds
 )
 
-// pssReader reads smaps_rollup and environ in a goroutine of its own. For these files the
+// pssReader reads smaps_rollup and environ in a goroutine. For these files the
 // kernel takes the mmap lock of the process. A process that hangs on a dead file server can
 // hold it for hours. A reading waits for the goroutine at most the time wait. In one list,
 // PSS is read for at most the time most. A pssReader with these fields is ready to use.
@@ -34,10 +35,7 @@ type pssReader struct {
 	most   time.Duration
 	hasCPU bool // most and took are CPU time; otherwise they are elapsed time
 
-	start chan struct{}
-	done  chan struct{}
-	timer *time.Timer
-	busy  bool // the goroutine uses the list
+	done chan struct{} // closed when the goroutine no longer uses what follows; nil before the first list
 
 	list    []slowRead
 	took    time.Duration
@@ -57,9 +55,19 @@ type slowRead struct {
 	task rt.Opt[uint64]
 }
 
-// failed returns the error of the last list, once the goroutine has finished it.
+// isDone reports whether a goroutine has closed done, or has not been started.
+func isDone(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return done == nil
+	}
+}
+
+// failed returns the error of the lists so far, once the goroutine has finished.
 func (r *pssReader) failed() error {
-	if r.busy {
+	if !isDone(r.done) {
 		return nil
 	}
 	return r.fault
@@ -67,13 +75,8 @@ func (r *pssReader) failed() error {
 
 // free empties the list. It returns false if the goroutine still uses the list.
 func (r *pssReader) free() bool {
-	if r.busy {
-		select {
-		case <-r.done:
-			r.busy = false
-		default:
-			return false
-		}
+	if !isDone(r.done) {
+		return false
 	}
 	r.list = r.list[:0]
 	return true
@@ -81,57 +84,35 @@ func (r *pssReader) free() bool {
 
 // run reads the list. It returns true if the goroutine finished in time.
 func (r *pssReader) run() bool {
-	if r.start == nil {
-		r.start, r.done = make(chan struct{}), make(chan struct{}, 1)
-		r.timer = time.NewTimer(r.wait)
-		go r.serve(r.start, r.done)
-	}
-	r.busy = true
-	r.start <- struct{}{}
-	r.timer.Reset(r.wait)
+	r.done = make(chan struct{})
+	go r.readList(r.done)
 	select {
 	case <-r.done:
-		r.busy = false
-		r.timer.Stop()
 		return true
-	case <-r.timer.C:
+	case <-time.After(r.wait):
 		return false
 	}
 }
 
-// close stops the goroutine as soon as its system call returns.
-func (r *pssReader) close() {
-	if r.start != nil {
-		close(r.start)
-		r.start = nil
-	}
-}
-
-func (r *pssReader) serve(start <-chan struct{}, done chan<- struct{}) {
-	defer func() {
-		if p := recover(); p != nil { // only the results of this list are lost
-			r.fault = fmt.Errorf("reading PSS and environments of processes panicked: %v", p)
-			r.list = r.list[:0]
-			done <- struct{}{}
-			r.serve(start, done)
-		}
-	}()
+func (r *pssReader) readList(done chan<- struct{}) {
+	defer close(done)
+	defer recovery.Handle(func(err error) { // only the results of this list are lost
+		r.fault = fmt.Errorf("read PSS and environments of processes: %w", err)
+		r.list = r.list[:0]
+	})
 	if r.hasCPU { // of this thread
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
-	for range start {
-		began := r.clock()
-		for i := range r.list {
-			if p := &r.list[i]; p.locate {
-				r.readStep(p)
-			} else if r.clock()-began < r.most {
-				r.readPSS(p)
-			}
+	began := r.clock()
+	for i := range r.list {
+		if p := &r.list[i]; p.locate {
+			r.readStep(p)
+		} else if r.clock()-began < r.most {
+			r.readPSS(p)
 		}
-		r.took = r.clock() - began
-		done <- struct{}{}
 	}
+	r.took = r.clock() - began
 }
 
 // clock returns the time since an arbitrary moment.

@@ -6,13 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 const (
@@ -20,9 +21,6 @@ const (
 	spaceFirstWait = 50 * time.Millisecond // the first reading waits so long for its figures
 	spaceStuck     = 30 * time.Second      // after which the figures are outdated
 )
-
-// mountList stands for a mount point while the list of mounts is read.
-const mountList = "the list of mounts"
 
 // Space reads the space of the local file systems with statvfs(3). A file system that hangs
 // must not delay a reading. So a goroutine makes the calls about every ten seconds, and a
@@ -32,23 +30,22 @@ type Space struct {
 	named
 	fs     FS
 	statfs func(path string, buf *unix.Statfs_t) error
+	info   string // path of mountinfo
 
-	wake chan struct{}
-	done chan struct{} // closed after the first results
+	round *spaceRound // the newest one
+	last  *spaceRound // the newest one that has ended
+}
 
-	mu     sync.Mutex
-	mounts []rt.MountReading // the last results
-	err    error             // why there are none
-	active string            // the mount point of the call in progress; empty for none
-	asked  int64             // boot time of the reading that started the last round
-
-	waited bool
-	next   []rt.MountReading // used by the goroutine alone
-	info   string            // path of mountinfo
+// spaceRound is a round of calls. Its goroutine writes the results before it closes done.
+type spaceRound struct {
+	asked  int64        // boot time of the reading that started it
+	active atomic.Value // the mount point of the call in progress
+	done   chan struct{}
+	mounts []rt.MountReading
+	err    error // why there are none
 }
 
 // NewSpace returns the source of Snapshot.Mounts and of the node's sums of space.
-// Close ends its goroutine.
 func NewSpace(fs FS) *Space {
 	self := "/self/mountinfo"
 	if fs.Proc != "/proc" {
@@ -57,56 +54,45 @@ func NewSpace(fs FS) *Space {
 	return &Space{named: "space", fs: fs, statfs: unix.Statfs, info: fs.Proc + self}
 }
 
-// Close ends the goroutine. It does not wait for a file system that hangs.
-func (p *Space) Close() error {
-	if p.wake != nil {
-		close(p.wake)
-		p.wake = nil
-	}
-	return nil
-}
-
 // Read fills s.Mounts and the sums of s.Node with the last results, and starts a new
 // round if those are ten seconds old.
 func (p *Space) Read(s *rt.Snapshot) error {
-	if p.wake == nil {
-		p.wake, p.done = make(chan struct{}, 1), make(chan struct{})
-		p.asked, p.active = s.Boot, mountList
-		p.wake <- struct{}{}
-		go p.work(p.wake, p.done)
-	}
-	if !p.waited {
-		p.waited = true
-		limit := time.NewTimer(spaceFirstWait)
+	if p.round == nil {
+		p.start(s.Boot)
 		select {
-		case <-p.done:
-		case <-limit.C:
+		case <-p.round.done:
+		case <-time.After(spaceFirstWait):
 		}
-		limit.Stop()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	overdue := time.Duration(s.Boot - p.asked)
-	if p.active == "" && overdue >= spaceEvery {
-		p.asked, p.active = s.Boot, mountList
-		p.wake <- struct{}{} // never blocks: the goroutine has received the last one
-	} else if p.active != "" && overdue >= spaceStuck {
-		return fmt.Errorf("statvfs of %s has not returned for %s: its disk or server may be dead", p.active, overdue.Round(time.Second))
+	overdue := time.Duration(s.Boot - p.round.asked)
+	if isDone(p.round.done) {
+		p.last = p.round
+		if overdue >= spaceEvery {
+			p.start(s.Boot)
+		}
+	} else if overdue >= spaceStuck {
+		return fmt.Errorf("statvfs of %s has not returned for %s: its disk or server may be dead", p.round.active.Load(), overdue.Round(time.Second))
 	}
-	if p.err != nil {
-		return p.err
+	if p.last == nil {
+		return nil
 	}
-	p.fill(s)
-	return nil
+	if p.last.err == nil {
+		p.fill(s)
+	}
+	return p.last.err
+}
+
+// Close does nothing: it does not wait for a file system that hangs.
+func (p *Space) Close() error { return nil }
+
+func (p *Space) start(boot int64) {
+	p.round = &spaceRound{asked: boot, done: make(chan struct{})}
+	p.round.active.Store("the list of mounts")
+	go p.readAll(p.round)
 }
 
 func (p *Space) fill(s *rt.Snapshot) {
-	select {
-	case <-p.done:
-	default:
-		return // no results yet
-	}
-	s.Mounts = append(s.Mounts[:0], p.mounts...)
+	s.Mounts = append(s.Mounts[:0], p.last.mounts...)
 	if len(s.Mounts) == 0 {
 		return // in a chroot no mount is visible: that is not a machine without space
 	}
@@ -119,47 +105,20 @@ func (p *Space) fill(s *rt.Snapshot) {
 	s.Node.SpaceAvailable.Set(available)
 }
 
-// work makes a round each time it is woken.
-func (p *Space) work(wake <-chan struct{}, done chan<- struct{}) {
-	defer func() { _ = recover() }() // without results the figures become absent, with an error
-	for first := true; ; first = false {
-		if _, ok := <-wake; !ok {
-			return
-		}
-		err := p.readAll()
-		p.mu.Lock()
-		p.mounts, p.next = p.next, p.mounts
-		p.err, p.active = err, ""
-		if first {
-			close(done)
-		}
-		p.mu.Unlock()
-	}
-}
-
-// readAll reads the space of all file systems into p.next.
-func (p *Space) readAll() (err error) {
-	defer func() {
-		if r := recover(); r != nil { // the recorder recovers only in its own goroutine
-			err = fmt.Errorf("reading the space of the file systems panicked: %v", r)
-		}
-	}()
-	p.next = p.next[:0]
+// readAll reads the space of all file systems.
+func (p *Space) readAll(r *spaceRound) {
+	defer close(r.done)
+	defer recovery.Handle(func(err error) { r.err = fmt.Errorf("read the space of the file systems: %w", err) })
 	b, err := os.ReadFile(p.info)
-	if err != nil {
-		return err
-	}
+	r.err = err
 	for _, m := range localMounts(procfile.ParseMountinfo(b)) {
-		p.mu.Lock()
-		p.active = m.Point
-		p.mu.Unlock()
+		r.active.Store(m.Point)
 		var st unix.Statfs_t
 		if err := p.statfs(p.fs.Root+m.Point, &st); err != nil {
 			continue // unmounted since, or not accessible: the others count
 		}
-		p.next = append(p.next, mountReading(&m, p.diskOf(&m), &st))
+		r.mounts = append(r.mounts, mountReading(&m, p.diskOf(&m), &st))
 	}
-	return nil
 }
 
 // mountReading is the result of statvfs for a mount.

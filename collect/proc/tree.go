@@ -46,12 +46,7 @@ func NewTree(fs FS, pid int) *Tree {
 func (t *Tree) ReadIO() { t.hasIO = true }
 
 // Close closes the descriptors.
-func (t *Tree) Close() error {
-	if t.memory != nil {
-		t.memory.pss.close()
-	}
-	return t.dir.Close()
-}
+func (t *Tree) Close() error { return t.dir.Close() }
 
 // Read fills s.Tree. A root that never existed is an error, and all of s.Tree is then
 // absent. After the end of the root the CPU time remains, and grows while descendants

@@ -42,7 +42,7 @@ func (t *Tree) childrenOf(pid int) error {
 		t.list = make([]byte, 32<<10)
 	}
 	t.pids = t.pids[:0]
-	t.tids, _, err = appendNumbers(task.Fd(), t.list, t.tids[:0])
+	t.tids, err = appendNumbers(task.Fd(), t.list, t.tids[:0])
 	if err != nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ func parsePIDs(b []byte, pids []int) []int {
 
 // scanAll reads every process that is not a member and adds those with a member as their parent.
 func (t *Tree) scanAll() error {
-	pids, _, err := t.dir.list(t.pids[:0])
+	pids, err := t.dir.list(t.pids[:0])
 	t.pids = pids
 	if err != nil {
 		return fmt.Errorf("find the children of process %d: %w", t.root, err)

@@ -29,7 +29,7 @@ func BenchmarkEncode(b *testing.B) {
 			names, step := benchValues(every)
 			values := make([]float32, benchMetrics)
 			enc := NewEncoder(io.Discard)
-			if err := enc.Schema(names); err != nil {
+			if err := enc.schema(names); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
@@ -37,7 +37,7 @@ func BenchmarkEncode(b *testing.B) {
 			for b.Loop() {
 				step(values)
 				now += 1e9
-				if err := enc.Encode(now, values); err != nil {
+				if err := enc.encode(now, values); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -53,13 +53,13 @@ func BenchmarkDecode(b *testing.B) {
 			values := make([]float32, benchMetrics)
 			var file bytes.Buffer
 			enc := NewEncoder(&file)
-			if err := enc.Schema(names); err != nil {
+			if err := enc.schema(names); err != nil {
 				b.Fatal(err)
 			}
 			const data = 1000
 			for i := range int64(data) {
 				step(values)
-				if err := enc.Encode(i*1e9, values); err != nil {
+				if err := enc.encode(i*1e9, values); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,20 +37,52 @@ type Encoder struct {
 	// them stop there.
 	AnyTime bool
 
-	w     io.Writer
-	names []string
-	prev  []float32 // values of the previous datum
-	last  int64     // its time
-	ready bool      // a schema is written
-	buf   []byte
-	flat  []float32 // of EncodeDatum
+	w      io.Writer
+	names  []string  // of the schema; nil before the first one
+	prev   []float32 // values of the previous datum
+	last   int64     // its time
+	buf    []byte
+	values []float32 // of EncodeDatum
 }
 
 // NewEncoder returns an Encoder at the start of a file.
 func NewEncoder(w io.Writer) *Encoder { return &Encoder{w: w} }
 
-// Schema sets the metrics of the next datums. Every name has a dot. names is copied.
-func (e *Encoder) Schema(names []string) error {
+// EncodeDatum writes a datum. It writes a schema first if the names differ from the names of the previous datum. Every
+// name has a dot. A NaN is left out with its name. A value is written if it differs by more than 1e-9 from the
+// previous value. A time at which readers would stop is refused with ErrTime, and nothing is written.
+func (e *Encoder) EncodeDatum(d *FlatDatum) error {
+	if outOfOrder(e.last, d.Time) && !e.AnyTime {
+		return fmt.Errorf("ftdc: encode the datum of %d ns after that of %d ns: %w", d.Time, e.last, ErrTime)
+	}
+	e.values = e.values[:0]
+	isSame := e.names != nil
+	for i := range d.Readings {
+		r := &d.Readings[i]
+		if r.Value != r.Value {
+			continue
+		}
+		n := len(e.values)
+		isSame = isSame && n < len(e.names) && e.names[n] == r.MetricName
+		e.values = append(e.values, r.Value)
+	}
+	if isSame && len(e.values) == len(e.names) {
+		return e.encode(d.Time, e.values)
+	}
+	names := make([]string, 0, len(e.values))
+	for _, r := range d.Readings {
+		if r.Value == r.Value {
+			names = append(names, r.MetricName)
+		}
+	}
+	if err := e.schema(names); err != nil {
+		return err
+	}
+	return e.encode(d.Time, e.values)
+}
+
+// schema writes the metrics of the next datums.
+func (e *Encoder) schema(names []string) error {
 	for _, n := range names {
 		switch {
 		case !strings.Contains(n, "."):
@@ -60,9 +91,6 @@ func (e *Encoder) Schema(names []string) error {
 			return fmt.Errorf("ftdc: metric %q: the name is not UTF-8", n)
 		}
 	}
-	if names == nil {
-		names = []string{}
-	}
 	doc := bytes.NewBuffer([]byte{schemaByte})
 	if err := json.NewEncoder(doc).Encode(names); err != nil {
 		return fmt.Errorf("ftdc: encode the schema: %w", err)
@@ -70,81 +98,32 @@ func (e *Encoder) Schema(names []string) error {
 	if _, err := e.w.Write(doc.Bytes()); err != nil {
 		return fmt.Errorf("ftdc: write the schema: %w", err)
 	}
-	e.names, e.prev, e.ready = slices.Clone(names), make([]float32, len(names)), true
+	e.names, e.prev = names, make([]float32, len(names))
 	e.buf = make([]byte, bitBytes(len(names))+timeBytes+valueBytes*len(names))
 	return nil
 }
 
-// Encode writes one datum: a time in nanoseconds since the epoch and a value for each metric of the schema. A value
-// is written if it differs by more than 1e-9 from the previous value. A NaN is never written: the metric keeps its
-// value, and a caller without a value leaves the metric out of the schema. A time at which readers would stop is
-// refused with ErrTime, and nothing is written.
-func (e *Encoder) Encode(time int64, values []float32) error {
-	switch {
-	case !e.ready:
-		return fmt.Errorf("ftdc: encode a datum: %w", ErrNoSchema)
-	case len(values) != len(e.prev):
-		return fmt.Errorf("ftdc: encode a datum: %d values for the %d metrics of the schema", len(values), len(e.prev))
-	case outOfOrder(e.last, time) && !e.AnyTime:
-		return fmt.Errorf("ftdc: encode the datum of %d ns after that of %d ns: %w", time, e.last, ErrTime)
-	}
+// encode writes a datum with a value for each metric of the schema.
+func (e *Encoder) encode(time int64, values []float32) error {
 	bits := bitBytes(len(values))
-	buf := e.buf
-	clear(buf[:bits])
-	binary.BigEndian.PutUint64(buf[bits:], uint64(time))
+	clear(e.buf[:bits])
+	binary.BigEndian.PutUint64(e.buf[bits:], uint64(time))
 	end := bits + timeBytes
-	prev := e.prev
 	for i, v := range values {
-		d := v - prev[i]
-		if d >= -epsilon && d <= epsilon {
-			prev[i] = v
+		d := v - e.prev[i]
+		isSame := v == e.prev[i] || d >= -epsilon && d <= epsilon // the former for an infinity
+		e.prev[i] = v
+		if isSame {
 			continue
 		}
-		isUnchanged := v != v || v == prev[i] // NaN, or the same infinity
-		if d != d && isUnchanged {
-			continue
-		}
-		prev[i] = v
 		bit := i + 1
-		buf[bit>>3] |= 1 << (bit & 7)
-		binary.BigEndian.PutUint32(buf[end:], math.Float32bits(v))
+		e.buf[bit>>3] |= 1 << (bit & 7)
+		binary.BigEndian.PutUint32(e.buf[end:], math.Float32bits(v))
 		end += valueBytes
 	}
-	if _, err := e.w.Write(buf[:end]); err != nil {
+	if _, err := e.w.Write(e.buf[:end]); err != nil {
 		return fmt.Errorf("ftdc: write a datum: %w", err)
 	}
 	e.last = time
 	return nil
-}
-
-// EncodeDatum is Encode for a datum with names. It writes a schema first if the names differ from the names of the
-// previous datum. A NaN is left out with its name.
-func (e *Encoder) EncodeDatum(d *FlatDatum) error {
-	e.flat = e.flat[:0]
-	same := e.ready
-	for i := range d.Readings {
-		r := &d.Readings[i]
-		if r.Value != r.Value {
-			continue
-		}
-		n := len(e.flat)
-		same = same && n < len(e.names) && e.names[n] == r.MetricName
-		e.flat = append(e.flat, r.Value)
-	}
-	if same && len(e.flat) == len(e.names) {
-		return e.Encode(d.Time, e.flat)
-	}
-	if outOfOrder(e.last, d.Time) && !e.AnyTime { // before the schema: no datum would follow it
-		return fmt.Errorf("ftdc: encode the datum of %d ns after that of %d ns: %w", d.Time, e.last, ErrTime)
-	}
-	names := make([]string, 0, len(e.flat))
-	for _, r := range d.Readings {
-		if r.Value == r.Value {
-			names = append(names, r.MetricName)
-		}
-	}
-	if err := e.Schema(names); err != nil {
-		return err
-	}
-	return e.Encode(d.Time, e.flat)
 }

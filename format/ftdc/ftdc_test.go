@@ -119,7 +119,7 @@ func recode(t *testing.T, r io.Reader) []byte {
 	for {
 		now, err := dec.Next()
 		for ; schemas < dec.Schemas(); schemas++ {
-			if err := enc.Schema(dec.Names()); err != nil {
+			if err := enc.schema(dec.Names()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,7 +129,7 @@ func recode(t *testing.T, r io.Reader) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := enc.Encode(now, dec.Values()); err != nil {
+		if err := enc.encode(now, dec.Values()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -227,30 +227,10 @@ func TestEpsilon(t *testing.T) {
 	}
 }
 
-// A NaN is never written, and nothing is lost for it.
+// What was not read is not there.
 func TestNaN(t *testing.T) {
 	nan := float32(math.NaN())
-	var out bytes.Buffer
-	enc := NewEncoder(&out)
-	if err := enc.Schema([]string{"a.b"}); err != nil {
-		t.Fatal(err)
-	}
-	for i, v := range []float32{nan, 5, nan, 5, nan, 6} {
-		if err := enc.Encode(int64(i), []float32{v}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := parse(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []float32{0, 5, 5, 5, 5, 6} {
-		if got := data[i].Readings[0].Value; got != want {
-			t.Errorf("datum %d: %v, want %v", i, got, want)
-		}
-	}
-	// With names, what was not read is not there.
-	data, err = parse(bytes.NewReader(encode(t, []FlatDatum{{1, []Reading{{"a.b", 1}, {"a.c", nan}}}, {2, []Reading{{"a.b", 1}, {"a.c", 2}}}})))
+	data, err := parse(bytes.NewReader(encode(t, []FlatDatum{{1, []Reading{{"a.b", 1}, {"a.c", nan}}}, {2, []Reading{{"a.b", 1}, {"a.c", 2}}}})))
 	want := []FlatDatum{{1, []Reading{{"a.b", 1}}}, {2, []Reading{{"a.b", 1}, {"a.c", 2}}}}
 	if err != nil || !reflect.DeepEqual(data, want) {
 		t.Errorf("got %v, %v", data, err)
@@ -260,57 +240,45 @@ func TestNaN(t *testing.T) {
 func TestEncoderRefuses(t *testing.T) {
 	var out bytes.Buffer
 	enc := NewEncoder(&out)
-	if err := enc.Encode(1, nil); !errors.Is(err, ErrNoSchema) {
-		t.Errorf("values before names: %v", err)
-	}
+	datum := func(time int64, name string) *FlatDatum { return &FlatDatum{time, []Reading{{name, 1}}} }
 	for _, name := range []string{"", "nodot", "a.\xff"} {
-		if err := enc.Schema([]string{name}); err == nil || out.Len() > 0 {
+		if err := enc.EncodeDatum(datum(1, name)); err == nil || out.Len() > 0 {
 			t.Errorf("name %q: %v, and %d bytes were written", name, err, out.Len())
 		}
 	}
-	if err := enc.Schema([]string{"a.b"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := enc.Encode(1e15, []float32{1, 2}); err == nil {
-		t.Error("two values for one metric")
-	}
-	if err := enc.Encode(1e15, []float32{1}); err != nil {
+	if err := enc.EncodeDatum(datum(1e15, "a.b")); err != nil {
 		t.Fatal(err)
 	}
 	size := out.Len()
 	for _, time := range []int64{1e15 - 1, 1e15 + maxStep + 1, math.MaxInt64, math.MinInt64} {
-		if err := enc.Encode(time, []float32{2}); !errors.Is(err, ErrTime) {
-			t.Errorf("%d ns after 1e15: %v", time, err)
-		}
-		if err := enc.EncodeDatum(&FlatDatum{time, []Reading{{"c.d", 1}}}); !errors.Is(err, ErrTime) {
-			t.Errorf("a new metric %d ns after 1e15: %v", time, err)
+		for _, name := range []string{"a.b", "c.d"} {
+			if err := enc.EncodeDatum(datum(time, name)); !errors.Is(err, ErrTime) {
+				t.Errorf("%s, %d ns after 1e15: %v", name, time, err)
+			}
 		}
 	}
 	if out.Len() != size {
 		t.Errorf("%d bytes were written for what was refused", out.Len()-size)
 	}
-	if err := enc.Encode(1e15+maxStep, []float32{2}); err != nil {
+	if err := enc.EncodeDatum(datum(1e15+maxStep, "a.b")); err != nil {
 		t.Errorf("a day later: %v", err)
 	}
 }
 
 func TestNoAllocationPerDatum(t *testing.T) {
-	names, values := make([]string, 300), make([]float32, 300)
 	d := FlatDatum{}
-	for i := range names {
-		names[i] = fmt.Sprintf("part.metric%d", i)
-		d.Readings = append(d.Readings, Reading{names[i], 0})
+	for i := range 300 {
+		d.Readings = append(d.Readings, Reading{fmt.Sprintf("part.metric%d", i), 0})
 	}
 	var file bytes.Buffer
 	file.Grow(10 << 20)
 	enc := NewEncoder(&file)
 	step := func() {
 		d.Time += 1e9
-		for i := 0; i < len(values); i += 3 {
-			values[i]++
+		for i := 0; i < len(d.Readings); i += 3 {
 			d.Readings[i].Value++
 		}
-		if err := errors.Join(enc.EncodeDatum(&d), enc.Encode(d.Time, values)); err != nil {
+		if err := enc.EncodeDatum(&d); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -104,11 +103,7 @@ func (im *importer) begin(dir string, limits *spool.ImportLimits) (*spool.Writer
 	if im.host == (rt.Host{}) {
 		im.host.HostName = im.run.Node
 	}
-	w, err := limits.Create(dir, im.run, im.host, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
-	if errors.Is(err, spool.ErrExists) {
-		return nil, fmt.Errorf("%w, as %s.db, which stays as it is: rt-spool --spool DIR import imports it into another spool", spool.ErrExists, filepath.Join(dir, im.run.FileStem()))
-	}
-	return w, err
+	return limits.Create(dir, im.run, im.host, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
 }
 
 // next reads the next datum into the snapshot.

@@ -66,12 +66,12 @@ func (w *CSVWriter) Write(r Report) error {
 	case *HWPCReport:
 		return w.group(r)
 	case *PowerReport:
-		if err := finite("power", r.Power); err != nil {
+		if err := measured("power", r.Power); err != nil {
 			return err
 		}
 		return w.row(r.Sensor, r.Target, number(r.Power))
 	case *ProcfsReport:
-		if err := r.finite(); err != nil {
+		if err := r.measured(); err != nil {
 			return err
 		}
 		for _, target := range r.Targets {
@@ -282,9 +282,6 @@ func (t *csvTable) counters(r *HWPCReport, row []string) error {
 
 func parseNumber(name, text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
-	if err == nil {
-		err = finite(name, v)
-	}
 	if err == nil {
 		err = measured(name, v)
 	}

@@ -147,15 +147,20 @@ func (doc *document) procfs(head Header) (Report, error) {
 		return nil, errors.New("it has no global_cpu_usage")
 	}
 	r.GlobalCPUUsage = *doc.Global
-	for target, v := range r.Usage {
-		if err := measured("usage of "+shorten(target), v); err != nil {
-			return nil, err
-		}
-	}
-	if err := measured("global_cpu_usage", r.GlobalCPUUsage); err != nil {
+	if err := r.measured(); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// measured checks the figures.
+func (r *ProcfsReport) measured() error {
+	for target, v := range r.Usage {
+		if err := measured("usage of "+shorten(target), v); err != nil {
+			return err
+		}
+	}
+	return measured("global_cpu_usage", r.GlobalCPUUsage)
 }
 
 // most is more than a node can draw in watts, or use in percent of a CPU.
@@ -165,7 +170,8 @@ var errRange = fmt.Errorf("it can be from 0 to %g", most)
 
 // measured checks that a figure can be a measurement; the error is errRange.
 func measured(name string, v float64) error {
-	if v < 0 || v > most {
+	isPossible := v >= 0 && v <= most // false for NaN
+	if !isPossible {
 		return fmt.Errorf("the %s is %g: %w", name, v, errRange)
 	}
 	return nil

@@ -213,7 +213,7 @@ func TestBadCSV(t *testing.T) {
 		"timestamp,sensor,target,power,power\n":                      "twice",
 		"timestamp,sensor,target,power\n1,s,t\n":                     "wrong number of fields",
 		"timestamp,sensor,target,power\n1,s,t,hot\n":                 "hot",
-		"timestamp,sensor,target,power\n1,s,t,NaN\n":                 "finite",
+		"timestamp,sensor,target,power\n1,s,t,NaN\n":                 "power is NaN",
 		"timestamp,sensor,target,power\nnow,s,t,1\n":                 "now",
 		"timestamp,sensor,target,socket,cpu,E\n1,s,t,0,0,-5\n":       "line 2",
 		"timestamp,sensor,target,socket,cpu,E\n1,s,t,zero,0,5\n":     "zero",

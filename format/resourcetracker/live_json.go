@@ -1,8 +1,6 @@
 package resourcetracker
 
 import (
-	"reflect"
-
 	"github.com/resource-tracker/rt"
 )
 
@@ -68,8 +66,7 @@ func AppendLiveJSON(dst []byte, s *rt.Sample, p *LiveProcess, version string) []
 			ProcessGPUUsage: p.GPU.Usage, ProcessGPUVRAMMiB: divided(p.GPU.VRAMUsed, 1<<20), ProcessGPUUtilized: p.GPU.Utilized,
 		},
 	}
-	dst = appendValue(dst, reflect.ValueOf(live))
-	return With(append(dst, '\n'), VersionKey, appendJSON(nil, version))
+	return appendSample(dst, live, version)
 }
 
 func divided(v rt.Opt[uint64], unit float64) rt.Opt[float64] {

@@ -229,7 +229,6 @@ func newGPUs(list []newGPU) ([]GPU, error) {
 // newSysinfo is SysinfoAttributes.
 type newSysinfo struct {
 	Time           string  `json:"time"`
-	Cluster        string  `json:"cluster"`
 	Node           string  `json:"node"`
 	Sockets        integer `json:"sockets"`
 	CoresPerSocket integer `json:"cores_per_socket"`
@@ -249,7 +248,7 @@ func (a *newSysinfo) records(version string) ([]Record, error) {
 		return nil, errors.New("a host has not that many sockets or cores")
 	}
 	s := &Sysinfo{
-		Version: version, Timestamp: at, Cluster: clean(a.Cluster), Hostname: clean(a.Node), Description: clean(a.CPUModel),
+		Version: version, Timestamp: at, Hostname: clean(a.Node), Description: clean(a.CPUModel),
 		CPUCores: uint64(a.Sockets * a.CoresPerSocket * a.ThreadsPerCore),
 		MemGB:    uint64(a.Memory) >> 20, MemKiB: uint64(a.Memory), GPUCards: uint64(len(a.Cards)),
 	}

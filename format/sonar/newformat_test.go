@@ -45,7 +45,7 @@ func TestNewSamples(t *testing.T) {
 
 func TestNewSysinfo(t *testing.T) {
 	want := []Record{&Sysinfo{
-		Version: "0.18.4", Timestamp: time.Date(2026, 2, 3, 0, 0, 1, 0, zone(3600)), Cluster: "fox.example.org", Hostname: "c1-6.fox", Description: "Model 7",
+		Version: "0.18.4", Timestamp: time.Date(2026, 2, 3, 0, 0, 1, 0, zone(3600)), Hostname: "c1-6.fox", Description: "Model 7",
 		CPUCores: 4, MemGB: 7, MemKiB: 8388000, GPUCards: 2, GPUMemGB: 160,
 		GPUInfo: []Card{{BusAddr: "0000:18:00.0", UUID: "GPU-a", Manufacturer: "NVIDIA", Model: "H100", MemSizeKiB: 83886080, PowerLimitW: 300}, {Index: 2, UUID: "GPU-c", MemSizeKiB: 83886080}},
 	}}

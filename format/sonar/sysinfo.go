@@ -18,9 +18,7 @@ type Sysinfo struct {
 	GPUInfo     []Card    `sonar:"gpu_info"`  // from 0.13
 	Version     string    `sonar:"version"`   // of the program that wrote it; empty in the oldest records
 
-	// In the new format only.
-	Cluster string
-	MemKiB  uint64
+	MemKiB uint64 // in the new format only
 }
 
 // Card is the description of one GPU by sonar sysinfo. JSON has the names of the new format.

@@ -11,21 +11,19 @@ import (
 // Stat has the fields of /proc/<pid>/stat that are used, see proc_pid_stat(5).
 // Times are in ticks of USER_HZ, 100 a second.
 type Stat struct {
-	Comm        []byte    // field 2 without its parentheses, at most 15 bytes; part of the parsed text
-	State       byte      // field 3; Z and X are processes that have ended
-	PPID        int       // field 4
-	PGRP        int       // field 5: process group, 0 of a kernel thread
-	MajorFaults uint64    // field 12
-	Own         [2]uint64 // fields 14, 15: user and system time of all threads
-	Waited      [2]uint64 // fields 16, 17: the same of the children that it has waited for, and of theirs
-	Threads     uint64    // field 20
-	Start       uint64    // field 22: ticks after boot; with the pid it identifies a process
-	VSize       uint64    // field 23, bytes
-	RSS         uint64    // field 24, pages
+	Comm    []byte    // field 2 without its parentheses, at most 15 bytes; part of the parsed text
+	State   byte      // field 3; Z and X are processes that have ended
+	PPID    int       // field 4
+	PGRP    int       // field 5: process group, 0 of a kernel thread
+	Own     [2]uint64 // fields 14, 15: user and system time of all threads
+	Waited  [2]uint64 // fields 16, 17: the same of the children that it has waited for, and of theirs
+	Threads uint64    // field 20
+	Start   uint64    // field 22: ticks after boot; with the pid it identifies a process
+	RSS     uint64    // field 24, pages
 }
 
 // used has a bit for each numeric field of Stat.
-const used = 1<<4 | 1<<5 | 1<<12 | 0xf<<14 | 1<<20 | 0x7<<22
+const used = 1<<4 | 1<<5 | 0xf<<14 | 1<<20 | 1<<22 | 1<<24
 
 // ParseStat parses the line; ok is false for a text of another form. The name may
 // hold blanks and parentheses: the last parenthesis ends it.
@@ -48,8 +46,8 @@ func ParseStat(b []byte) (s Stat, ok bool) {
 		}
 	}
 	return Stat{
-		Comm: b[from+1 : to], State: state[0], PPID: int(v[4]), PGRP: int(v[5]), MajorFaults: v[12],
-		Own: [2]uint64(v[14:]), Waited: [2]uint64(v[16:]), Threads: v[20], Start: v[22], VSize: v[23], RSS: v[24],
+		Comm: b[from+1 : to], State: state[0], PPID: int(v[4]), PGRP: int(v[5]),
+		Own: [2]uint64(v[14:]), Waited: [2]uint64(v[16:]), Threads: v[20], Start: v[22], RSS: v[24],
 	}, v[4] < 1<<31 && v[5] < 1<<31
 }
 

@@ -12,8 +12,8 @@ func TestParseStat(t *testing.T) {
 	for _, comm := range []string{"cat", "a b", "(sd-pam)", "x) R 1 (y", ") S 1 2 3", ""} {
 		got, ok := ParseStat([]byte("42 (" + comm + ")" + tail + "\n"))
 		want := Stat{
-			Comm: []byte(comm), State: 'S', PPID: 7, PGRP: 1, MajorFaults: 6, Own: [2]uint64{11, 12}, Waited: [2]uint64{13, 14},
-			Threads: 5, Start: 139343, VSize: 3133440, RSS: 379,
+			Comm: []byte(comm), State: 'S', PPID: 7, PGRP: 1, Own: [2]uint64{11, 12}, Waited: [2]uint64{13, 14},
+			Threads: 5, Start: 139343, RSS: 379,
 		}
 		if d := cmp.Diff(want, got); !ok || d != "" {
 			t.Errorf("command %q: %t (-want +got):\n%s", comm, ok, d)

@@ -74,7 +74,7 @@ func (c *collector) cpuBetween(prev, s *rt.Snapshot) (cores rt.Opt[float64], sys
 // memory adds the parts of the memory. The kernel counts shared memory as a part of the file pages,
 // so it has no line of its own.
 func (c *collector) memory(prev, s *rt.Snapshot) {
-	put := func(name string, bytes rt.Opt[uint64]) { c.put(memoryFigure, name, kib, asFloat(bytes)) }
+	put := func(name string, bytes rt.Opt[uint64]) { c.put(memoryFigure, name, kib, rt.Scaled(bytes, 1)) }
 	switch c.scope {
 	case report.ScopeNode:
 		put("in use", s.Node.MemInUse())
@@ -130,7 +130,7 @@ func (c *collector) gpus(s *rt.Snapshot) {
 			continue
 		}
 		c.put(gpuBusyFigure, name, 0.1, g.Utilization)
-		c.put(gpuMemFigure, name, kib, asFloat(g.VRAMUsed))
+		c.put(gpuMemFigure, name, kib, rt.Scaled(g.VRAMUsed, 1))
 		c.put(gpuPowerFigure, name, 0.1, g.Power)
 	}
 }
@@ -163,7 +163,7 @@ func (c *collector) pressure(prev, s *rt.Snapshot, secs float64) {
 	was, is := &prev.Job, &s.Job
 	put := func(name string, before, after rt.Opt[uint64]) {
 		const microsToPercent = 100.0 / 1e6
-		c.put(pressureFigure, name, 0.01, times(perSecond(rt.Delta(before, after), secs), microsToPercent))
+		c.put(pressureFigure, name, 0.01, rt.Scaled(perSecond(rt.Delta(before, after), secs), microsToPercent))
 	}
 	put("waited for a CPU", was.CPUStallSome, is.CPUStallSome)
 	put("waited for memory", was.MemStallSome, is.MemStallSome)
@@ -183,7 +183,7 @@ func (c *collector) power(prev, s *rt.Snapshot, secs float64) {
 		}
 		watts := e.Power
 		if !watts.Valid() {
-			watts = times(perSecond(e.UsedSince(prev, i), secs), 1e-6)
+			watts = rt.Scaled(perSecond(e.UsedSince(prev, i), secs), 1e-6)
 		}
 		c.put(powerFigure, printable.Text(e.Domain), 0.1, watts)
 	}
@@ -198,16 +198,10 @@ func (c *collector) processes(s *rt.Snapshot) {
 	case report.ScopeNode:
 		n = s.Node.Processes
 	}
-	c.put(processFigure, "processes", 1, asFloat(n))
-	c.put(processFigure, "threads", 1, asFloat(threads))
+	c.put(processFigure, "processes", 1, rt.Scaled(n, 1))
+	c.put(processFigure, "threads", 1, rt.Scaled(threads, 1))
 }
-
-func asFloat(v rt.Opt[uint64]) rt.Opt[float64] { return perSecond(v, 1) }
 
 func perSecond(v rt.Opt[uint64], secs float64) rt.Opt[float64] {
 	return rt.Map(v, func(n uint64) float64 { return float64(n) / secs })
-}
-
-func times(v rt.Opt[float64], factor float64) rt.Opt[float64] {
-	return rt.Map(v, func(f float64) float64 { return f * factor })
 }

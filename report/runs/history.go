@@ -36,7 +36,7 @@ func PrintHistory(w io.Writer, lines []Line, width int, isASCII bool, colors rep
 		text func(top float64) string
 	}{
 		{"Time", func(l *Line) rt.Opt[float64] { return l.ElapsedSecs }, func(top float64) string { return report.Clock(rt.Some(top)) }},
-		{"Peak", func(l *Line) rt.Opt[float64] { return float(l.PeakBytes) }, func(top float64) string { return report.Size(rt.Some(uint64(top))) }},
+		{"Peak", func(l *Line) rt.Opt[float64] { return rt.Scaled(l.PeakBytes, 1) }, func(top float64) string { return report.Size(rt.Some(uint64(top))) }},
 		{"CPU%", func(l *Line) rt.Opt[float64] { return l.CPUPct }, func(top float64) string { return fmt.Sprintf("%.0f", top) }},
 	} {
 		series := make([]rt.Opt[float64], len(plotted))
@@ -55,7 +55,3 @@ func PrintHistory(w io.Writer, lines []Line, width int, isASCII bool, colors rep
 
 // plotJobs is the largest number of jobs in a plot, one for each column of the terminal.
 const plotJobs = 60
-
-func float(v rt.Opt[uint64]) rt.Opt[float64] {
-	return rt.Map(v, func(n uint64) float64 { return float64(n) })
-}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	osfile "github.com/resource-tracker/rt/internal/file"
 	"github.com/resource-tracker/rt/report"
 )
 
@@ -151,7 +152,11 @@ func (x *index) replace(files []*file) error {
 	return nil
 }
 
-func (x *index) write(kept []*file) (err error) {
+func (x *index) write(kept []*file) error {
+	data, err := x.encode(kept)
+	if err != nil {
+		return err
+	}
 	dir := filepath.Dir(x.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -160,20 +165,7 @@ func (x *index) write(kept []*file) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	data, err := x.encode(kept)
-	if err == nil {
-		_, err = f.Write(data)
-	}
-	err = errors.Join(err, f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), x.path)
+	return osfile.Replace(f, x.path, data, 0o600)
 }
 
 func (x *index) encode(kept []*file) ([]byte, error) {

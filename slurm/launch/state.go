@@ -185,13 +185,8 @@ func replaceFile(path string, text []byte, mode fs.FileMode) error {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	_, err = f.Write(append(text, '\n'))
-	err = errors.Join(err, f.Chmod(mode), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("cannot write %s: %w", path, err), removeIfThere(f.Name()))
+	if err := file.Replace(f, path, append(text, '\n'), mode); err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return nil
 }

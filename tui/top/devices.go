@@ -59,9 +59,9 @@ func memoryPage(d *Detail, b brush) page {
 		name: "memory", empty: "no memory was read",
 		columns: []column{{"MEMORY", "kind", 26, 0, true}, {"SIZE", "bytes", 6, 0, false}, {"OF LIMIT%", "limit_pct", 9, 0, false}, {"", "", 0, 0, true}},
 	}
-	limit := toFloat(d.Job.Limit)
+	limit := rt.Scaled(d.Job.Limit, 1)
 	add := func(kind string, v rt.Opt[uint64]) {
-		pct := share(toFloat(v), limit)
+		pct := share(rt.Scaled(v, 1), limit)
 		if strings.HasPrefix(kind, "node:") && d.Cur.Job.Phase != rt.JobNone { // the limit is the job's
 			pct.Clear()
 		}
@@ -190,7 +190,7 @@ type stall struct {
 func pressures(d *Detail) [3]stall {
 	c, q, secs := &d.Cur.Job, &d.before().Job, d.secs()
 	kind := func(of string, qs, qf, cs, cf rt.Opt[uint64]) stall {
-		return stall{of, scaled(perSecond(qs, cs, secs), 1e-4), scaled(perSecond(qf, cf, secs), 1e-4), scaled(toFloat(cs), 1e-6), scaled(toFloat(cf), 1e-6)}
+		return stall{of, rt.Scaled(perSecond(qs, cs, secs), 1e-4), rt.Scaled(perSecond(qf, cf, secs), 1e-4), rt.Scaled(cs, 1e-6), rt.Scaled(cf, 1e-6)}
 	}
 	return [3]stall{
 		kind("CPU", q.CPUStallSome, q.CPUStallFull, c.CPUStallSome, c.CPUStallFull),
@@ -231,8 +231,8 @@ func energies(d *Detail) []power {
 		q := find(d.before().Energy, func(o *rt.EnergyReading) bool {
 			return o.Source == c.Source && o.Domain == c.Domain && o.Kind == c.Kind
 		})
-		watts := scaled(perSecond(q.Energy, c.Energy, d.secs()), 1e-6)
-		out = append(out, power{c, cmp.Or(watts, c.Power), scaled(toFloat(c.Energy), 1e-6)})
+		watts := rt.Scaled(perSecond(q.Energy, c.Energy, d.secs()), 1e-6)
+		out = append(out, power{c, cmp.Or(watts, c.Power), rt.Scaled(c.Energy, 1e-6)})
 	}
 	slices.SortStableFunc(out, func(a, b power) int { return cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)) })
 	return out

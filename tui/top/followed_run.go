@@ -191,7 +191,7 @@ func (t *followedRun) addReading(cur *rt.Snapshot) {
 	t.last.setMean(t.since(cur.Boot))
 	t.cpus = cur.Node.CPUs
 	t.points = append(t.points, point{
-		seq: cur.Seq, boot: cur.Boot, wall: cur.Wall, cores: t.last.Cores, memory: toFloat(t.last.Memory),
+		seq: cur.Seq, boot: cur.Boot, wall: cur.Wall, cores: t.last.Cores, memory: rt.Scaled(t.last.Memory, 1),
 		read: t.last.ReadRate, write: t.last.WriteRate,
 	})
 }

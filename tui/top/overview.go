@@ -27,12 +27,12 @@ func overview(d *Detail, b brush) page {
 		line("Job", "its cgroup has not appeared yet: none of its processes runs")
 	}
 	j := &d.Job
-	alloc := toFloat(cmp.Or(j.AllocCPUs, cur.Node.CPUs))
+	alloc := rt.Scaled(cmp.Or(j.AllocCPUs, cur.Node.CPUs), 1)
 	used := share(j.Cores, alloc)
 	line("CPU", "%s%s", pad(shown(j.Cores, cores)+" of "+shown(alloc, decimal)+" cores", labelWidth, false), d.gauge(b, used, j.cores, alloc.Or(0)))
 	line("", "total %s  mean %s  %s", shown(j.CPUSecs, cpuTime), shown(j.MeanCores, cores), d.split())
 	limit := limitCell(&j.Figures).text
-	line("Memory", "%s%s", pad(atMost(j.IsAtMost)+shownSize(j.Memory)+" of "+limit, labelWidth, false), d.gauge(b, share(toFloat(j.Memory), toFloat(j.Limit)), j.memory, toFloat(j.Limit).Or(0)))
+	line("Memory", "%s%s", pad(atMost(j.IsAtMost)+shownSize(j.Memory)+" of "+limit, labelWidth, false), d.gauge(b, share(rt.Scaled(j.Memory, 1), rt.Scaled(j.Limit, 1)), j.memory, rt.Scaled(j.Limit, 1).Or(0)))
 	if cur.Job.Phase != rt.JobNone {
 		m := &cur.Job
 		line("", "peak %s  anon %s  file %s  shmem %s  swap %s  OOM kills %s", shownSize(m.MemPeak), shownSize(m.Anon),
@@ -67,8 +67,8 @@ func (d *Detail) split() string {
 	}
 	q := &d.Prev.Job
 	secs := d.secs()
-	return fmt.Sprintf("user %s  system %s  throttled %s", shown(scaled(perSecond(q.CPUUser, c.CPUUser, secs), 1e-6), cores),
-		shown(scaled(perSecond(q.CPUSystem, c.CPUSystem, secs), 1e-6), cores), shown(scaled(perSecond(q.CPUThrottled, c.CPUThrottled, secs), 1e-6), cores))
+	return fmt.Sprintf("user %s  system %s  throttled %s", shown(rt.Scaled(perSecond(q.CPUUser, c.CPUUser, secs), 1e-6), cores),
+		shown(rt.Scaled(perSecond(q.CPUSystem, c.CPUSystem, secs), 1e-6), cores), shown(rt.Scaled(perSecond(q.CPUThrottled, c.CPUThrottled, secs), 1e-6), cores))
 }
 
 // lists adds the lines that summarize the other pages.
@@ -90,7 +90,7 @@ func (d *Detail) lists(line func(label, format string, args ...any)) {
 	line("GPUs", "%s", d.gpus())
 	q := &d.before().Node
 	rx, tx := perSecond(q.NetRxBytes, cur.Node.NetRxBytes, d.nodeSecs()), perSecond(q.NetTxBytes, cur.Node.NetTxBytes, d.nodeSecs())
-	line("Node", "load %s  memory %s of %s  network in %s  out %s", shown(scaled(toFloat(cur.Node.Load1), 0.01), fraction),
+	line("Node", "load %s  memory %s of %s  network in %s  out %s", shown(rt.Scaled(cur.Node.Load1, 0.01), fraction),
 		shownSize(cur.Node.MemInUse()), shownSize(cur.Node.MemTotal), rate(rx), rate(tx))
 	var energy []string
 	for _, e := range energies(d) {

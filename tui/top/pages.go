@@ -82,13 +82,13 @@ func jobsPage(f *Frame, b brush) page {
 }
 
 func jobRow(j *Watched, now time.Time, b brush) row {
-	alloc := toFloat(j.AllocCPUs)
+	alloc := rt.Scaled(j.AllocCPUs, 1)
 	isRunning := j.State == rt.StateRunning
 	memory := j.Memory
 	if !isRunning { // the use at the last reading says little about a job that has ended
 		memory = cmp.Or(j.Peak, j.Memory)
 	}
-	used := share(toFloat(memory), toFloat(j.Limit))
+	used := share(rt.Scaled(memory, 1), rt.Scaled(j.Limit, 1))
 	cells := []cell{
 		word(j.label()), word(j.User), word(j.Meta.JobName), word(j.Node), {text: j.state(), value: j.state()},
 		number(rt.Some(j.elapsed(now).Seconds()), span), number(j.Cores, cores), name(j.AllocCPUs), number(share(j.MeanCores, alloc), percent),
@@ -136,8 +136,8 @@ func stepsPage(d *Detail, _ brush) page {
 			task = name(s.Task)
 		}
 		p.rows = append(p.rows, row{id: s.Step + "/" + task.text, cells: []cell{
-			word(s.Step), task, word(state), number(scaled(perSecond(before.CPUUsage, s.CPUUsage, secs), 1e-6), cores),
-			number(scaled(toFloat(s.CPUUsage), 1e-6), cpuTime), bytesOf(s.MemCurrent), bytesOf(s.MemPeak), bytesOf(s.Anon), count(s.Pids),
+			word(s.Step), task, word(state), number(rt.Scaled(perSecond(before.CPUUsage, s.CPUUsage, secs), 1e-6), cores),
+			number(rt.Scaled(s.CPUUsage, 1e-6), cpuTime), bytesOf(s.MemCurrent), bytesOf(s.MemPeak), bytesOf(s.Anon), count(s.Pids),
 			number(perSecond(before.IOReadBytes, s.IOReadBytes, secs), size), number(perSecond(before.IOWriteBytes, s.IOWriteBytes, secs), size),
 			count(s.EventsOOMKill),
 		}})
@@ -162,8 +162,8 @@ func processesPage(d *Detail, _ brush) page {
 		secs, ticks := d.secs(), ticksOf(q)
 		p.rows = append(p.rows, row{id: fmt.Sprint(q.PID, "/", q.Start), cells: []cell{
 			name(rt.Some(q.PID)), word(q.Comm), word(q.Step), name(q.Task),
-			number(scaled(perSecond(ticksOf(before), ticks, secs), 100/float64(rt.TicksPerSecond)), percent),
-			number(scaled(toFloat(ticks), 1/float64(rt.TicksPerSecond)), cpuTime), bytesOf(q.RSS), bytesOf(q.PSS), count(q.Threads),
+			number(rt.Scaled(perSecond(ticksOf(before), ticks, secs), 100/float64(rt.TicksPerSecond)), percent),
+			number(rt.Scaled(ticks, 1/float64(rt.TicksPerSecond)), cpuTime), bytesOf(q.RSS), bytesOf(q.PSS), count(q.Threads),
 			number(perSecond(before.ReadBytes, q.ReadBytes, secs), size), number(perSecond(before.WriteBytes, q.WriteBytes, secs), size),
 		}})
 	}

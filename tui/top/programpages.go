@@ -52,11 +52,11 @@ func workersPage(p *Program, _ int, b brush) page {
 			cpus = number(rt.Some(float64(len(worker.AllowedCPUs))), decimal)
 		}
 		out.rows = append(out.rows, row{id: fmt.Sprint(f.WorkerID), cells: []cell{
-			name(rt.Some(uint64(f.WorkerID))), word(worker.Hostname), number(toFloat(worker.PID), decimal), cpus,
+			name(rt.Some(uint64(f.WorkerID))), word(worker.Hostname), number(rt.Scaled(worker.PID, 1), decimal), cpus,
 			number(c.ProcessCPUPct, percent), bytesOf(c.ProcessRSSBytes), count(c.ProcessThreads), count(c.TasksRunning), count(c.PendingCount),
 			number(perSecond(q.TasksLocalTotal, c.TasksLocalTotal, secs), bigNumber), number(perSecond(q.TasksSentTotal, c.TasksSentTotal, secs), bigNumber),
 			number(perSecond(q.TasksRecvTotal, c.TasksRecvTotal, secs), bigNumber),
-			number(scaled(perSecond(q.IdleMicros, c.IdleMicros, secs), 1e-4), percent),
+			number(rt.Scaled(perSecond(q.IdleMicros, c.IdleMicros, secs), 1e-4), percent),
 			count(c.TasksLocalTotal), count(c.TasksSentTotal), count(c.TasksRecvTotal),
 			{draw: func(n int) string { return b.spark(w.cpu, 0, n) }},
 		}})

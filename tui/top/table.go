@@ -51,13 +51,13 @@ func number(v rt.Opt[float64], format func(float64) string) cell {
 	return cell{text: notRead}
 }
 
-func count(v rt.Opt[uint64]) cell { return number(toFloat(v), bigNumber) }
+func count(v rt.Opt[uint64]) cell { return number(rt.Scaled(v, 1), bigNumber) }
 
-func bytesOf(v rt.Opt[uint64]) cell { return number(toFloat(v), size) }
+func bytesOf(v rt.Opt[uint64]) cell { return number(rt.Scaled(v, 1), size) }
 
 // name is a number that identifies something; all digits are shown.
 func name(v rt.Opt[uint64]) cell {
-	c := number(toFloat(v), decimal)
+	c := number(rt.Scaled(v, 1), decimal)
 	if !v.Valid() {
 		c.text = "-"
 	}

@@ -84,7 +84,7 @@ func shown(v rt.Opt[float64], format func(float64) string) string {
 	return notRead
 }
 
-func shownSize(v rt.Opt[uint64]) string { return shown(toFloat(v), size) }
+func shownSize(v rt.Opt[uint64]) string { return shown(rt.Scaled(v, 1), size) }
 
 // rate formats bytes per second.
 func rate(v rt.Opt[float64]) string { return withUnit(v, size, "/s") }

@@ -153,14 +153,6 @@ func perSecond(prev, cur rt.Opt[uint64], secs float64) rt.Opt[float64] {
 	return rt.None[float64]()
 }
 
-func scaled(v rt.Opt[float64], f float64) rt.Opt[float64] {
-	return rt.Map(v, func(x float64) float64 { return x * f })
-}
-
-func toFloat[T int64 | uint64](v rt.Opt[T]) rt.Opt[float64] {
-	return rt.Map(v, func(x T) float64 { return float64(x) })
-}
-
 // share returns part in percent of whole; absent if whole is 0.
 func share(part, whole rt.Opt[float64]) rt.Opt[float64] {
 	p, w, ok := rt.Both(part, whole)
@@ -178,7 +170,7 @@ func figures(prev, cur *rt.Snapshot) Figures {
 	switch {
 	case cur.Job.Phase != rt.JobNone:
 		f.Peak = cur.Job.MemPeak
-		f.Memory, f.CPUSecs = cur.Job.MemCurrent, scaled(toFloat(cur.Job.CPUUsage), 1e-6)
+		f.Memory, f.CPUSecs = cur.Job.MemCurrent, rt.Scaled(cur.Job.CPUUsage, 1e-6)
 		f.setLimit(cur.Job.MemLimit)
 	case cur.Tree.CPUUserTicks.Valid() || cur.Tree.RSS.Valid():
 		f.Memory, f.IsAtMost = cur.Tree.Memory(&cur.Node)
@@ -198,8 +190,8 @@ func figures(prev, cur *rt.Snapshot) Figures {
 	}
 	f.Cores = p.CPUUsage
 	if secs := float64(cur.Boot-prev.Boot) / 1e9; secs > 0 {
-		f.ReadRate = scaled(toFloat(p.DiskReadBytes), 1/secs)
-		f.WriteRate = scaled(toFloat(p.DiskWriteBytes), 1/secs)
+		f.ReadRate = rt.Scaled(p.DiskReadBytes, 1/secs)
+		f.WriteRate = rt.Scaled(p.DiskWriteBytes, 1/secs)
 	}
 	return f
 }
@@ -215,6 +207,6 @@ func (f *Figures) setLimit(limit rt.Opt[uint64]) {
 // setMean sets the mean over the time since the first reading.
 func (f *Figures) setMean(d time.Duration) {
 	if secs := d.Seconds(); secs > 0 {
-		f.MeanCores = scaled(f.CPUSecs, 1/secs)
+		f.MeanCores = rt.Scaled(f.CPUSecs, 1/secs)
 	}
 }
