@@ -17,7 +17,8 @@ type broadcast struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	node    *live.Node
-	workers io.Closer // nil for none
+	workers io.Closer        // nil for none
+	conns   *live.ConnReader // nil if the kernel does not support them
 }
 
 // openLive starts to listen. The workers are the job's tasks here, or the tree's processes.
@@ -34,11 +35,17 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 	}
 	b := &broadcast{done: make(chan struct{})}
 	options := live.NodeOptions{
-		Hostname: t.run.Node, Procfs: s.procfs, Sysfs: s.sysfs, Conns: live.ReadConns, Warn: warn,
+		Hostname: t.run.Node, Procfs: s.procfs, Sysfs: s.sysfs, Warn: warn,
 		Groups: func() ([]live.Group, error) { return nil, nil },
 	}
 	if err := b.findWorkers(s, &t.run, &options); err != nil {
 		return errors.Join(err, listener.Close())
+	}
+	b.conns, err = live.OpenConns()
+	if err != nil {
+		warn(err)
+	} else {
+		options.Conns = b.conns.Read
 	}
 	b.node = live.NewNode(options)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -77,6 +84,9 @@ func (b *broadcast) close() error {
 	err := b.node.Close()
 	if b.workers != nil {
 		err = errors.Join(err, b.workers.Close())
+	}
+	if b.conns != nil {
+		err = errors.Join(err, b.conns.Close())
 	}
 	return err
 }

@@ -1,14 +1,13 @@
 package live
 
 import (
-	"errors"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/netip"
 	"slices"
 	"testing"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -60,6 +59,15 @@ func portOf(t *testing.T, a net.Addr) netip.AddrPort {
 
 // What the kernel says of a connection is what went through it.
 func TestTheKernelCountsConnections(t *testing.T) {
+	r, err := OpenConns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		client, server := pair(t, address)
 		const there, back = 3<<20 + 7, 1000
@@ -73,7 +81,7 @@ func TestTheKernelCountsConnections(t *testing.T) {
 		if _, err := io.CopyN(io.Discard, client, back); err != nil {
 			t.Fatal(err)
 		}
-		list, err := ReadConns(nil)
+		list, err := r.Read(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,14 +102,63 @@ func TestTheKernelCountsConnections(t *testing.T) {
 	}
 }
 
-// A kernel that counts packets but no bytes is too old.
-func TestConnOfAnOldKernel(t *testing.T) {
-	end := &netlink.InetDiagTCPInfoResp{InetDiagMsg: &netlink.Socket{INode: 7}}
-	if c, err := newConn(end); err != nil || c.Inode != 7 {
-		t.Errorf("without figures: %+v, %v", c, err)
+// message is a netlink message of number seq.
+func message(kind uint16, seq uint32, body ...byte) []byte {
+	b := make([]byte, headerSize, headerSize+len(body)+3)
+	binary.NativeEndian.PutUint32(b, uint32(headerSize+len(body)))
+	binary.NativeEndian.PutUint16(b[4:], kind)
+	binary.NativeEndian.PutUint32(b[8:], seq)
+	b = append(b, body...)
+	return append(b, make([]byte, -len(b)&3)...)
+}
+
+func attribute(kind uint16, body ...byte) []byte {
+	b := binary.NativeEndian.AppendUint16(nil, uint16(attributeSize+len(body)))
+	return append(binary.NativeEndian.AppendUint16(b, kind), body...)
+}
+
+func TestParseConns(t *testing.T) {
+	conn := make([]byte, messageSize)
+	conn[0] = unix.AF_INET
+	ok := message(byFamily, 1, append(slices.Clone(conn), attribute(diagInfo, make([]byte, 300)...)...)...)
+	old := message(byFamily, 1, append(slices.Clone(conn), attribute(diagInfo, make([]byte, 120)...)...)...)
+	refused := message(unix.NLMSG_ERROR, 1, 0xff, 0xff, 0xff, 0xff) // -1, EPERM
+	done := message(unix.NLMSG_DONE, 1, 0, 0, 0, 0)
+	for _, c := range []struct {
+		name string
+		b    []byte
+		n    int
+		done bool
+		err  bool
+	}{
+		{"two and no end", append(slices.Clone(ok), ok...), 2, false, false},
+		{"one and the end", append(slices.Clone(ok), done...), 1, true, false},
+		{"of an older question", message(byFamily, 7, conn...), 0, false, false},
+		{"without figures", message(byFamily, 1, conn...), 1, false, false},
+		{"an old kernel", old, 0, false, true},
+		{"refused", refused, 0, false, true},
+		{"cut", ok[:len(ok)-8], 0, false, true},
+		{"a short connection", message(byFamily, 1, 2, 0), 0, false, true},
+		{"a bad attribute", message(byFamily, 1, append(slices.Clone(conn), 1, 0, 2, 0)...), 0, false, true},
+		{"nothing", nil, 0, false, false},
+	} {
+		list, done, err := parseConns(nil, c.b, 1)
+		if len(list) != c.n || done != c.done || (err != nil) != c.err {
+			t.Errorf("%s: %d connections, done %t, %v", c.name, len(list), done, err)
+		}
 	}
-	end.TCPInfo = &netlink.TCPInfo{Data_segs_out: 3}
-	if _, err := newConn(end); !errors.Is(err, errOld) {
-		t.Errorf("an old kernel: %v", err)
-	}
+}
+
+func FuzzParseConns(f *testing.F) {
+	conn := make([]byte, messageSize)
+	conn[0] = unix.AF_INET6
+	f.Add(message(byFamily, 1, append(conn, attribute(diagInfo, make([]byte, 240)...)...)...))
+	f.Add(append(message(byFamily, 1, conn...), message(unix.NLMSG_DONE, 1)...))
+	f.Add(message(unix.NLMSG_ERROR, 1, 1, 2, 3, 4))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		list, _, err := parseConns(nil, b, 1)
+		if err == nil && len(list) > len(b)/messageSize {
+			t.Errorf("%d connections of %d bytes", len(list), len(b))
+		}
+	})
 }

@@ -128,7 +128,13 @@ func (j *SlurmJob) Watch(ctx context.Context, others *Remote, peers bool, warn f
 	tasks := NewTasks("/proc", j.cgroup)
 	options := NodeOptions{
 		Hostname: j.run.Node, Procfs: "/proc", Sysfs: "/sys", Groups: tasks.Groups, Memory: tasks.Memory,
-		Conns: ReadConns, Peers: peers || others != nil, Warn: warn,
+		Peers: peers || others != nil, Warn: warn,
+	}
+	if conns, err := OpenConns(); err != nil {
+		warn(err) // there are no edges then
+	} else {
+		defer conns.Close()
+		options.Conns = conns.Read
 	}
 	node := NewNode(options)
 	defer node.Close()

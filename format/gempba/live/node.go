@@ -22,7 +22,7 @@ type NodeOptions struct {
 	Groups        Groups
 	// Memory returns the use and the limit of the workers' own cgroup in bytes. Nil for none.
 	Memory func() (used, limit rt.Opt[uint64])
-	// Conns appends the node's TCP connections, for the edges of the workers, as ReadConns does. Nil for none.
+	// Conns appends the node's TCP connections, for the edges of the workers, as ConnReader.Read does. Nil for none.
 	Conns func([]Conn) ([]Conn, error)
 	// Peers adds the workers' connections to other nodes to the lines, for a Joint.
 	Peers bool

@@ -64,8 +64,13 @@ func TestEdgesOfProcesses(t *testing.T) {
 	if _, err := out.Read(make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}
+	reader, err := OpenConns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
 	n := NewNode(NodeOptions{
-		Hostname: "n1", Procfs: "/proc", Sysfs: "/sys", Conns: ReadConns, Peers: true, Warn: func(err error) { t.Error(err) },
+		Hostname: "n1", Procfs: "/proc", Sysfs: "/sys", Conns: reader.Read, Peers: true, Warn: func(err error) { t.Error(err) },
 		Groups: func() ([]Group, error) {
 			return []Group{{Key: "receiver", PIDs: []int{os.Getpid()}}, {Key: "sender", PIDs: []int{cmd.Process.Pid}}}, nil
 		},
