@@ -138,7 +138,7 @@ func TestProcessesAgain(t *testing.T) {
 	}
 }
 
-// The pids are those of the reading, or of a list of their own if another tracker read the node.
+// The pids come from the reading, or from a list of their own if another tracker read the node.
 func TestPIDs(t *testing.T) {
 	root := fixture(t)
 	src := NewProcesses(root)

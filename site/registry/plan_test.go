@@ -54,7 +54,7 @@ func TestUnassignedRunsHaveAnIndex(t *testing.T) {
 	}
 }
 
-// Sums read the jobs of the time that is asked for, and not those of all times in the index of a user or account.
+// Sums read the jobs of the time that is asked for, and no others in the index of a user or account.
 func TestSumsReadTheJobsOfTheirTime(t *testing.T) {
 	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Config{})
 	if err != nil {

@@ -20,7 +20,7 @@ const day = int64(24 * time.Hour / time.Microsecond)
 var periods = map[site.Group]struct{ first, length int64 }{site.ByWeek: {4 * day, 7 * day}, site.ByWeekAndPartition: {4 * day, 7 * day}, site.ByDay: {0, day}}
 
 // groupNames are the names of groups. They are expressions: by a column SQLite would read the jobs of all times in its
-// index. So it reads those of the time that is asked for.
+// index. So it reads the jobs of the time that is asked for.
 var groupNames = map[site.Group]string{
 	site.ByUser: "coalesce(username, '')", site.ByAccount: "coalesce(account, '')", site.ByPartition: "coalesce(partition, '')", site.ByWeekAndPartition: "coalesce(partition, '')",
 }
