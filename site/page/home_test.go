@@ -138,7 +138,7 @@ func TestHomeOfAPart(t *testing.T) {
 			t.Errorf("cut %v: %d links: %s", isCut, n, body)
 		}
 		_, body = bodyOf(p, "/users", site.Reader{User: "bob"})
-		isSaid := strings.Contains(body, "What to change") && strings.Contains(body, ">continue it</a>") == isCut && strings.Contains(body, ">50</a>") != isCut
+		isSaid := strings.Contains(body, "gives back most") && strings.Contains(body, ">continue it</a>") == isCut && strings.Contains(body, ">50</a>") != isCut
 		if !isSaid {
 			t.Errorf("cut %v, users: %s", isCut, body)
 		}
