@@ -89,7 +89,12 @@ func problemsOf(n *client.Node) string {
 }
 
 func printNodes(c *cli.Context, nodes []client.Node, known int) error {
-	bad := len(slices.DeleteFunc(slices.Clone(nodes), func(n client.Node) bool { return len(n.Problems) == 0 }))
+	bad := 0
+	for i := range nodes {
+		if len(nodes[i].Problems) > 0 {
+			bad++
+		}
+	}
 	fmt.Fprintf(c.App.Writer, "%d of %d nodes need attention\n", bad, known)
 	if len(nodes) == 0 {
 		return nil

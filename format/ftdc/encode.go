@@ -53,7 +53,7 @@ func NewEncoder(w io.Writer) *Encoder { return &Encoder{w: w} }
 // previous value. A time at which readers would stop is refused with ErrTime, and nothing is written.
 func (e *Encoder) EncodeDatum(d *FlatDatum) error {
 	if outOfOrder(e.last, d.Time) && !e.AnyTime {
-		return fmt.Errorf("ftdc: encode the datum of %d ns after that of %d ns: %w", d.Time, e.last, ErrTime)
+		return fmt.Errorf("ftdc: encode the datum of %d ns after %d ns: %w", d.Time, e.last, ErrTime)
 	}
 	e.values = e.values[:0]
 	isSame := e.names != nil
@@ -111,7 +111,8 @@ func (e *Encoder) encode(time int64, values []float32) error {
 	end := bits + timeBytes
 	for i, v := range values {
 		d := v - e.prev[i]
-		isSame := v == e.prev[i] || d >= -epsilon && d <= epsilon // the former for an infinity
+		isNear := d >= -epsilon && d <= epsilon
+		isSame := isNear || v == e.prev[i] // the latter for an infinity
 		e.prev[i] = v
 		if isSame {
 			continue
